@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Finds the OpenBLAS of the Python package scipy-openblas32 and defines OpenBLAS32::openblas.
 #
-# Symbols carry the prefix scipy_ (scipy_cblas_sgemm, scipy_dgetrf_, ...): COGRAD_BLAS(name) is
-# spelled out by the code that calls them. Cache variables: OpenBLAS32_LIBRARY,
-# OpenBLAS32_INCLUDE_DIR. Sets OpenBLAS32_LIBRARY_DIR and OpenBLAS32_VERSION.
+# Its symbols have the prefix scipy_ (scipy_cblas_sgemm, scipy_dgetrf_, ...), with which
+# csrc/kernels/blas.cpp declares them. Cache variables: OpenBLAS32_LIBRARY, OpenBLAS32_INCLUDE_DIR.
+# Sets OpenBLAS32_LIBRARY_DIR and OpenBLAS32_VERSION.
 if(NOT OpenBLAS32_LIBRARY OR NOT OpenBLAS32_INCLUDE_DIR OR NOT EXISTS "${OpenBLAS32_LIBRARY}")
   find_package(Python 3.10 REQUIRED COMPONENTS Interpreter)
   execute_process(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs what find_package(cograd CONFIG) reads. Found below site-packages, where scikit-build-core
-# looks, or with cograd.utils.cmake_prefix_path. An entry point would import cograd in every build.
+# Installs the files that find_package(cograd CONFIG) reads. CMake finds them below site-packages,
+# where scikit-build-core searches, or with cograd.utils.cmake_prefix_path. There is no entry point,
+# since it would import cograd in every build.
 include(CMakePackageConfigHelpers)
 
 set(COGRAD_INCLUDE_DIR cograd/include)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Compiles the kernels that exist once per x86-64 level; on other CPUs there is one level, base.
+# Compiles the kernels that exist once per x86-64 level; other CPUs only have the level base.
 #
-# Such a file has something in namespace cograd::kernels::COGRAD_ISA, and is found by that. COGRAD_ISA
-# is base, v3 or v4; the ordinary files that choose among the levels at run time (kernels/isa.h) are
-# compiled as everything else.
+# A file is compiled per level if it contains namespace cograd::kernels::COGRAD_ISA, where
+# COGRAD_ISA is base, v3 or v4. The files that choose a level at run time (kernels/isa.h) are
+# compiled once.
 set(COGRAD_ISA_OPTIONS ${COGRAD_KERNEL_OPTIMISATION} -fno-math-errno -fno-trapping-math -fwrapv -fopenmp-simd)
-set(COGRAD_ISA_LEVELS "base;v3;v4" CACHE STRING "Levels to build; base is always among them")
+set(COGRAD_ISA_LEVELS "base;v3;v4" CACHE STRING "Levels to build; base is always built")
 set(COGRAD_ISA_BUILT base)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   foreach(level IN ITEMS v3 v4)
@@ -17,12 +17,13 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
     endif()
   endforeach()
   set(COGRAD_ISA_OPTIONS_base -march=x86-64)
-  # The baseline is for processors of before 2013: it is vectorised, not unrolled, and a fifth smaller.
+  # The baseline is for processors from before 2013: vectorised but not unrolled, it is a fifth
+  # smaller.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     list(APPEND COGRAD_ISA_OPTIONS_base -O2 -fvect-cost-model=cheap)
   endif()
   set(COGRAD_ISA_OPTIONS_v3 -march=x86-64-v3)
-  # GCC 12 takes the undefined operands in its own AVX-512 headers for uninitialized variables.
+  # GCC 12 mistakes undefined operands in its own AVX-512 headers for uninitialized variables.
   set(COGRAD_ISA_OPTIONS_v4 -march=x86-64-v4 -mprefer-vector-width=512 -Wno-maybe-uninitialized)
 endif()
 
@@ -43,7 +44,8 @@ function(cograd_split_isa_sources from_list to_list)
   set(${to_list} "${per_level}" PARENT_SCOPE)
 endfunction()
 
-# Compiles `ARGN` once per level; `objects` names the list that gets the objects, baseline first.
+# Compiles `ARGN` once per level; `objects` names the list that receives the objects, baseline
+# first.
 function(cograd_add_isa_objects objects)
   if(ARGN)
     foreach(level IN LISTS COGRAD_ISA_BUILT)
@@ -58,8 +60,8 @@ function(cograd_add_isa_objects objects)
   set(${objects} "${result}" PARENT_SCOPE)
 endfunction()
 
-# What the build in `folder` compiled of the ops, the kernels and the C interface; and what it
-# compiled once per level, baseline first.
+# Collects the objects of ops, kernels and the C interface in the build `folder`, and separately
+# those that it compiled once per level, baseline first.
 function(cograd_objects_of folder to_ordinary to_per_level)
   set(compiled "${folder}/CMakeFiles/cograd_core.dir/csrc")
   file(GLOB ordinary "${compiled}/ops/*/*.o" "${compiled}/api/*.o" "${compiled}/kernels/*.o")
@@ -68,7 +70,7 @@ function(cograd_objects_of folder to_ordinary to_per_level)
     list(APPEND per_level ${found})
   endforeach()
   if(NOT ordinary OR NOT per_level)
-    message(FATAL_ERROR "COGRAD_OBJECTS: ${folder} has no objects of a finished build")
+    message(FATAL_ERROR "COGRAD_OBJECTS: ${folder} contains no objects of a finished build")
   endif()
   set_source_files_properties(${ordinary} ${per_level} PROPERTIES EXTERNAL_OBJECT TRUE)
   set(${to_ordinary} "${ordinary}" PARENT_SCOPE)

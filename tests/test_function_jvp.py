@@ -396,7 +396,9 @@ def test_opaque_backwards_say_what_to_write(backward):
         with pytest.raises(RuntimeError) as caught:
             run(f, value)
         text = str(caught.value)
-        assert "MadeBackward: there is no jvp, and the tangent cannot be had from backward" in text
+        assert (
+            "MadeBackward: there is no jvp, and the tangent cannot be derived from backward" in text
+        )
         assert "    def jvp(ctx, *input_tangents):" in text
     with_jvp = function(double, lambda ctx, a: 2 * a, backward)
     same(run(with_jvp, X), [(2 * X, 2 * ONES)])

@@ -499,5 +499,5 @@ def test_samples_that_are_no_arguments_are_told():
 
         return Captures.apply(x * 1)
 
-    with pytest.raises(RuntimeError, match="a result of Captures has samples already"):
+    with pytest.raises(RuntimeError, match="a result of Captures is already batched"):
         vmap(f)(X)

@@ -334,7 +334,7 @@ def test_new_data_of_its_geometry_keeps_the_tangent():
         whole = torch.zeros(3)
         part = whole[:2]
         whole.copy_(x)  # the view's tangent is a part of the base's
-        with pytest.raises(RuntimeError, match="is a view of what has one"):
+        with pytest.raises(RuntimeError, match="is a view of a tensor that has one"):
             part.data = torch.zeros(2)
 
 

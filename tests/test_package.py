@@ -154,7 +154,7 @@ def test_other_processors_are_refused_before_anything_is_compiled(tmp_path, orde
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode != 0
     said = " ".join(result.stderr.split())
-    assert "cograd needs a little-endian processor of 64 bits" in said
+    assert "cograd needs a little-endian 64-bit processor" in said
     assert f"is {order} with pointers of {bytes} bytes" in said
 
 

@@ -202,7 +202,7 @@ def test_as_strided_does_not_leave_the_sample():
         lambda a: a.as_strided((2,), (1,), 3),
         lambda a: a[1:].as_strided((2,), (1,), 0),
     ):
-        with pytest.raises(RuntimeError, match="outside of the memory of a sample"):
+        with pytest.raises(RuntimeError, match="exceeds the memory of a sample"):
             vmap(f)(x)
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Gradients, hooks, modes and threads through the C interface.
+// The C interface to gradients, hooks, modes and threads.
 #include <utility>
 
 #include "api/handles.h"
@@ -53,7 +53,7 @@ BackwardJob make_job(const char* who, const cograd_tensor* roots, const cograd_t
   return job;
 }
 
-// The Python lock, if this thread has it, is let go: nodes and hooks take it when they need it.
+// Runs the job without the Python lock, which nodes and hooks take when they need it.
 std::vector<Tensor> run(BackwardJob& job) {
   if (reading_graphs_here()) return job.run();
   const Unlocked lock;
@@ -116,7 +116,7 @@ cograd_status cograd_tensor_grad_fn_name(cograd_tensor t, char* text, size_t cap
 cograd_status cograd_tensor_register_hook(cograd_tensor t, cograd_hook_fn hook, void* context,
                                           void (*destroy)(void*), uint64_t* id) noexcept {
   return guarded([&] {
-    auto h = std::make_shared<CHook>(hook, context, destroy);  // owns context, also on failure
+    auto h = std::make_shared<CHook>(hook, context, destroy);  // owns context even on failure
     const Tensor& x = view_of(t, "register_hook");
     COGRAD_CHECK_TYPE(hook != nullptr, "register_hook(): hook is NULL");
     uint64_t number = 0;

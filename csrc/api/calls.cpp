@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ops called by name through the C interface.
+// The C interface to calls of ops by name.
 #include <map>
 #include <mutex>
 
@@ -8,7 +8,7 @@
 #include "ops/core/arguments.h"
 #include "tensor/alloc.h"
 
-// All records behind one name; their first suitable one is called.
+// All records of one name; a call uses the first one that fits the arguments.
 struct cograd_op_s {
   std::string name, signature;
   bool inplace = false;
@@ -35,7 +35,7 @@ void describe(cograd_op_s& op) {
   }
 }
 
-// The records of a built-in name; "name_" is the in-place form of "name".
+// Adds the records of a built-in op; "name_" is the in-place form of "name".
 void add_builtins(cograd_op_s& op, std::string_view name) {
   for (const OpRecord* r : op_table())
     if (name == r->spec.name) op.records.push_back(r);
@@ -49,7 +49,7 @@ void add_builtins(cograd_op_s& op, std::string_view name) {
 const cograd_op_s* find(std::string_view name) {
   Table& t = table();
   const std::lock_guard lock(t.mutex);
-  // An extension's op may be replaced by a rebuilt one: looked up anew each time.
+  // A rebuilt extension may have replaced its op: look it up each time.
   const bool foreign = name.find("::") != std::string_view::npos;
   const auto known = t.ops.find(name);
   const ForeignOp* f = foreign ? find_foreign(name) : nullptr;
@@ -71,7 +71,7 @@ const cograd_op_s* find(std::string_view name) {
 
 constexpr size_t kMaxArgs = 32;
 
-// Built-in ops take no undefined tensor in a list, unless their declaration says so.
+// Raises if a list has an undefined tensor; built-in ops reject those unless declared otherwise.
 void check_elements(const OpRecord& r, const ArgInfo& a, const Value& v) {
   if ((r.spec.flags & (kAbsentTensors | kInternal)) != 0) return;
   const TensorList list = v.tensors();

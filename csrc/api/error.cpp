@@ -18,7 +18,7 @@ namespace {
 struct LastError {
   cograd_status status = COGRAD_OK;
   std::string message;
-  std::exception_ptr original;  // set while `message` has not been asked for, or is not all
+  std::exception_ptr original;  // set if raise() must rethrow this very exception
   uint64_t token = 0;
 };
 
@@ -47,7 +47,7 @@ bool has_word(std::string_view text, std::string_view word) noexcept {
 }
 
 uint64_t next_token() noexcept {
-  // Of the process: an error may be passed on to another thread.
+  // Unique in the process, as an error may be passed on to another thread.
   static std::atomic<uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
@@ -74,7 +74,7 @@ cograd_status keep(cograd_status status, const char* text, size_t length,
 cograd_status capture() noexcept {
   try {
     throw;
-  } catch (const ReadsSamples& e) {  // whoever called may know another way
+  } catch (const ReadsSamples& e) {  // kept, as a caller may catch it and run sample by sample
     return keep(status_of(e.kind()), e.message().data(), e.message().size(),
                 std::current_exception());
   } catch (const Error& e) {
@@ -83,7 +83,7 @@ cograd_status capture() noexcept {
     constexpr std::string_view text = "out of memory";
     return keep(COGRAD_MEMORY_ERROR, text.data(), text.size(), nullptr);
   } catch (...) {
-    // Of another runtime, such as a Python exception: its text is asked for only if needed.
+    // An exception of another runtime, such as Python: its text is read only if needed.
     return keep(COGRAD_FOREIGN_ERROR, "", 0, std::current_exception());
   }
 }
@@ -100,7 +100,7 @@ void raise(cograd_status status, std::string_view who) {
                          : detail::concat("it failed with status ", static_cast<int64_t>(status),
                                           " and set no error");
   e = LastError{};
-  // "library::op" and "OpBackward": the message may already say it in a shorter form.
+  // `who` is "library::op" or "OpBackward"; the message may already contain its short form.
   const size_t colon = who.rfind(':');
   const std::string_view name = colon == std::string_view::npos ? who : who.substr(colon + 1);
   if (!who.empty() && !has_word(text, name)) text = detail::concat(who, "(): ", text);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Between exceptions inside the library and statuses at its C boundary.
+// Converts between exceptions inside the library and statuses at its C boundary.
 #pragma once
 #include <string_view>
 
@@ -8,15 +8,15 @@
 
 namespace cograd::api {
 
-// Keeps the exception being handled as this thread's last error; returns its status.
+// Stores the exception that is being handled as this thread's last error; returns its status.
 cograd_status capture() noexcept;
-// Throws what a callback's status stands for: the very exception it passed on, or a new one whose
-// message names `who`.
+// Throws for a callback's status: rethrows the exception that the callback passed on, or throws a
+// new one whose message names `who`.
 [[noreturn]] COGRAD_API void raise(cograd_status status, std::string_view who);
 // Drops an exception that a callback swallowed.
 COGRAD_API void forget() noexcept;
 
-// Runs f, which may throw, behind the C boundary.
+// Runs f, which may throw, and returns a status instead of the exception.
 template <class F>
 cograd_status guarded(F&& f) noexcept {
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls of custom functions behind the C interface, and their nodes' backward.
+// The C interface to custom functions: calls, and the backward of their nodes.
 #include "api/function.h"
 
 #include <cstring>
@@ -105,7 +105,7 @@ void UserNode::mark_dirty(TensorList tensors) {
   Open& open = in_forward("mark_dirty");
   for (const Tensor& t : tensors) {
     COGRAD_CHECK_TYPE(t.defined(), name(), ": mark_dirty got no tensor (None)");
-    // Written through the data pointer, it looks untouched.
+    // Forward may have written it through the data pointer, which does not bump the version.
     if (open.call.untouched(t.impl())) t->bump_version();
     open.dirty.push_back(t);
   }
@@ -190,7 +190,7 @@ void UserNode::release_saved() noexcept {
 
 namespace {
 
-// A function of C or C++ on samples.
+// A call of a C or C++ function on batched tensors.
 class FunctionSamples final : public SampledCall {
  public:
   FunctionSamples(const cograd_function& function, void* user)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// UserNode: the graph node, and before that the call, of a custom function behind the C interface.
+// UserNode: the call, and later the graph node, of a custom function of the C interface.
 #pragma once
 #include <optional>
 
@@ -14,8 +14,8 @@ namespace api {
 
 class UserNode final : public CustomNode {
  public:
-  // Takes over `state`, also when it throws. Modes are changed until finish or abort. Null: inputs
-  // have samples, and the function's `batch` or `call` is for them.
+  // Begins a call. Takes over `state`, also when it throws. Recording is off until finish or abort.
+  // Returns null if inputs are batched and the function has `batch` or `call` for them.
   static NodeRef begin(const cograd_function& function, void* state, const cograd_tensor* inputs,
                        size_t n);
   ~UserNode() override;
@@ -33,13 +33,13 @@ class UserNode final : public CustomNode {
   }
   void release_saved() noexcept override;
 
-  // Joins the outputs to the graph, in place of those given.
+  // Connects the outputs to the graph, and replaces them by the tensors to return.
   void finish(std::span<Tensor> outputs);
   void abort() noexcept { open_.reset(); }
 
   bool recording() const noexcept { return open_ ? open_->call.recording() : !edges().empty(); }
   void save(TensorList tensors);
-  // Kept so far: what forward gave, or what backward may ask for.
+  // Number of tensors saved so far by forward, or available to backward.
   size_t count_saved() const noexcept { return in_forward() ? open_->saved.size() : num_saved(); }
   Tensor saved_or_kept(size_t i);
   void save_for_forward(TensorList tensors);
@@ -52,7 +52,7 @@ class UserNode final : public CustomNode {
   bool needs_input_grad(size_t i) const;
   void set_state(void* state, void (*destroy)(void*)) noexcept;
   void* state() const noexcept { return state_; }
-  // The op whose call this is, where the op is registered with function pointers.
+  // The op that is called, if it was registered with function pointers.
   void set_call_data(const ForeignOp* op) noexcept { call_data_ = op; }
   const ForeignOp* call_data() const noexcept { return call_data_; }
 
@@ -61,13 +61,13 @@ class UserNode final : public CustomNode {
   std::vector<Tensor> call_jvp(std::vector<Tensor> tangents) override;
 
  private:
-  // What is kept from begin to finish. Tensors are held: results are compared with them.
+  // State from begin to finish. It owns the tensors, because results are compared with them.
   struct Open {
     explicit Open(CustomNode& node) : call(node) {}
     SmallVec<Tensor, 2> inputs, saved;
     SmallVec<Tensor, 1> dirty, non_differentiable, saved_for_forward;
     CustomCall call;
-    bool joined = false;  // what backward reads is in its place
+    bool joined = false;  // the node now has everything that backward reads
   };
 
   UserNode(const cograd_function& function, void* state);
@@ -84,8 +84,7 @@ class UserNode final : public CustomNode {
 inline UserNode* node_of(cograd_context c) noexcept { return reinterpret_cast<UserNode*>(c); }
 inline cograd_context handle(UserNode* n) noexcept { return reinterpret_cast<cograd_context>(n); }
 
-// What messages call the function that describes itself so: "Cube" where the node is
-// "CubeBackward".
+// Returns the function's name in messages: "Cube" if the node is "CubeBackward".
 std::string plain_name(const cograd_function& function);
 
 }  // namespace api

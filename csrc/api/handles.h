@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Handles of the C interface and the objects they stand for.
+// Conversions between the opaque pointers of the C interface and the objects they point to.
 #pragma once
 #include "api/error.h"
 #include "autograd/variable.h"
@@ -10,10 +10,10 @@ inline TensorImpl* impl(cograd_tensor t) noexcept { return reinterpret_cast<Tens
 inline cograd_tensor handle(TensorImpl* p) noexcept { return reinterpret_cast<cograd_tensor>(p); }
 inline cograd_tensor handle(const Tensor& t) noexcept { return handle(t.impl()); }
 inline Tensor borrow(cograd_tensor t) noexcept { return Tensor::borrow(impl(t)); }
-// Hands the reference out.
+// Transfers the reference to the caller.
 inline cograd_tensor give(Tensor t) noexcept { return handle(t.release()); }
 
-// The variable `t` seen as a Tensor, without a reference of its own.
+// Returns the variable `t` as a Tensor, without taking a reference.
 inline const Tensor& view_of(const cograd_tensor& t) noexcept {
   return reinterpret_cast<const Tensor&>(t);
 }
@@ -21,21 +21,21 @@ inline const Tensor& view_of(const cograd_tensor& t, const char* who, const char
   COGRAD_CHECK_TYPE(t != nullptr, who, "(): got no tensor (None) for ", what);
   return view_of(t);
 }
-// The same of element `i` of a list.
+// The same for element `i` of a list.
 inline const Tensor& view_of(const cograd_tensor* list, size_t i, const char* who,
                              const char* what) {
   COGRAD_CHECK_TYPE(list[i] != nullptr, who, "(): got no tensor (None) for ", what, "[", i, "]");
   return view_of(list[i]);
 }
-// What `p` points to; an error where it is NULL.
+// Returns *p; raises TypeError if `p` is NULL.
 template <class T>
 T& given(T* p, const char* who, const char* what) {
   COGRAD_CHECK_TYPE(p != nullptr, who, "(): ", what, " is NULL");
   return *p;
 }
-// Whether `n` elements of some size may lie in memory: a negative number given as size_t may not.
+// True if `n` elements may fit in memory; a negative number cast to size_t does not.
 constexpr bool is_count(size_t n, size_t itemsize) noexcept { return n <= PTRDIFF_MAX / itemsize; }
-// `n` elements at `p`, which may be NULL where there are none.
+// Returns the `n` elements at `p`; raises if `p` is NULL and n > 0, or if `n` cannot fit in memory.
 template <class T>
 std::span<T> given_list(T* p, size_t n, const char* who, const char* what) {
   COGRAD_CHECK_VALUE(is_count(n, sizeof(T)), who, "(): the number of ", what, " is ",
@@ -44,7 +44,7 @@ std::span<T> given_list(T* p, size_t n, const char* who, const char* what) {
                     " elements");
   return {p, n};
 }
-// Hands `t` out at `out`.
+// Stores `t` in *out, which takes over the reference.
 inline void put(cograd_tensor* out, const char* who, Tensor t) {
   cograd_tensor& place = given(out, who, "out");
   place = give(std::move(t));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Parts of a call of a registered op.
+// Steps of a call of a registered op.
 #pragma once
 #include "api/registration.h"
 #include "api/results.h"
@@ -7,7 +7,7 @@
 
 namespace cograd::api {
 
-// f(tensor) for each tensor argument, undefined where None.
+// Calls f(tensor) for each tensor argument; the tensor is undefined for None.
 template <class F>
 void each_tensor(const OpRecord& r, const Value* args, F&& f) {
   for (size_t i = 0; i < r.args.size(); ++i) {
@@ -20,11 +20,12 @@ void each_tensor(const OpRecord& r, const Value* args, F&& f) {
   }
 }
 
-// The arguments as a callback gets them; `room` holds lists made for it.
+// Returns the arguments in the form that callbacks get. `room` owns lists that are created for it.
 SmallVec<cograd_value, 8> boxed_args(const ForeignOp& op, const Value* values, Room& room);
-// What a callback pushed, as the op's one result.
+// Combines the values that a callback pushed into the op's result.
 void set_result(const ForeignOp& op, std::vector<Result>& items, Result& out);
-// A call inside of a vmap. False: no argument has samples, or the op takes them itself.
+// Makes a call inside a vmap. Returns false, without a call, if no argument is batched or the op
+// accepts batched tensors itself.
 bool call_foreign_samples(const ForeignOp& op, const Value* values, Result& out);
 
 }  // namespace cograd::api

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Registered ops called with samples of a vmap: by their `batch`, or sample by sample.
+// Calls of registered ops with batched tensors: by the op's `batch`, or sample by sample.
 #include "api/op_call.h"
 
 namespace cograd::api {
@@ -77,12 +77,12 @@ class OpSamples final : public SampledCall {
     call_foreign(op_, given.values.data(), one);
     if (!called_) result_ = one;
     COGRAD_CHECK(same_numbers(result_, one), "vmap: ", name(),
-                 " gave a number, or another value that is no Tensor, that differs from sample to "
-                 "sample; return a Tensor");
+                 " returned a number, or another value that is not a Tensor, that differs between "
+                 "samples; return a Tensor");
     called_ = true;
     return tensors_of(one);
   }
-  // What the last call gave, with these in the places of its tensors.
+  // Returns the result of the last call with its tensors replaced by these.
   Result result_with(std::vector<Tensor> tensors) {
     std::vector<Tensor*> slots;
     add_slots(result_, slots);
@@ -91,7 +91,7 @@ class OpSamples final : public SampledCall {
   }
 
  private:
-  // The arguments with other tensors in their places.
+  // A copy of the arguments with their tensors replaced.
   struct Given {
     SmallVec<Value, 8> values;
     std::vector<std::vector<Tensor>> lists;

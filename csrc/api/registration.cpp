@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The table of registered ops, and calls of them with or without a gradient of their own.
+// The table of registered ops, and calls of ops with or without a registered gradient.
 #include "api/registration.h"
 
 #include <cstdio>
@@ -47,14 +47,14 @@ void check_abi(const cograd_op_desc& d) {
 
 std::string node_name(const std::string& op) {
   std::string s = camel_backward(op.c_str());
-  s.pop_back();  // no "0" at the end: that is for built-in ops
+  s.pop_back();  // drops the "0" at the end, which only built-in ops have
   return s;
 }
 
 void add(const cograd_op_desc& given) {
   cograd_op_desc d{};
   std::memcpy(&d, &given, std::min(given.struct_size, sizeof d));
-  check_abi(d);  // before anything of another layout is read
+  check_abi(d);  // before reading fields that may have another layout
   COGRAD_CHECK_VALUE(is_name(d.library) && is_name(d.name),
                      "an op needs a library and a name made "
                      "of letters, digits and '_', got '",
@@ -94,7 +94,7 @@ void add(const cograd_op_desc& given) {
                                                             : std::string(),
       ": a name can be defined once");
   std::string name = op->qualified;
-  t.ops[name] = op.release();  // an earlier one lives on in whoever holds it
+  t.ops[name] = op.release();  // a replaced op is not freed: callers may still refer to it
   if (loading.active) loading.done.names.push_back(std::move(name));
 }
 
@@ -108,7 +108,7 @@ void each_result(Result& r, F&& f) {
     for (Result& part : r.more->items) each_result(part, f);
 }
 
-// The tensors that an op declares to write, Tensor(a!), and their versions before.
+// The tensors that an op declares to write, Tensor(a!), and their versions before the call.
 class Written {
  public:
   Written(const ForeignOp& op, const Value* values) : op_(op) {
@@ -124,16 +124,16 @@ class Written {
   }
   const std::vector<Tensor>& tensors() const noexcept { return tensors_; }
   bool tracked() const noexcept { return tracked_; }
-  // Whether differentiable ops wrote tensor i, which then has a history of its own.
+  // True if differentiable ops wrote tensor i, so that its history is already right.
   bool recorded(size_t i) const { return maker(tensors_[i]) != makers_[i].get(); }
-  // Written through data pointers, they look untouched.
+  // Bumps the versions of tensors whose version did not change: they were written by data pointer.
   void bump() const {
     for (size_t i = 0; i < tensors_.size(); ++i)
       if (tensors_[i]->current_version() == versions_[i]) tensors_[i]->bump_version();
   }
 
  private:
-  // Of a view, its base's: a write to either makes a new one there.
+  // Returns the grad_fn; for a view the base's, as a write to either replaces that one.
   static Node* maker(const Tensor& t) noexcept {
     return t->base != nullptr ? t->base->grad_fn : t->grad_fn;
   }
@@ -216,7 +216,7 @@ void call_with_gradient(const ForeignOp& op, const Value* values,
   for (size_t i = 0; i < outputs.size(); ++i) *slots[i] = std::move(outputs[i]);
 }
 
-// An op that computes by itself and has no gradient: a backward through it must not be silent.
+// Makes a backward through an op that computes without recording and has no gradient raise.
 void guard_outputs(const ForeignOp& op, const Value* values, const Written& written,
                    cograd_results_s& results) {
   if (!thread_state.grad_enabled) return;
@@ -251,7 +251,7 @@ void guard_outputs(const ForeignOp& op, const Value* values, const Written& writ
     });
 }
 
-// Raises if an op without a gradient of its own gave results whose tangents nobody knows.
+// Raises if an op without a gradient returned results whose tangents are unknown.
 void guard_tangents(const ForeignOp& op, const Value* values, cograd_results_s& results) {
   if (!transforms_open() || (op.flags & COGRAD_OP_NON_DIFFERENTIABLE) != 0) return;
   std::shared_ptr<TangentLevel> level;
@@ -265,8 +265,8 @@ void guard_tangents(const ForeignOp& op, const Value* values, cograd_results_s& 
           NotImplemented,
           !is_differentiable(t.dtype()) || (transformed(t) && tangent_of(t, level->id()).defined()),
           "forward AD through op '", op.qualified,
-          "': it computes on its own and has neither a jvp nor a backward to take the tangent "
-          "from. Register one of them: cograd.library.register_jvp(\"",
+          "': it computes without recording and has neither a jvp nor a backward to derive the "
+          "tangent from. Register one of them: cograd.library.register_jvp(\"",
           op.qualified,
           "\", jvp) with jvp(ctx, *input_tangents), or register_autograd; in C++ an "
           "autograd::Function with `static variable_list jvp(AutogradContext* ctx, variable_list "
@@ -306,7 +306,7 @@ Loaded end_loading() {
 
 namespace {
 
-// A parameter int[N] takes N numbers, or one that stands for all.
+// Expands the argument of a parameter int[N], which accepts N integers or one for all.
 cograd_value sized(const ForeignOp& op, size_t i, cograd_value v, Room& room) {
   const size_t n = op.record.args[i].count;
   if (n == 0 || v.kind == COGRAD_NONE || v.length == n) return v;
@@ -333,7 +333,7 @@ void set_result(const ForeignOp& op, std::vector<Result>& items, Result& out) {
     out = std::move(items[0]);
     return;
   }
-  // A C++ function gives its list as one value; a C one pushes the elements.
+  // A C++ function pushes its list as one value; a C function pushes the elements.
   if (list && items.size() == 1 && items[0].kind == Result::Kind::Items && !items[0].more->tuple) {
     out = std::move(items[0]);
     return;
@@ -367,7 +367,7 @@ void call_foreign(const ForeignOp& op, const Value* values, Result& out) {
     written.bump();
     if (op.opaque && (op.writes || (op.flags & COGRAD_OP_NON_DIFFERENTIABLE) == 0))
       guard_outputs(op, values, written, results);
-    if (op.opaque && (op.flags & COGRAD_OP_TAKES_SAMPLES) == 0)  // else it is made of ops
+    if (op.opaque && (op.flags & COGRAD_OP_TAKES_SAMPLES) == 0)  // otherwise it is composed of ops
       guard_tangents(op, values, results);
   }
   set_result(op, results.items, out);

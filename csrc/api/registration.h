@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ops of extensions: their records, who registered them, and how the record is called.
+// Ops of extensions: their records, their owners, and calls of a record.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace cograd {
 
-// What an extension gave for one op. Never freed: handles on it stay valid.
+// An op that an extension registered. Never freed, so that pointers to it stay valid.
 struct ForeignOp {
   std::string library, name, qualified, params, doc, node_name, owner;
   uint32_t flags = 0;
@@ -27,16 +27,16 @@ struct ForeignOp {
 
 namespace api {
 
-// Reads a schema: a typed one ("(Tensor x, float a=1.0) -> Tensor") when no kinds are given, else
-// names and defaults. Fills the record; raises ValueError on what it cannot read.
+// Parses a schema into the op's record: a typed one, "(Tensor x, float a=1.0) -> Tensor", if it has
+// types or no kinds are given, else names and defaults. Raises ValueError if it cannot parse it.
 void parse_schema(ForeignOp& op, const char* schema, const int32_t* kinds, size_t n);
 
-// All ops of extensions under "library::name"; null if there is none.
+// Returns the op of an extension by "library::name"; null if there is none.
 COGRAD_API const ForeignOp* find_foreign(std::string_view qualified);
 COGRAD_API std::vector<const ForeignOp*> foreign_ops();
 
-// Ops registered on this thread until `end_loading` belong to `owner`: they replace its earlier
-// ones of the same names. Returns what was registered and what failed.
+// Makes ops that are registered on this thread until end_loading() belong to `owner`; they replace
+// its earlier ops of the same names. end_loading() returns the registered names and the errors.
 struct Loaded {
   std::vector<std::string> names, errors;
 };

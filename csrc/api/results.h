@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a callback of the C interface pushed, and the tensors among it.
+// The results that a callback of the C interface pushed, and the tensors among them.
 #pragma once
 #include "api/function.h"
 #include "autograd/custom_samples.h"
@@ -13,7 +13,7 @@ struct cograd_results_s {
 
 namespace cograd::api {
 
-// Where the tensors of results are, None among them as an undefined one.
+// Appends pointers to the tensors of a result; None counts as an undefined tensor.
 inline void add_slots(Result& r, std::vector<Tensor*>& out) {
   if (r.kind == Result::Kind::Tensor || r.kind == Result::Kind::None) out.push_back(&r.tensor);
   for (Tensor& t : r.tensors) out.push_back(&t);
@@ -26,7 +26,7 @@ inline std::vector<Tensor*> tensor_slots(std::vector<Result>& items) {
   return out;
 }
 
-// What the rule `name` of a batch pushed: the dims for `n` tensors, 0 where it said none.
+// Returns the batch dims that the vmap rule of `name` set for its `n` tensors; 0 if it set none.
 inline std::vector<SampleDim> sample_dims(const cograd_results_s& results, size_t n,
                                           const std::string& name) {
   COGRAD_CHECK(!results.has_dims || results.dims.size() == n, name, ": batch set ",

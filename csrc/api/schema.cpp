@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Schemas of registered ops: a typed one, or names and defaults beside the kinds that a C++
-// signature gives.
+// Schemas of registered ops: typed, or names and defaults with the kinds of a C++ signature.
 #include <iterator>
 #include <optional>
 
@@ -10,7 +9,7 @@ namespace cograd::api {
 
 namespace {
 
-// The kind of parameter that a COGRAD_ code stands for; by code.
+// The kind of parameter for each COGRAD_ code.
 constexpr std::optional<ArgKind> kKinds[] = {
     std::nullopt,     ArgKind::Tensor,        ArgKind::Bool,    ArgKind::Int,     ArgKind::Double,
     ArgKind::String,  ArgKind::DType,         ArgKind::Device,  ArgKind::Tensors, ArgKind::Ints,
@@ -29,7 +28,7 @@ ArgInfo parameter_of(const ForeignOp& op, int32_t code) {
   return a;
 }
 
-// A typed schema beside the kinds of a C++ signature: both must say the same.
+// Raises unless a typed schema agrees with the kinds of the C++ signature.
 void check_kinds(const ForeignOp& op, const int32_t* kinds, size_t n) {
   COGRAD_CHECK_VALUE(op.record.args.size() == n, "op '", op.qualified, "': its schema has ",
                      op.record.args.size(), " parameters, its function ", n);
@@ -54,7 +53,7 @@ void parse_schema(ForeignOp& op, const char* schema, const int32_t* kinds, size_
   const std::string_view text = schema == nullptr ? std::string_view() : std::string_view(schema);
   const std::string who = "op '" + op.qualified + "'";
   auto& args = op.record.args;
-  const bool typed = text.find('(') < text.find_first_not_of(" \t\n(");  // begins with one
+  const bool typed = text.find('(') < text.find_first_not_of(" \t\n(");  // begins with "("
   if (kinds == nullptr || typed) {
     Schema s = read_schema(text, who);
     args = std::move(s.args);

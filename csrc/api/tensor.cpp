@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tensors through the C interface: lifetime, description, creation, indexing.
+// The C interface to tensors: lifetime, description, creation, indexing.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -26,7 +26,7 @@ IntList checked_sizes(const char* who, int32_t dim, const int64_t* sizes,
   return given_list(sizes, static_cast<size_t>(dim), who, what);
 }
 
-// Bytes that sizes and strides span, or an error where that overflows or a stride is negative.
+// Returns the bytes that sizes and strides span; raises if they overflow or one is negative.
 int64_t checked_span(const char* who, IntList sizes, IntList strides, int64_t itemsize) {
   int64_t last = 0;
   bool empty = false, overflow = false;
@@ -129,7 +129,7 @@ uint32_t cograd_tensor_use_count(cograd_tensor t) noexcept {
 }
 
 namespace {
-// Whether there is a tensor; if not, that is an error of `who`.
+// True if `t` is not NULL; otherwise sets an error that names `who`.
 bool given_tensor(cograd_tensor t, const char* who) noexcept {
   if (t != nullptr) [[likely]]
     return true;
@@ -248,7 +248,7 @@ cograd_status cograd_tensor_from_blob(void* data, int32_t dtype, int32_t dim, co
                        " bytes");
     Storage* storage = Storage::wrap(data, bytes, nullptr, nullptr, false);
     Tensor made = tensor_of_storage(storage, t, shape, steps, static_cast<char*>(data));
-    storage->deleter = deleter;  // from here on: an error leaves the memory to the caller
+    storage->deleter = deleter;  // set last: after an error the caller still owns the memory
     storage->context = context;
     *out = give(std::move(made));
   });

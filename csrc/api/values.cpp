@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Conversion of boxed arguments and results at the C boundary.
+// Conversions of boxed arguments and results at the C boundary.
 #include "api/values.h"
 
 #include <algorithm>
@@ -39,12 +39,12 @@ size_t item_size(int32_t kind) noexcept {
   }
 }
 
-// What is wrong with `n` elements at `list`; null if nothing is.
+// Returns the error of a list of `n` elements at `list`; null if there is none.
 const char* memory_fault(const void* list, size_t n, size_t itemsize) noexcept {
   if (!is_count(n, itemsize)) return "elements, expected a number that fits in memory";
   return list == nullptr && n > 0 ? "elements at NULL" : nullptr;
 }
-// The same of a value that is a list, or one of its texts.
+// The same for a value that is a list, and for the strings in it.
 const char* list_fault(const cograd_value& v) noexcept {
   if (v.kind != COGRAD_STRING && (v.kind < COGRAD_TENSORS || v.kind > COGRAD_TUPLE)) return nullptr;
   const char* fault = memory_fault(v.u.list, v.length, item_size(v.kind));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Arguments and results across the C boundary, both ways.
+// Converts arguments and results across the C boundary, in both directions.
 #pragma once
 #include <forward_list>
 
@@ -8,12 +8,12 @@
 
 namespace cograd::api {
 
-// Lists made for one call.
+// Owns lists that are created for one call.
 using Room = std::forward_list<std::vector<int64_t>>;
 
-// Gives a value the form that the parameter's kind has; false if it does not suit.
+// Converts a value to the kind of the parameter; false if it does not fit.
 bool fit(const ArgInfo& a, const cograd_value& given, Room& room, Value& v);
-// A result that owns what it holds.
+// Returns a result that owns its contents.
 cograd_value result_to_c(Result& r);
 void result_from_c(const cograd_value& v, Result& r);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The slot of .grad, and the node that adds to it.
+// Access to .grad, and the node that accumulates into it.
 #include <pthread.h>
 
 #include <mutex>
@@ -10,7 +10,8 @@
 namespace cograd {
 
 namespace {
-// Whose lock guards .grad: the node's of a result that retains it, else the leaf's accumulator's.
+// Returns the node whose lock guards .grad: the grad_fn of a result that retains its gradient, else
+// the accumulator (null if there is none yet).
 Node* keeper_of(const TensorImpl* t, const AutogradMeta& m) noexcept {
   if ((t->flags & kRetainsGrad) != 0 && t->grad_fn != nullptr) return t->grad_fn;
   return m.accumulator;
@@ -40,7 +41,7 @@ Tensor exchange_grad(TensorImpl* t, Tensor g) {
 
 AccumulateGrad::AccumulateGrad(TensorImpl* variable) noexcept : variable_(variable) {
   refs_.store(0, std::memory_order_relaxed);
-  sequence = ~uint64_t{0};  // leaves first: frees their gradients' buffers soonest
+  sequence = ~uint64_t{0};  // leaves run first, which frees their gradients' buffers soonest
   Tensor t = Tensor::borrow(variable);
   set_output(0, t);
 }
@@ -55,7 +56,8 @@ Tensor added(Tensor grad, const Tensor& g, bool create_graph) {
   return grad;
 }
 
-// The first gradient is taken over if nobody else sees it and it has the leaf's layout.
+// Returns the tensor to store as the leaf's first gradient: `g` itself if nothing else refers to it
+// and it has the leaf's layout, else a copy.
 Tensor first_gradient(const TensorImpl* leaf, Tensor g, bool create_graph) {
   const bool dense = (leaf->flags & kContiguous) != 0 || is_dense(leaf);
   const bool laid_out = dense ? same(g.strides(), leaf->strides()) : g.is_contiguous();
@@ -68,10 +70,10 @@ Tensor first_gradient(const TensorImpl* leaf, Tensor g, bool create_graph) {
                                                    : autograd_ops.contiguous_clone(source);
 }
 
-// Counts forks: a child's threads are not those that its parent's marks name.
+// Counts forks, so that no thread of a child has an id that its parent left in `adding_`.
 std::atomic<uint64_t> forks{1};
 
-// This thread of this process; never 0.
+// Returns an id of this thread in this process; never 0.
 uint64_t this_thread() noexcept {
   static const int registered = pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
   static std::atomic<uint32_t> count{0};
@@ -82,8 +84,8 @@ uint64_t this_thread() noexcept {
 
 }  // namespace
 
-// One thread at a time adds, others wait without the interpreter's lock, which the sum may need.
-// What a signal handler adds within the sum of its own thread does not wait.
+// Lets one thread at a time add. Others wait without the interpreter lock, which the addition may
+// need. A signal handler that adds during an addition of its own thread does not wait.
 class AccumulateGrad::Turn {
  public:
   explicit Turn(std::atomic<uint64_t>& adding) : adding_(adding) {
@@ -101,7 +103,8 @@ class AccumulateGrad::Turn {
   Turn& operator=(const Turn&) = delete;
 
  private:
-  // Free, or held by a thread that a fork has left behind.
+  // Takes the turn if it is free or held by a thread that a fork left behind. Else returns false,
+  // and sets `there` to the thread that has it.
   bool take(uint64_t& there) noexcept {
     there = 0;
     while (!adding_.compare_exchange_strong(there, here_))
@@ -119,8 +122,8 @@ class AccumulateGrad::Turn {
   bool mine_ = true;
 };
 
-// The slot keeps the former gradient until the sum is there. Whoever takes an in-place sum's
-// tensor out meanwhile has the sum; any other sum is made anew.
+// The slot keeps the former gradient until the sum is complete. If the slot was replaced meanwhile,
+// an out-of-place sum is computed again; an in-place sum is in the tensor that was taken out.
 void AccumulateGrad::accumulate(Tensor g, bool create_graph) {
   const Turn turn(adding_);
   Tensor& slot = variable_->meta->grad;
@@ -147,8 +150,8 @@ void AccumulateGrad::backward(BackwardArgs& args) {
   if ((variable_->flags & kRequiresGrad) == 0) return;
   COGRAD_CHECK(
       !is_batched(args.grads[0]),
-      "vmap: backward() has a gradient for each sample for a tensor that is the same for all "
-      "of them. Use cograd.func.grad, or requires_grad_() on what the function got.");
+      "vmap: backward() computed one gradient per sample for a leaf that all samples share. Use "
+      "cograd.func.grad, or call requires_grad_() on the arguments of the vmapped function.");
   if (args.grads[0].defined()) accumulate(std::move(args.grads[0]), args.create_graph);
   if (extra_or_null() == nullptr) return;
   for (const HookEntry& h : hooks_of(*this, &NodeExtra::accumulate_hooks)) {

@@ -32,7 +32,7 @@ void BackwardJob::add_root(const Tensor& t, const Tensor& grad, size_t index) {
   COGRAD_CHECK(requires_grad(t) && roots_.add(t), who_, "element ", index,
                " of tensors does not require grad and does not have a grad_fn");
   Tensor g = root_gradient(t.sizes(), t.dtype(), grad, index);
-  if (is_batched(t)) [[unlikely]] {  // the graph of a handle is that of the whole behind it
+  if (is_batched(t)) [[unlikely]] {  // a batched tensor's graph is that of its physical tensor
     g = whole_like(t, g);
     batched_roots_ = true;
   }
@@ -51,7 +51,7 @@ void BackwardJob::add_input(const Tensor& t, bool accumulate) {
   lone_inputs_ |= !is_batched(t);
   handles_.push_back(is_batched(t) ? t : Tensor());
   if (inputs_.add(t)) return;
-  // A view made without recording: nothing leads there, and the run says so.
+  // A view made without recording: no edge leads there, so its gradient stays undefined.
   inputs_.add(NodeRef::borrow(accumulator_of(t.impl())), 0);
 }
 
@@ -64,9 +64,9 @@ std::vector<Tensor> BackwardJob::run() {
   request.roots = roots_.list();
   request.inputs = inputs_.list();
   COGRAD_CHECK(!lone_inputs_ || !batched_roots_ || request.accumulate, who_,
-               "inside of a vmap the gradient of a tensor that is the same for all samples is "
-               "wanted, of a result that each sample has its own of: use cograd.func.grad, or "
-               "expand() the tensor over the samples");
+               "inside of a vmap, the gradient of a batched result with respect to a tensor that "
+               "all samples share is not supported: use cograd.func.grad, or expand() the tensor "
+               "over the samples");
   std::vector<Tensor> found = run_backward(std::move(request));
   for (size_t i = 0; i < found.size(); ++i)
     if (handles_[i].defined() && found[i].defined()) found[i] = batched_like(handles_[i], found[i]);

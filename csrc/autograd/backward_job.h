@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What callers in any language hand to the executor: roots with their gradients, inputs, .grad.
+// BackwardJob: collects and checks roots, gradients and inputs of a backward, for any language.
 #pragma once
 #include <string>
 
@@ -7,14 +7,14 @@
 
 namespace cograd {
 
-// Edges with a reference on their nodes.
+// A list of edges that owns a reference on each node.
 class OwnedEdges {
  public:
-  // Where t's gradient goes; false if it goes nowhere: t is a view made without recording.
+  // Adds the edge of t's gradient. False if there is none: t is a view made without recording.
   bool add(const Tensor& t) {
     const Edge e = gradient_edge(t.impl());
     if (e.node == nullptr) return false;
-    NodeRef node(e.node);  // the list may find no memory
+    NodeRef node(e.node);  // owned here in case push_back throws
     keep_.push_back(std::move(node));
     edges_.push_back(e);
     return true;
@@ -31,32 +31,33 @@ class OwnedEdges {
   std::vector<Edge> edges_;
 };
 
-// A backward being put together.
+// A backward that is being prepared.
 class COGRAD_API BackwardJob {
  public:
-  // `who`: the function that its messages name.
+  // `who` is the function that error messages name.
   explicit BackwardJob(const char* who = nullptr)
       : who_(who == nullptr ? std::string() : detail::concat(who, "(): ")) {}
-  // `grad` undefined: 1, if the root has one element. `index`: the root's number, for messages.
+  // If `grad` is undefined, the root must have one element and its gradient is 1. `index` is the
+  // root's position, for messages.
   void add_root(const Tensor& t, const Tensor& grad, size_t index);
   void add_root(const NodeRef& node, uint32_t nr, const Tensor& grad, size_t index);
-  // `accumulate`: its gradient is to be found in .grad, also where it is no leaf.
+  // With `accumulate` the gradient goes to .grad, also if `t` is not a leaf.
   void add_input(const Tensor& t, bool accumulate);
   void add_input(const NodeRef& node, uint32_t nr);
   bool has_inputs() const noexcept { return !inputs_.empty(); }
   std::vector<Tensor> run();
 
-  BackwardRequest request;  // its flags are the caller's to set
+  BackwardRequest request;  // the caller sets its flags
 
  private:
   Tensor root_gradient(IntList sizes, DType dtype, const Tensor& grad, size_t index) const;
   std::string who_;
   OwnedEdges roots_, inputs_;
-  std::vector<Tensor> handles_;  // inputs that are some, undefined for others
+  std::vector<Tensor> handles_;  // one per input: the batched tensor, undefined for other inputs
   bool batched_roots_ = false, lone_inputs_ = false;
 };
 
-// t.grad = g, after torch's checks; undefined: none.
+// Sets t.grad = g after torch's checks; an undefined `g` clears it.
 COGRAD_API void set_gradient(const Tensor& t, const Tensor& g);
 
 }  // namespace cograd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Handles on the samples of a batch, and the vmaps they belong to.
+// Batched tensors, and the vmaps they belong to.
 #include "autograd/batch.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ const Tensor& unchecked_whole(const Tensor& handle) noexcept {
   return meta_of_handle(handle).whole;
 }
 
-// Not where the function that is vmapped gave the tensor behind it other memory, or other dims.
+// False if the function under vmap gave the wrapped tensor other memory or other dims meanwhile.
 bool is_sample_of(const TensorImpl& handle, const TensorImpl& whole, int dim) noexcept {
   if (handle.storage != whole.storage || handle.data != whole.data || handle.dtype != whole.dtype ||
       handle.ndim + 1 != whole.ndim)
@@ -63,7 +63,7 @@ LevelId enter_vmap(int64_t size, Randomness randomness) {
 
 void leave_vmap(LevelId id) {
   COGRAD_CHECK(!my_vmaps().empty() && my_vmaps().back().id == id,
-               "vmap: the level that is left is not the innermost one");
+               "vmap: the vmap level to leave is not the innermost one");
   my_vmaps().pop_back();
   --thread_state.vmaps;
   open_levels.fetch_sub(1, std::memory_order_relaxed);
@@ -92,7 +92,7 @@ HiddenVmap::HiddenVmap(LevelId id) : level_(vmap_level(id, "vmap")) {
   --thread_state.vmaps;
 }
 HiddenVmap::~HiddenVmap() {
-  auto& levels = my_vmaps();  // there is room: it held one more
+  auto& levels = my_vmaps();  // insert() cannot allocate: the vector held one more before
   levels.insert(levels.begin() + static_cast<std::ptrdiff_t>(at_), level_);
   ++thread_state.vmaps;
 }
@@ -110,9 +110,8 @@ const Tensor& whole_of(const Tensor& handle) {
   COGRAD_CHECK(is_sample_of(*handle.impl(), *m.whole.impl(), m.batch_dim),
                "vmap: the data, dtype, shape or strides of a tensor were replaced while a vmap ran "
                "over it: a sample of shape ",
-               to_string(handle.sizes()), " is none of the tensor of shape ",
-               to_string(m.whole.sizes()),
-               " any more. Change the tensor before the vmap, or after.");
+               to_string(handle.sizes()), " no longer matches the tensor of shape ",
+               to_string(m.whole.sizes()), ". Change the tensor before or after the vmap.");
   return m.whole;
 }
 int batch_dim(const Tensor& handle) { return meta_of_handle(handle).batch_dim; }
@@ -155,9 +154,9 @@ bool has_samples(const Tensor& t, LevelId level) noexcept {
   return is_batched(*at);
 }
 
-// As batched_like, with `lead` dims in front of those of the memory.
+// Like batched_like, for a `whole` with `lead` more dims in front of those of the physical tensor.
 Tensor wrapped_like(const Tensor& handle, const Tensor& whole, int lead) {
-  if (is_batched(whole))  // of a vmap that began later: its handle is the outer one
+  if (is_batched(whole))  // by a vmap that began later: its wrapper goes around the others
     return make_batched(wrapped_like(handle, samples_first(whole), lead + 1), 0,
                         batch_level(whole));
   if (!is_batched(handle)) return whole;
@@ -165,7 +164,7 @@ Tensor wrapped_like(const Tensor& handle, const Tensor& whole, int lead) {
                       batch_level(handle));
 }
 
-// As whole_like, for a `t` with `lead` dims in front, which stay there.
+// Like whole_like, for a `t` with `lead` more dims in front, which stay there.
 Tensor laid_out_like(const Tensor& handle, const Tensor& t, int lead) {
   const LevelId level = batch_level(handle);
   if (batch_level(t) > level)
@@ -188,9 +187,9 @@ Tensor whole_like(const Tensor& handle, const Tensor& t) { return laid_out_like(
 
 namespace {
 
-// `t` with the vmaps in `missing`, outermost first, among its levels.
+// Returns `t` batched at its own vmap levels and at those in `missing`, which are outermost first.
 Tensor batched_over(const Tensor& t, std::vector<VmapLevel> missing) {
-  // From the outermost in: a handle of an inner level is one on a handle of the outer.
+  // Unwrap all levels: a batched tensor of an inner level wraps one of the outer level.
   Tensor inner = t;
   std::vector<std::pair<LevelId, int>> around;  // innermost first
   while (is_batched(inner)) {
@@ -199,7 +198,7 @@ Tensor batched_over(const Tensor& t, std::vector<VmapLevel> missing) {
     inner = Tensor(whole_of(inner));
   }
   if (missing.empty()) return t;
-  // New samples in front of all dims; the known ones move up by as many.
+  // New batch dims go in front of all dims and shift the existing batch dims.
   for (size_t i = missing.size(); i-- > 0;)
     inner = equal_samples(inner, missing[i].id, missing[i].size);
   Tensor out = inner;
@@ -261,8 +260,8 @@ void fail_handle(const char* who) {
 
 namespace {
 
-// The samples of a level in dim 0; those of other levels stay handles. Equal ones where `t` has
-// none.
+// Returns `t` with the samples of `level` in dim 0; it stays batched at other levels. The samples
+// are equal if `t` is not batched at `level`.
 Tensor taken_out(const Tensor& t, LevelId level, int64_t samples) {
   if (!has_samples(t, level)) return equal_samples(t, level, samples);
   if (batch_level(t) == level) return samples_first(t);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Batched tensors: what one sample of a vmap sees of a tensor that holds all of them. Such a handle
-// has the sizes and strides of a sample; history and tangents belong to the whole behind it.
+// Batched tensors. A batched tensor has the sizes and strides of one sample of a vmap. It wraps a
+// tensor with one more dim, the batch dim, which may itself be batched at an outer level; the
+// innermost one is the physical tensor, which has the history and the tangents.
 #pragma once
 #include "autograd/levels.h"
 
@@ -8,19 +9,19 @@ namespace cograd {
 
 enum class Randomness : uint8_t { Error, Different, Same };
 
-// A vmap under way on this thread.
+// A running vmap of this thread.
 struct VmapLevel {
   LevelId id;
   int64_t size;
   Randomness randomness;
 };
-// Outermost first.
+// Returns the running vmaps of this thread, outermost first.
 COGRAD_API const std::vector<VmapLevel>& vmap_levels() noexcept;
 COGRAD_API LevelId enter_vmap(int64_t size, Randomness randomness);
 COGRAD_API void leave_vmap(LevelId id);
-// Makes these the vmaps under way on this thread; returns the former ones.
+// Makes `levels` the running vmaps of this thread; returns the former ones.
 std::vector<VmapLevel> exchange_vmaps(std::vector<VmapLevel> levels) noexcept;
-// In its scope the level is not there: one of its samples is computed as if alone.
+// Hides a vmap level in its scope: a sample of it is computed as if outside of that vmap.
 class HiddenVmap {
  public:
   explicit HiddenVmap(LevelId id);
@@ -32,12 +33,12 @@ class HiddenVmap {
   VmapLevel level_;
   size_t at_;
 };
-// Raises, naming `who`, if it has ended or is another thread's.
+// Returns the level; raises, naming `who`, if it has ended or belongs to another thread.
 COGRAD_API const VmapLevel& vmap_level(LevelId id, const char* who);
 
 inline bool is_batched(const TensorImpl* t) noexcept { return (t->flags & kBatched) != 0; }
 inline bool is_batched(const Tensor& t) noexcept { return t.defined() && is_batched(t.impl()); }
-// The handle's level; 0 for others.
+// Returns the vmap level of a batched tensor; 0 for other tensors.
 COGRAD_API LevelId batch_level(const Tensor& t) noexcept;
 COGRAD_API LevelId highest_batch_level(std::span<const Tensor> list) noexcept;
 inline bool has_samples(std::span<const Tensor> list) noexcept {
@@ -45,56 +46,61 @@ inline bool has_samples(std::span<const Tensor> list) noexcept {
     if (is_batched(t)) return true;
   return false;
 }
-// Of a handle: what it is a handle of, and which of its dims counts the samples. Raises where the
-// tensor behind it got another geometry or memory since.
+// Returns the tensor that `handle` wraps, one vmap level further out. Raises if that tensor got
+// another geometry or memory meanwhile.
 COGRAD_API const Tensor& whole_of(const Tensor& handle);
+// Returns the batch dim of whole_of(handle).
 COGRAD_API int batch_dim(const Tensor& handle);
-// The same with the samples in dim 0.
+// Returns whole_of(handle) with the batch dim moved to dim 0.
 COGRAD_API Tensor samples_first(const Tensor& handle);
-// The innermost whole, which is no handle; `t` itself if it is none.
+// Returns the physical tensor, by unwrapping all vmap levels; `t` itself if it is not batched.
 COGRAD_API const Tensor& memory_of(const Tensor& t) noexcept;
 
-// A handle; `whole` may be one of an outer level.
+// Returns a batched tensor of `level` that wraps `whole`, with the samples in `dim`. `whole` may be
+// batched at an outer level.
 COGRAD_API Tensor make_batched(const Tensor& whole, int dim, LevelId level);
-// `whole`, of the sizes of memory_of(handle), behind handles as `handle` is; it may have samples of
-// later vmaps besides.
+// Wraps `whole`, which has the sizes of memory_of(handle), at the vmap levels of `handle`. `whole`
+// may also be batched at levels of later vmaps.
 COGRAD_API Tensor batched_like(const Tensor& handle, const Tensor& whole);
-// `t`, of the sizes of `handle`, as a whole laid out as memory_of(handle) is: samples that `t` does
-// not tell apart are equal. Of samples that `handle` has not it stays a handle.
+// Returns `t`, which has the sizes of `handle`, as a tensor laid out like memory_of(handle).
+// Samples of levels at which only `handle` is batched are equal. At levels at which only `t` is
+// batched, the result stays batched.
 COGRAD_API Tensor whole_like(const Tensor& handle, const Tensor& t);
-// `t` with every vmap of this thread among its levels: own samples, in one memory where they are
-// equal.
+// Returns `t` batched at all vmap levels of this thread. Samples of added levels share memory.
 COGRAD_API Tensor batched_over_all(const Tensor& t);
-// The same for the vmaps that `other` has samples of.
+// Returns `t` batched at its own levels and at those of `other`, in the same way.
 COGRAD_API Tensor batched_over_those_of(const Tensor& other, const Tensor& t);
-// Whether `a` has samples of a vmap that `b`, of the same sizes, has none of.
+// True if `a` is batched at a vmap level at which `b`, of the same sizes, is not.
 COGRAD_API bool has_more_samples(const Tensor& a, const Tensor& b) noexcept;
-// `handle` becomes one on what `with`, of the same level, is; its geometry is the caller's to
-// change.
+// Makes `handle` wrap the tensor that `with`, of the same level, wraps. The caller must change the
+// geometry of `handle`.
 COGRAD_API void replace_samples(const Tensor& handle, const Tensor& with);
-// Raises if `t` is a handle: `who` concerns a tensor, not its values.
+// Raises: `who` changes a tensor object, not values, so it is not possible on a batched tensor.
 [[noreturn]] COGRAD_API void fail_handle(const char* who);
 inline void check_no_handle(const Tensor& t, const char* who) {
   if (is_batched(t)) [[unlikely]]
     fail_handle(who);
 }
-// Whether `t`, the same for all samples of a level, has a tangent that is not, or has one itself.
+// True if `t`, which is not batched at `level`, has a tangent that is (or a tangent's tangent is).
 COGRAD_API bool has_tangent_samples(const Tensor& t, LevelId level);
-// `t`, which has no samples of the level, with as many in a new dim 0, equal but for tangents.
+// Returns `t`, which is not batched at `level`, expanded to `samples` in a new dim 0. The samples
+// are equal except for their tangents.
 COGRAD_API Tensor equal_samples(const Tensor& t, LevelId level, int64_t samples);
-// What is not possible for several samples at once, and is for one after the other.
+// Thrown when an op cannot run on all samples at once; callers may then call it per sample.
 class ReadsSamples : public Error {
  public:
   using Error::Error;
-  // Those that ran when it was raised: an error of theirs is none of the formula that met them.
+  // Saved-tensor hooks that were running at the throw. If the catcher's differ, a hook threw, not
+  // the formula that called it.
   const SavedHookInUse* hooks = thread_state.hooks_in_use;
 };
+// Throws ReadsSamples.
 [[noreturn]] COGRAD_API void refuse_samples(std::string text);
-// Whether this thread says so where a call runs sample by sample; the former answer.
+// Sets whether this thread warns when a call runs sample by sample; returns the former setting.
 COGRAD_API bool tell_of_loops(bool on) noexcept;
 COGRAD_API bool tells_of_loops() noexcept;
-COGRAD_API void warn_once(const std::string& text);  // once in the process
-// Raises if `t` is a handle: `who` needs the values of one tensor.
+COGRAD_API void warn_once(const std::string& text);  // once per process
+// Throws ReadsSamples: `who` needs a single value, but a batched tensor has one per sample.
 [[noreturn]] COGRAD_API void fail_one_value(const char* who);
 inline void check_one_value(const Tensor& t, const char* who) {
   if (is_batched(t)) [[unlikely]]

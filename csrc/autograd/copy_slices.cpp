@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Backward of an in-place write to a view, seen from the base.
+// Backward for a base tensor after an in-place write to one of its views.
 #include "autograd/copy_slices.h"
 
 #include <algorithm>
@@ -18,9 +18,9 @@ CopySlices::CopySlices(const Tensor& base, const Tensor& view, NodeRef fn, size_
       edge_(edge),
       complex_base_(is_complex(base.dtype())),
       complex_view_(is_complex(view.dtype())),
-      // Each against its own storage: `.data =` may have given the base another one.
+      // Each offset is relative to its own storage: `.data =` may have given the base another one.
       offset_(view.storage_offset() - base.storage_offset()) {
-  if (complex_base_ != complex_view_) {  // in units of the parts
+  if (complex_base_ != complex_view_) {  // in units of real and imaginary parts
     offset_ = view.storage_offset() * (complex_view_ ? 2 : 1) -
               base.storage_offset() * (complex_base_ ? 2 : 1);
     if (complex_view_) {
@@ -79,7 +79,7 @@ NodeRef CopySlices::view_node() const {
     const std::lock_guard lock(links());
     if (Node* view = view_.load(); view != nullptr && view->try_retain()) return NodeRef(view);
   }
-  // What a view of the base would have, of whatever values.
+  // The node is gone: make the grad_fn that a view of the base would have. Values do not matter.
   const OutputMeta& meta = output(0);
   Tensor base;
   {
@@ -100,7 +100,7 @@ Tensor CopySlices::part_of(const Tensor& whole) const {
 }
 
 namespace {
-// Says which node of a write to a view runs, while it does.
+// Sets thread_state.slices to the CopySlices whose backward runs, in its scope.
 class Inside {
  public:
   explicit Inside(const CopySlices* s) noexcept : outer_(std::exchange(thread_state.slices, s)) {}
@@ -117,7 +117,7 @@ void CopySlices::backward(BackwardArgs& args) {
   if (!fn_) detail::fail(ErrorKind::Runtime, "CopySlices: the graph has been cleared");
   const Tensor& g = args.grads[0];
   if (!g.defined()) return;
-  // A gradient need not have the base's layout: bring it there, so that the view's strides apply.
+  // Convert the gradient to the base's layout, so that the view's strides apply.
   Tensor whole = autograd_ops.relayout(g, base_strides_);
   if (mixed() && complex_base_) whole = autograd_ops.parts_of_complex(whole);
   Tensor slice_grad[1] = {autograd_ops.clone(part_of(whole))};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls of custom functions: how inputs and outputs join the graph, and the node's backward.
+// Calls of custom functions, which connect inputs and outputs to the graph; the node's backward.
 #include "autograd/custom_function.h"
 
 #include <algorithm>
@@ -15,14 +15,14 @@ bool contains(std::span<TensorImpl* const> list, const TensorImpl* t) noexcept {
   return std::find(list.begin(), list.end(), t) != list.end();
 }
 
-// A view of the whole of `t`, so that an input returned as it is becomes a new tensor.
+// Returns a view of all of `t`, to return an unchanged input as a new tensor.
 Tensor whole_view(const Tensor& t) { return alias_strided(t, t.sizes(), t.strides(), t.bytes()); }
 
 void set_view_kind(const Tensor& t, uint32_t kind) noexcept {
   t->flags = (t->flags & ~uint32_t{kViewKinds}) | kind;
 }
 
-// The backwards and jvps under way on this thread, innermost first.
+// The backwards and jvps that run on this thread, innermost first.
 struct Running {
   const CustomNode* node;
   const BackwardArgs* args;  // null: its jvp
@@ -71,7 +71,8 @@ void CustomNode::backward(BackwardArgs& args) {
   call_backward(args);
 }
 
-// The memory's gradients as handles, the handles' gradients as the memory's.
+// Wraps the physical gradients of the outputs as batched tensors, calls the user's backward, and
+// unwraps the gradients that it returns.
 void CustomNode::backward_of_handles(BackwardArgs& args) {
   const ReopenedFrames frames(*frames_);
   std::vector<Tensor> grads, found(args.out.size());
@@ -164,7 +165,7 @@ Tensor CustomNode::once_differentiable(const Tensor& g) const {
 
 void CustomNode::release_saved() noexcept {
   if (saved_.empty()) return;
-  // The slots stay: another thread may be reading one in a backward of its own.
+  // Only the contents go: another thread may be reading a slot in a concurrent backward.
   SmallVec<SavedSlot, 2> dropped;
   for (size_t i = 0; i < saved_.size(); ++i) dropped.push_back(SavedSlot());
   lock();
@@ -179,7 +180,7 @@ void CustomNode::visit(GraphVisitor& v) const {
 }
 
 namespace {
-// A level of forward mode around this rule needs its tangent, which nobody knows.
+// Raises if a dual level around this rule needs the unknown tangent of an intermediate result.
 void check_level(const CustomNode& owner, const std::string& what) {
   const LevelId level = owner.called_at();
   if (level == 0 || level >= thread_state.ceiling) return;
@@ -238,7 +239,7 @@ void CustomCall::connect() {
 void CustomCall::enter() noexcept {
   grad_before_ = std::exchange(thread_state.grad_enabled, false);
   taint_before_ = std::exchange(thread_state.taint, recording_);
-  ceiling_before_ = std::exchange(thread_state.ceiling, 0);  // the rule is the function's own
+  ceiling_before_ = std::exchange(thread_state.ceiling, 0);  // the node computes the tangents
   entered_ = true;
 }
 
@@ -276,8 +277,8 @@ void CustomCall::finish_wholes(std::span<Tensor> outputs, const Declared& declar
     Tensor& t = outputs[i];
     if (!t.defined()) continue;
     COGRAD_CHECK(!is_batched(t), "vmap: ", node_.function_name(),
-                 ".forward returned a tensor with samples of a vmap that none of its arguments "
-                 "has: it uses a tensor from outside of it. Give that to apply() as an argument.");
+                 ".forward returned a batched tensor, but no argument is batched by that vmap: it "
+                 "uses a tensor that is not an argument. Pass that tensor to apply().");
     const bool made_here = t->base == nullptr && !is_input(t.impl());
     t = join(std::move(t), static_cast<uint32_t>(i), views, declared);
     if (thread_state.inference && made_here) t->flags |= kInference;
@@ -285,7 +286,7 @@ void CustomCall::finish_wholes(std::span<Tensor> outputs, const Declared& declar
   if (recording_) keep(declared, before, outputs);
 }
 
-// Dirty inputs must be among the outputs, and be no leaves that require grad.
+// Raises unless dirty inputs are among the outputs and are not leaves that require grad.
 void CustomCall::check_dirty(const Declared& declared, const Impls& outputs) const {
   for (TensorImpl* p : declared.dirty) {
     COGRAD_CHECK(contains({outputs.data(), outputs.size()}, p) || !joins_,
@@ -308,7 +309,7 @@ void CustomCall::check_dirty(const Declared& declared, const Impls& outputs) con
 void CustomCall::check_dirty_view(const Tensor& t, const Impls& outputs) const {
   check_inplace(t, node_.function_name().c_str(), true);
   COGRAD_CHECK(is_input(t.impl()), node_.function_name(),
-               ": forward marked a view dirty that is none of its tensor arguments");
+               ": forward marked a view dirty that is not one of its tensor arguments");
   const auto tensors = std::count_if(outputs.begin(), outputs.end(),
                                      [](const TensorImpl* o) { return o != nullptr; });
   COGRAD_CHECK(tensors == 1,
@@ -319,7 +320,7 @@ void CustomCall::check_dirty_view(const Tensor& t, const Impls& outputs) const {
                node_.function_name(), ")");
 }
 
-// Raises if forward wrote an input that needs a gradient without declaring it.
+// Raises if forward wrote an input that requires grad without declaring it.
 void CustomCall::check_unmarked_writes(const Declared& declared) const {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     TensorImpl* p = inputs_[i];
@@ -334,7 +335,7 @@ void CustomCall::check_unmarked_writes(const Declared& declared) const {
   }
 }
 
-// An input that is returned as it is: a view of it, whose history is the node.
+// Returns the output for an input that forward returned unchanged: a view with the node as grad_fn.
 Tensor CustomCall::join_input(const Tensor& t, uint32_t nr) {
   Tensor v = whole_view(t);
   if (!joins_) return v;
@@ -348,13 +349,13 @@ Tensor CustomCall::join_input(const Tensor& t, uint32_t nr) {
 
 Tensor CustomCall::join(Tensor t, uint32_t nr, size_t views, const Declared& declared) {
   node_.set_output(nr, t);
-  if (t->grad_fn == &node_) {  // returned before: its gradient is the last place's, as in torch
+  if (t->grad_fn == &node_) {  // returned twice: as in torch the last position gets the gradient
     t->output_nr = nr;
     return t;
   }
   const bool input = is_input(t.impl());
   const bool dirty = contains(declared.dirty, t.impl());
-  // First of all, so that a tensor declared both dirty and not differentiable is the latter.
+  // Checked first, so that non_differentiable wins over dirty.
   if (contains(declared.non_differentiable, t.impl()) || !is_differentiable(t.dtype())) {
     if (requires_grad(t)) return detach(t);
     return input && !dirty ? whole_view(t) : t;
@@ -370,7 +371,7 @@ Tensor CustomCall::join(Tensor t, uint32_t nr, size_t views, const Declared& dec
     if (t->base != nullptr) set_view_kind(t, kViewCustomFunction);
     return t;
   }
-  if (requires_grad(t) && t->base == nullptr) t = detach(t);  // a tensor from outside
+  if (requires_grad(t) && t->base == nullptr) t = detach(t);  // not made by this forward
   const bool view = t->base != nullptr;
   set_history(t, &node_, nr);
   t->flags &= ~uint32_t{kTaint};
@@ -389,7 +390,7 @@ void CustomCall::keep(const Declared& declared, const Impls& before, std::span<T
     if (at != before.end() && (!input || contains(declared.dirty, p))) {
       const auto nr = static_cast<size_t>(at - before.begin());
       if (!is_differentiable(p->dtype) || contains(declared.non_differentiable, p)) {
-        slot.kind = SavedSlot::Kind::Constant;  // no gradient flows into it: it keeps no history
+        slot.kind = SavedSlot::Kind::Constant;  // no gradient flows into it, so it has no history
         slot.tensor.save(after[nr]);
         continue;
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Custom functions, whatever language they are written in: one way to make a call (CustomCall) and
-// one kind of node (CustomNode). A language adds how the user's code is called.
+// Custom functions in any language: CustomCall makes a call, CustomNode is its graph node. The
+// layer for a language derives from CustomNode and calls the user's code.
 #pragma once
 #include "autograd/custom_samples.h"
 #include "autograd/error_node.h"
@@ -15,7 +15,7 @@ struct COGRAD_API SavedSlot {
   enum class Kind : uint8_t { None, Input, Output, Constant, Intermediate } kind = Kind::None;
   SavedTensor tensor;
 
-  // The tensor again; `index` is the slot's, for messages.
+  // Returns the saved tensor; `index` is the slot's position, for messages.
   Tensor unpack(Node* owner, size_t index);
 };
 
@@ -27,46 +27,48 @@ class COGRAD_API CustomNode : public Node {
   SavedTensor* saved_slot(size_t i) noexcept override { return &saved_[i].tensor; }
   void visit(GraphVisitor& v) const override;
 
-  // Tensor arguments, None among them: each has an edge if the call was recorded.
+  // Number of tensor arguments, None included; each has an edge if the call was recorded.
   size_t num_inputs() const noexcept { return needs_.size(); }
-  // Values that forward returned, whether tensors or not.
+  // Number of values that forward returned, tensors or not.
   size_t num_returned() const noexcept { return returned_; }
-  // Whether the gradient of input i is asked for: by the run on this thread, or else ever.
+  // True if the backward that runs on this thread needs the gradient of input i; outside of a
+  // backward: if the input required grad.
   bool needs_input(size_t i) const noexcept;
-  // Whether this thread is in this node's backward: several threads may be at a time.
+  // True if this thread runs this node's backward; other threads may do so at the same time.
   bool running() const noexcept;
   Tensor saved(size_t i) {
     Tensor t = saved_[i].unpack(this, i);
     return frames_ == nullptr ? t : saved_of_samples(std::move(t), i);
   }
-  // A tensor that forward kept by itself, as the backward or jvp that runs here sees it.
+  // Returns a tensor that forward kept itself (not by saving it) as the running backward or jvp
+  // must see it: batched at the vmap levels that are open now.
   Tensor seen_here(const Tensor& t) const;
-  // Sizes and dtype of input i, of a call with tangents.
+  // Sizes and dtype of input i; only known if the call had tangents.
   const OutputMeta& input_meta(size_t i) const noexcept { return (*inputs_)[i]; }
   LevelId called_at() const noexcept { return called_at_; }
   bool materializes_grads() const noexcept { return materialize_; }
-  // Whether undefined gradients reach the user's backward as zeros.
+  // Sets whether the user's backward gets zeros in place of undefined gradients.
   void set_materialize_grads(bool value) noexcept { materialize_ = value; }
-  // What messages call the function: "Linear" where the node is "LinearBackward".
+  // The function's name in messages: "Linear" if the node is "LinearBackward".
   virtual std::string function_name() const { return name(); }
-  // "argument 'weight' (position 2) of Linear.forward": input i in messages.
+  // Describes input i in messages: "argument 'weight' (position 2) of Linear.forward".
   virtual std::string describe_input(size_t i) const = 0;
-  // Whether the user gave a rule for tangents; without one they come from backward.
+  // True if the user defined a jvp; otherwise tangents are derived from backward.
   virtual bool has_jvp() const { return false; }
   virtual bool has_backward() const { return true; }
-  // Whether forward, backward and jvp run on tensors that have samples of a vmap.
+  // True if forward, backward and jvp accept batched tensors.
   virtual bool takes_samples() const { return false; }
-  // "Add\n  static ... jvp(...)": the rule to write, for messages that ask for one.
+  // The declaration of the jvp to write, "static ... jvp(...)", for messages that ask for one.
   virtual std::string jvp_to_write() const = 0;
-  // `g`, whose own derivative raises: it was computed without recording.
+  // Returns `g`, which was computed without recording, with a history that raises in backward.
   Tensor once_differentiable(const Tensor& g) const;
 
  protected:
   // Calls the user's backward on args.grads and fills args.out by set_gradient.
   virtual void call_backward(BackwardArgs& args) = 0;
-  // The user's rule: from the inputs' tangents (undefined: none) those of the outputs.
+  // Calls the user's jvp with the inputs' tangents (undefined: none); returns those of the outputs.
   virtual std::vector<Tensor> call_jvp(std::vector<Tensor> tangents);
-  // `index` is the gradient's number in messages.
+  // Checks and stores the gradient of an input; `index` is the gradient's position in messages.
   void set_gradient(BackwardArgs& args, size_t input, Tensor g, size_t index) const;
 
  private:
@@ -76,22 +78,22 @@ class COGRAD_API CustomNode : public Node {
   Tensor saved_of_samples(Tensor t, size_t i) const;
   SampleFrames& frames();
   SmallVec<bool, 4> needs_;
-  std::unique_ptr<SampleFrames> frames_;             // of a call on handles
-  std::unique_ptr<std::vector<OutputMeta>> inputs_;  // of a call with tangents
+  std::unique_ptr<SampleFrames> frames_;             // set if the call had batched tensors
+  std::unique_ptr<std::vector<OutputMeta>> inputs_;  // set if the call had tangents
   SmallVec<SavedSlot, 2> saved_;
   uint32_t returned_ = 0;
   bool materialize_ = true;
-  LevelId called_at_ = 0;  // the outermost level at which an input had a tangent
+  LevelId called_at_ = 0;  // the outermost dual level at which an input had a tangent
 };
 
-// What forward declared about its tensors; borrowed.
+// The tensors that forward declared or saved; borrowed.
 struct Declared {
   std::span<TensorImpl* const> dirty, non_differentiable;
-  std::span<TensorImpl* const> saved;  // null: None
+  std::span<TensorImpl* const> saved;  // null stands for None
 };
 
-// One call: add_input for each tensor argument, connect, enter, forward, leave, finish,
-// give_tangents.
+// One call of a custom function. The order of calls is add_input for each tensor argument, connect,
+// enter, the user's forward, leave, finish, give_tangents.
 class COGRAD_API CustomCall {
  public:
   explicit CustomCall(CustomNode& node) noexcept : node_(node) {}
@@ -99,7 +101,7 @@ class COGRAD_API CustomCall {
   CustomCall(const CustomCall&) = delete;
   CustomCall& operator=(const CustomCall&) = delete;
 
-  // Null: None. Borrowed until the call ends.
+  // Adds a tensor argument, null for None. It is borrowed until the call ends.
   void add_input(TensorImpl* t) {
     if (t != nullptr && (t->flags & kBatched) != 0) [[unlikely]]
       t = memory_of_input(t);
@@ -109,29 +111,29 @@ class COGRAD_API CustomCall {
     inputs_.push_back(t);
     versions_.push_back(t != nullptr ? t->current_version() : 0);
   }
-  // All inputs are there: decides whether the call is recorded, and makes the edges.
+  // Called after the last add_input: decides whether the call is recorded, and creates the edges.
   void connect();
-  // Whether forward's tensors are to be kept for backward or for tangents.
+  // True if tensors of forward must be kept for backward or for tangents.
   bool recording() const noexcept { return recording_; }
-  // From enter to leave nothing is recorded.
+  // Nothing is recorded between enter and leave.
   void enter() noexcept;
   void leave() noexcept;
-  // Joins what forward returned to the graph: `outputs` (undefined where no tensor) become what
-  // the caller is given. A tensor that needs nothing stays the same object.
+  // Connects forward's results to the graph: replaces `outputs` (undefined where a result is not a
+  // tensor) by the tensors to return. A tensor that needs no change stays the same object.
   void finish(std::span<Tensor> outputs, const Declared& declared) {
     if (thread_state.vmaps > 0) [[unlikely]]
       return finish_handles(outputs, declared);
     finish_wholes(outputs, declared);
   }
-  // Afterwards, with what backward reads in its place: the tangents of the outputs, if any. Then
-  // saved-tensor hooks see what was saved.
+  // Called after finish, once everything that backward reads is in place: computes the tangents of
+  // the outputs, if any, then passes the saved tensors to saved-tensor hooks.
   void give_tangents(std::span<Tensor> outputs, const Declared& declared) {
     if (!levels_.empty()) [[unlikely]]
       give_tangents_at_levels(outputs, declared);
     if (recording_ && thread_state.saved_hooks != nullptr) [[unlikely]]
       pack_saved(node_);
   }
-  bool untouched(TensorImpl* t) const noexcept;  // an input that nothing is known to have written
+  bool untouched(TensorImpl* t) const noexcept;  // an input whose version has not changed
   bool is_input(const TensorImpl* t) const noexcept;
 
  private:
@@ -142,7 +144,7 @@ class COGRAD_API CustomCall {
   Tensor join(Tensor t, uint32_t nr, size_t views, const Declared& declared);
   Tensor join_input(const Tensor& t, uint32_t nr);
   void keep(const Declared& declared, const Impls& before, std::span<Tensor> after);
-  // Functions that run on handles (custom_handles.cpp).
+  // Functions that accept batched tensors (custom_handles.cpp).
   TensorImpl* memory_of_input(TensorImpl* handle);
   void finish_wholes(std::span<Tensor> outputs, const Declared& declared);
   void finish_handles(std::span<Tensor> outputs, const Declared& declared);
@@ -157,20 +159,20 @@ class COGRAD_API CustomCall {
   CustomNode& node_;
   Impls inputs_;
   SmallVec<uint32_t, 4> versions_;
-  std::vector<std::shared_ptr<TangentLevel>> levels_;  // at which an input has a tangent
+  std::vector<std::shared_ptr<TangentLevel>> levels_;  // at these an input has a tangent
   bool any_ = false, recording_ = false, entered_ = false;
   bool joins_ = false;  // outputs become part of the graph
   bool grad_before_ = false, taint_before_ = false;
   LevelId ceiling_before_ = 0;
 };
 
-// An intermediate of forward while a graph is made: its part of a second derivative would be
-// missing, so a gradient that flows into it raises.
+// Returns `t`, an intermediate result of forward, with a history that raises when a gradient flows
+// into it: its part of a second derivative would be missing.
 COGRAD_API Tensor poisoned_intermediate(Node* owner, const Tensor& t, const std::string& what);
-// Whether forward computed `t` from its differentiable inputs, and did not return it.
+// True if forward computed `t` from its differentiable inputs and did not return it.
 COGRAD_API bool is_intermediate(const Tensor& t) noexcept;
-// Such a tensor as the backward or jvp that runs may use it. Raises where a level of forward mode
-// around it would need its tangent.
+// Returns an intermediate result as the running backward or jvp may use it. Raises if a dual level
+// around the rule would need its tangent.
 COGRAD_API Tensor guarded_intermediate(CustomNode& owner, const Tensor& t, const std::string& what);
 
 }  // namespace cograd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls of custom functions that run on handles: the core sees the memory behind them.
+// Calls of custom functions with batched tensors: the graph is built on the physical tensors.
 #include <algorithm>
 
 #include "autograd/custom_function.h"
@@ -7,11 +7,12 @@
 namespace cograd {
 
 void CustomCall::fail_samples() const {
-  detail::fail(ErrorKind::NotImplemented, "vmap: ", node_.function_name(),
-               " is called on a Tensor that has a value for each sample, and its description says "
-               "neither how to make the call again for one sample (the entry `call`) nor how to "
-               "make it for all (the entry `batch`). Add one, or register it as an op "
-               "(COGRAD_LIBRARY, cograd.library), which vmap runs sample by sample.");
+  detail::fail(
+      ErrorKind::NotImplemented, "vmap: ", node_.function_name(),
+      " got a batched Tensor, but its description has neither an entry `call`, which makes "
+      "the call for one sample, nor an entry `batch`, which makes it for all. Add one, or "
+      "register the function as an op (COGRAD_LIBRARY, cograd.library), which vmap runs "
+      "sample by sample.");
 }
 
 TensorImpl* CustomCall::memory_of_input(TensorImpl* handle) {
@@ -56,7 +57,7 @@ void CustomCall::finish_handles(std::span<Tensor> outputs, const Declared& decla
   }
 }
 
-// --- the samples of a node's tensors -----------------------------------------------------------
+// --- vmap levels of a node's tensors -------------------------------------------------------------
 
 Tensor SampleFrames::strip(const Tensor& t, SampleChain& chain) {
   Tensor at = t;
@@ -111,7 +112,7 @@ Dims in_front(int64_t n, IntList sizes) {
   return out;
 }
 
-// All of `samples` in dim 0, zero but for the first.
+// Returns `samples` samples in dim 0: `t` first, then zeros.
 Tensor in_first(const Tensor& t, int64_t samples) {
   Tensor zeros = autograd_ops.zeros(in_front(samples, t.sizes()), t.dtype());
   if (samples == 0) return zeros;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls with samples of a vmap: by the user's rule, or sample by sample and stacked.
+// Calls on batched tensors: by the user's vmap rule, or sample by sample with stacked results.
 #include "autograd/custom_samples.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ void tell_of_loop(const SampledCall& f) {
                            f.rule_to_write()));
 }
 
-// Whether a derivative is asked for that the outputs of a rule do not have.
+// True if a derivative of the inputs is needed but an output of the rule has no history or tangent.
 bool loses_derivative(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
   const auto recorded = [](const Tensor& t) {
     return thread_state.grad_enabled && requires_grad(memory_of(t));
@@ -36,7 +36,7 @@ bool loses_derivative(std::span<const Tensor> inputs, std::span<const Tensor> ou
 std::vector<Tensor> run_rule(SampledCall& f, const VmapLevel& level, std::span<const Tensor> wholes,
                              std::span<const SampleDim> dims, std::vector<SampleDim>& out_dims);
 
-// `t` with its samples in `dim`, below the handles of later vmaps.
+// Returns `t` batched at `level` with the batch dim `dim`. Wrappers of later vmaps stay outside.
 Tensor with_level(const Tensor& t, int dim, LevelId level) {
   if (batch_level(t) <= level) return make_batched(t, dim, level);
   return make_batched(with_level(samples_first(t), dim + 1, level), 0, batch_level(t));
@@ -44,15 +44,16 @@ Tensor with_level(const Tensor& t, int dim, LevelId level) {
 
 Tensor checked_output(const SampledCall& f, const VmapLevel& level, const Tensor& t, int64_t dim,
                       size_t i) {
-  COGRAD_CHECK_INDEX(dim >= -t.dim() && dim < t.dim(), f.name(), ": the vmap rule gave out_dim ",
-                     dim, " for output ", i, ", which has ", t.dim(), " dims");
+  COGRAD_CHECK_INDEX(dim >= -t.dim() && dim < t.dim(), f.name(),
+                     ": the vmap rule returned out_dim ", dim, " for output ", i, ", which has ",
+                     t.dim(), " dims");
   const int at = static_cast<int>(dim < 0 ? dim + t.dim() : dim);
-  COGRAD_CHECK_VALUE(t.size(at) == level.size, f.name(), ": the vmap rule gave output ", i,
+  COGRAD_CHECK_VALUE(t.size(at) == level.size, f.name(), ": the vmap rule returned output ", i,
                      " of shape ", to_string(t.sizes()), " with out_dim ", dim, ", expected ",
                      level.size, " samples there");
-  COGRAD_CHECK(batch_level(t) != level.id, f.name(), ": the vmap rule gave output ", i,
-               " that has samples of this vmap already: what a rule uses must be among its "
-               "arguments");
+  COGRAD_CHECK(batch_level(t) != level.id, f.name(), ": the vmap rule returned output ", i,
+               ", which is already batched by this vmap: it uses a tensor that is not an argument. "
+               "Pass that tensor as an argument");
   return with_level(t, at, level.id);
 }
 
@@ -85,7 +86,7 @@ std::vector<Tensor> by_rule(SampledCall& f, const VmapLevel& level,
   return outputs;
 }
 
-// The outputs of one sample after the other.
+// Calls the function for one sample after the other and stacks the outputs.
 class Loop {
  public:
   Loop(SampledCall& f, const VmapLevel& level, std::span<const Tensor> inputs)
@@ -118,7 +119,7 @@ class Loop {
       sample.push_back(wholes_[i].defined() ? autograd_ops.select(wholes_[i], 0, b) : inputs_[i]);
       versions.push_back(inputs_[i].defined() ? inputs_[i]->current_version() : 0);
     }
-    std::optional<HiddenVmap> alone;  // where random numbers raise, the level has to see them
+    std::optional<HiddenVmap> alone;  // not with Randomness::Error: random ops must see the level
     if (level_.randomness != Randomness::Error) alone.emplace(level_.id);
     std::vector<Tensor> out = f_.call(sample);
     alone.reset();
@@ -126,8 +127,8 @@ class Loop {
       COGRAD_CHECK(wholes_[i].defined() || !inputs_[i].defined() ||
                        inputs_[i]->current_version() == versions[i],
                    "vmap: ", f_.name(), " wrote its tensor argument ", i,
-                   " in place, which is the same for all samples, but computes a value for each of "
-                   "them. Give it a clone for each sample: expand it before, or write a vmap rule");
+                   " in place, but all samples share that tensor. expand() and clone() it over the "
+                   "samples before the call, or write a vmap rule");
     if (b == 0) returned_.assign(out.size(), inputs_.size());
     for (size_t i = 0; b == 0 && i < out.size(); ++i)
       for (size_t k = 0; k < sample.size(); ++k)
@@ -145,7 +146,8 @@ class Loop {
     if (some == column.end()) return {};
     for (const Tensor& t : column)
       COGRAD_CHECK(batch_level(t) != level_.id, "vmap: a result of ", f_.name(),
-                   " has samples already: what it uses of them must be among its arguments");
+                   " is already batched: it uses a batched tensor that is not an argument. Pass "
+                   "that tensor as an argument");
     for (const Tensor& t : column)
       COGRAD_CHECK(t.defined() && same(t.sizes(), column[0].sizes()), "vmap: output ", i, " of ",
                    f_.name(), " has a shape that depends on the values: ",
@@ -158,10 +160,10 @@ class Loop {
   const VmapLevel& level_;
   std::span<const Tensor> inputs_;
   std::vector<Tensor> wholes_;
-  std::vector<size_t> returned_;  // by output: the input that it is
+  std::vector<size_t> returned_;  // for each output: the index of the input that it is
 };
 
-// A rule as a call on one sample of an outer vmap.
+// A vmap rule, called on one sample of an outer vmap.
 class RuleOfOne final : public SampledCall {
  public:
   RuleOfOne(SampledCall& rule, const VmapLevel& level, std::span<const SampleDim> dims,
@@ -192,7 +194,7 @@ std::vector<uint32_t> versions_of(std::span<const Tensor> list) {
   return out;
 }
 
-// A rule that reads values gets one sample of the outer vmaps at a time.
+// Calls the rule on all samples of the outer vmaps, or on one at a time if the rule reads values.
 std::vector<Tensor> run_rule(SampledCall& f, const VmapLevel& level, std::span<const Tensor> wholes,
                              std::span<const SampleDim> dims, std::vector<SampleDim>& out_dims) {
   const LevelId outer = highest_batch_level(wholes);
@@ -200,7 +202,7 @@ std::vector<Tensor> run_rule(SampledCall& f, const VmapLevel& level, std::span<c
   if (f.rule_takes_samples()) {
     try {
       return f.call_rule(level, wholes, dims, out_dims);
-    } catch (const ReadsSamples&) {  // below
+    } catch (const ReadsSamples&) {  // runs sample by sample below
     }
   }
   const VmapLevel around = vmap_level(outer, f.name().c_str());
@@ -217,17 +219,18 @@ std::vector<Tensor> call_samples(SampledCall& f, std::span<const Tensor> inputs)
     std::vector<Tensor> outputs = by_rule(f, level, inputs);
     if (f.non_differentiable() || !loses_derivative(inputs, outputs)) return outputs;
     COGRAD_CHECK(before == versions_of(inputs), "vmap: the vmap rule of ", f.name(),
-                 " computes on its own and writes an argument, so that its derivative is not "
-                 "known. Make the rule of operations, or of the function itself on all samples");
-    warn_once(detail::concat("vmap: the vmap rule of ", f.name(),
-                             " computes on its own, so where a derivative is asked for the samples "
-                             "run one by one. Make the rule of operations, or of the function "
-                             "itself on all samples."));
+                 " computes without recording and writes an argument, so that its derivative is "
+                 "not known. Write the rule with ops, or call the function itself on all samples");
+    warn_once(
+        detail::concat("vmap: the vmap rule of ", f.name(),
+                       " computes without recording, so where a derivative is needed the "
+                       "samples run one by one. Write the rule with ops, or call the function "
+                       "itself on all samples."));
   } else {
     tell_of_loop(f);
   }
   COGRAD_CHECK(level.size > 0, "vmap: ", f.name(),
-               " runs sample by sample, and there is no sample. Add\n", f.rule_to_write());
+               " runs sample by sample, but the batch has size 0. Add\n", f.rule_to_write());
   return Loop(f, level, inputs).run();
 }
 

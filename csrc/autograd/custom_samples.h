@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Custom functions and registered ops inside of a vmap, whatever language they are in: by the
-// user's batching rule, or else sample by sample. And functions that run on handles.
+// Custom functions and registered ops of any language inside a vmap: called by the user's vmap
+// rule, or else sample by sample. Also the vmap levels of functions that accept batched tensors.
 #pragma once
 #include <functional>
 #include <optional>
@@ -12,60 +12,59 @@
 
 namespace cograd {
 
-// Where a tensor has its samples; none: they are equal.
+// The batch dim of a tensor; none if the tensor is the same for all samples.
 using SampleDim = std::optional<int64_t>;
 
-// One call on tensors some of which have samples; a language adds how the user's code is called.
+// A call with batched tensors. The layer for a language derives from it and calls the user's code.
 class COGRAD_API SampledCall {
  public:
   virtual ~SampledCall() = default;
-  // What messages call it: "Cube", "op 'ns::cube'".
+  // The name in messages: "Cube", "op 'ns::cube'".
   virtual std::string name() const = 0;
-  // The rule to write, for the warning that there is none.
+  // The declaration of the vmap rule to write, for the warning that there is none.
   virtual std::string rule_to_write() const = 0;
   virtual bool has_rule() const = 0;
-  // Whether the rule may get tensors with samples of outer vmaps.
+  // True if the rule accepts tensors that are batched at outer levels.
   virtual bool rule_takes_samples() const { return true; }
-  // Whether outputs without a derivative are as they should be.
+  // True if the outputs have no derivative by design.
   virtual bool non_differentiable() const { return false; }
-  // The user's rule; fills one dim for each output. Where a derivative is asked for, and it
-  // computes on its own, its outputs are dropped and the samples run one by one.
+  // Calls the user's vmap rule, which sets one dim per output. If a derivative is needed and the
+  // rule does not record one, its outputs are dropped and the samples run one by one.
   virtual std::vector<Tensor> call_rule(const VmapLevel& level, std::span<const Tensor> inputs,
                                         std::span<const SampleDim> dims,
                                         std::vector<SampleDim>& out_dims) = 0;
-  // The call itself with other tensors in the places of the inputs; outputs that are no tensor are
-  // undefined.
+  // Makes the call with other input tensors; outputs that are not tensors are undefined.
   virtual std::vector<Tensor> call(std::span<const Tensor> inputs) = 0;
 };
 
-// Keeps the state of the random numbers, and returns what puts it back. Set by the layer above.
+// Saves the random generator's state; returns a function that restores it. Set by the layer above.
 COGRAD_API extern std::function<void()> (*keep_random_state)();
 
-// By the rule of the innermost vmap among the inputs; what it calls meets the outer ones.
+// Makes the call for the innermost vmap level of the inputs; ops in it see the outer levels.
 COGRAD_API std::vector<Tensor> call_samples(SampledCall& f, std::span<const Tensor> inputs);
 
-// The samples of one tensor of a node: its levels and, in each handle's whole, their dims,
-// outermost first.
+// The vmap levels of one tensor of a node, each with the batch dim in the tensor that this level
+// wraps; outermost first.
 using SampleChain = std::vector<std::pair<LevelId, int>>;
 
-// What a node knows of a call that ran on handles. Its edges, outputs and saved tensors are of the
-// memory behind them.
+// The vmap levels of a call that had batched tensors. The node's edges, outputs and saved tensors
+// are those of the physical tensors.
 struct SampleFrames {
   std::vector<VmapLevel> levels;  // ascending
   std::vector<SampleChain> inputs, outputs, saved;
-  std::vector<Dims> input_sizes;  // of the memory
+  std::vector<Dims> input_sizes;  // of the physical tensors
 
-  // The memory behind `t`, whose samples are noted in `chain`.
+  // Returns the physical tensor of `t`; records the levels of `t` in `chain` and in `levels`.
   Tensor strip(const Tensor& t, SampleChain& chain);
-  // Sizes of one sample.
+  // Returns the sizes of one sample, given those of the physical tensor.
   static Dims logical(IntList sizes, const SampleChain& chain);
 };
 
-// `memory` as a handle again, of the levels it had.
+// Wraps a physical tensor again at the levels that strip() recorded.
 Tensor rewrapped(const Tensor& memory, const SampleChain& chain);
 
-// In its scope the vmaps of a call are open again, under numbers of their own: those it was made in
-// may have ended, and later ones be open.
+// In its scope the vmaps of a call are open again, with new level ids: the original vmaps may have
+// ended, and later ones may be open.
 class ReopenedFrames {
  public:
   explicit ReopenedFrames(const SampleFrames& frames);
@@ -74,19 +73,19 @@ class ReopenedFrames {
   ReopenedFrames& operator=(const ReopenedFrames&) = delete;
 
   Tensor wrap(Tensor memory, const SampleChain& chain) const;
-  // A gradient of an output: of levels that this has not, in the first sample alone, so that a sum
-  // over the samples counts it once.
+  // Wraps a gradient of an output. At levels that are not in `chain` only the first sample gets it
+  // (the others are zero), so that a sum over the samples counts it once.
   Tensor wrap_gradient(Tensor memory, const SampleChain& chain) const;
-  // A handle made in forward.
+  // Returns a batched tensor of forward at the reopened levels.
   Tensor translate(const Tensor& t) const;
-  // The gradient of an input: summed over the samples that this has not.
+  // Unwraps the gradient of an input; sums it over levels that are not in `chain`.
   Tensor gradient_to_memory(Tensor g, const SampleChain& chain, IntList sizes) const;
   Tensor tangent_to_memory(Tensor t, const SampleChain& chain) const;
 
  private:
   LevelId now(LevelId then) const;
   const SampleFrames& frames_;
-  std::vector<LevelId> ids_;  // of frames_.levels
+  std::vector<LevelId> ids_;  // the new ids of frames_.levels
 };
 
 }  // namespace cograd

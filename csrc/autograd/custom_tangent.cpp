@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Forward mode of custom functions: by the user's jvp, or else from backward.
+// Forward mode of custom functions: tangents come from the user's jvp, or else from backward.
 #include <algorithm>
 
 #include "autograd/custom_function.h"
@@ -9,7 +9,7 @@ namespace cograd {
 
 std::vector<Tensor> CustomNode::call_jvp(std::vector<Tensor>) { return {}; }
 
-// All levels that are seen here, the outermost first.
+// Finds the visible dual levels at which an input has a tangent, outermost first.
 void CustomCall::find_levels() {
   LevelId below = thread_state.ceiling;
   for (;;) {
@@ -38,7 +38,7 @@ void CustomCall::find_levels() {
   recording_ = true;
 }
 
-// What backward gives for inputs with a tangent is asked for, whether or not they require grad.
+// Makes backward compute gradients for inputs with a tangent, even if they do not require grad.
 void CustomCall::want_tangents() {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     TensorImpl* t = inputs_[i];
@@ -99,7 +99,7 @@ void CustomCall::give_tangents_at_levels(std::span<Tensor> given_outputs,
   std::vector<Tensor> differentiable(outputs);
   for (Tensor& t : differentiable)
     if (t.defined() && (!is_differentiable(t.dtype()) || fixed(t))) t.reset();
-  // Dirty inputs lose what they had: all tangents are taken before any is written.
+  // Writing a dirty input replaces its tangent: read all tangents before any is written.
   std::vector<std::vector<Tensor>> given(levels_.size());
   for (size_t k = 0; k < levels_.size(); ++k)
     for (TensorImpl* t : inputs_) {
@@ -116,7 +116,7 @@ void CustomCall::give_tangents_at_levels(std::span<Tensor> given_outputs,
       } else if (found[i].defined()) {
         const bool own = out->base != nullptr || found[i]->storage->unique();
         set_tangent(out, levels_[k], own ? found[i] : autograd_ops.clone(found[i]));
-      } else if (out->base != nullptr) {  // not that of the tensor it is a view of
+      } else if (out->base != nullptr) {  // a zero tangent instead of that of the base
         set_tangent(out, levels_[k], autograd_ops.zeros(out.sizes(), out.dtype()));
       }
       for (const SavedSlot& s : node_.saved_)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The JVP of an operation as the VJP of its VJP: backward is linear in the gradient it is given.
+// Computes the JVP of an operation as the VJP of its VJP, as backward is linear in its gradient.
 #include "autograd/double_vjp.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ Pairing (*real_pairing)(const Tensor&, const Tensor&) = nullptr;
 
 namespace {
 
-// A linear h has <v, h(u)> = <u, t> for t the gradient of <v, h(u)> by u: others, such as one that
-// clips the gradient, have not, and the tangent would be wrong without a word.
+// Checks that a backward h is linear in u: then <v, h(u)> = <u, t> for the gradient t of <v, h(u)>
+// with respect to u. If it is not (it clips gradients, say), the tangent would be silently wrong.
 class LinearityCheck {
  public:
   void add(const Tensor& a, const Tensor& b, double sign) {
@@ -26,10 +26,10 @@ class LinearityCheck {
     for (const Tensor* t : {&a, &b}) digits_ = std::min(digits_, digits(t->dtype()));
   }
   void raise_unless_linear(const CustomNode& node) const {
-    if (!(std::abs(difference_) > std::exp2(-digits_ / 2.0) * size_)) return;  // nor with NaNs
+    if (!(std::abs(difference_) > std::exp2(-digits_ / 2.0) * size_)) return;  // also with NaNs
     detail::fail(ErrorKind::Runtime, "forward AD through ", node.function_name(),
-                 ": there is no jvp, and the tangent cannot be had from backward, which is not "
-                 "linear in the gradient that it is given (it may clip or normalise it). Add\n",
+                 ": there is no jvp, and the tangent cannot be derived from backward, which is not "
+                 "linear in the gradient that it gets (it may clip or normalise it). Add\n",
                  node.jvp_to_write());
   }
 
@@ -50,14 +50,14 @@ class Nowhere final : public Node {
 
 Node* nowhere() {
   static auto* node = [] {
-    auto* made = new Nowhere;  // never freed, and no part of any graph
+    auto* made = new Nowhere;  // never freed, and not part of any graph
     --thread_state.live_nodes;
     return made;
   }();
   return node;
 }
 
-// Cotangents of ones: a formula may take the logarithm of its gradient.
+// Returns cotangents of ones. Zeros would not do: a formula may take the logarithm of its gradient.
 std::vector<Tensor> cotangents(Node& node, std::span<const Tensor> outputs) {
   std::vector<Tensor> u(std::max(node.num_outputs(), outputs.size()));
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -74,7 +74,7 @@ struct ProbingScope {
   ~ProbingScope() { probing = before; }
 };
 
-// h(u), for the inputs with a tangent.
+// Returns h(u) for the inputs that have a tangent.
 std::vector<Tensor> call_backward(Node& node, std::span<const Tensor> given,
                                   std::vector<Tensor> grads) {
   std::vector<Tensor> out(node.edges().size());
@@ -101,8 +101,8 @@ std::vector<Tensor> call_backward(Node& node, std::span<const Tensor> given,
 [[noreturn]] void fail_opaque(Node& node, size_t input) {
   const auto* custom = dynamic_cast<const CustomNode*>(&node);
   detail::fail(ErrorKind::Runtime, "forward AD through ", node.name(),
-               ": there is no jvp, and the tangent cannot be had from backward: the gradient that "
-               "it gave for input ",
+               ": there is no jvp, and the tangent cannot be derived from backward: the gradient "
+               "that it returned for input ",
                input,
                " was computed without recording (on data pointers, in NumPy, under no_grad or "
                "once_differentiable). Write that backward in recorded operations",
@@ -110,7 +110,7 @@ std::vector<Tensor> call_backward(Node& node, std::span<const Tensor> given,
                custom == nullptr ? std::string() : custom->jvp_to_write());
 }
 
-// Whether what was recorded since `first` leads from `t` to one of the leaves.
+// True if nodes recorded since `first` lead from `t` to one of the leaves.
 bool leads_to(const Tensor& t, std::span<const Tensor> leaves, uint64_t first) {
   const auto is_leaf_of = [&](const TensorImpl* p) {
     return std::any_of(leaves.begin(), leaves.end(),
@@ -153,7 +153,7 @@ void drop_wanted_edges(Node& node) noexcept {
 std::vector<Tensor> tangents_of_node(Node& node, std::span<const Tensor> given,
                                      std::span<const Tensor> outputs, bool record) {
   const GradGuard grad(true);
-  struct NoHooks {  // what is recorded here is no part of the user's graph
+  struct NoHooks {  // nodes that are recorded here are not part of the user's graph
     SavedHookScope* before = std::exchange(thread_state.saved_hooks, nullptr);
     ~NoHooks() { thread_state.saved_hooks = before; }
   } no_hooks;

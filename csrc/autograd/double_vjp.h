@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The tangent of a recorded operation, from nothing but its backward.
+// Computes tangents of a recorded operation from its backward alone.
 #pragma once
 #include "autograd/engine.h"
 #include "autograd/tensor_set.h"
 
 namespace cograd {
 
-// An edge to nowhere for an input whose gradient a rule asks for itself; owned.
+// Returns an edge to a node that does nothing, for an input whose gradient only the tangent
+// computation needs. The caller owns the reference.
 COGRAD_API Edge wanted_edge();
-// Takes such edges off a node whose tangents are there.
+// Removes such edges from a node once its tangents are computed.
 COGRAD_API void drop_wanted_edges(Node& node) noexcept;
 
-// With h(u) the gradients that `node` gives for cotangents u of its outputs, linear in u, the
-// tangents of the outputs are the derivative of <h(u), given> by u. `given`: a tangent for each
-// edge, undefined where there is none. Results are undefined where nothing depends on `given`.
-// `record`: the tangents are to have a history.
+// Returns the tangents of the outputs: the derivative of <h(u), given> with respect to u, where
+// h(u), linear in u, are `node`'s gradients for cotangents u. `given` has a tangent per edge
+// (undefined: none); results may be undefined too. With `record` they have a history.
 COGRAD_API std::vector<Tensor> tangents_of_node(Node& node, std::span<const Tensor> given,
                                                 std::span<const Tensor> outputs, bool record);
 
-// Re sum(conj(a) b) and sum |a| |b| of the values alone; the ops layer fills it in.
+// Computes Re sum(conj(a) b) and sum |a| |b| without recording; the ops layer sets it.
 struct Pairing {
   double sum = 0, size = 0;
 };

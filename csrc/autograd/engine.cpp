@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One backward run: execute ready nodes newest first, add gradients in order.
+// One backward run: executes ready nodes newest first and adds gradients in a fixed order.
 #include "autograd/engine.h"
 
 #include <algorithm>
@@ -17,11 +17,11 @@ constinit thread_local std::span<const Tensor> current_gradients
 
 namespace {
 
-// Runs on this thread's stack.
+// Number of backward runs on this thread's stack.
 constinit thread_local int depth __attribute__((tls_model("initial-exec"))) = 0;
-// Over all runs: nested ones may be short.
+// Number of nodes run on this thread, over all runs: nested runs may be too short to count alone.
 constinit thread_local uint64_t nodes_run __attribute__((tls_model("initial-exec"))) = 0;
-constexpr uint64_t kTickEvery = 64;  // light nodes between two looks at signals
+constexpr uint64_t kTickEvery = 64;  // light nodes between two checks for signals
 
 }  // namespace
 
@@ -36,7 +36,7 @@ Node* Run::pop() {
   return n;
 }
 
-// The first gradient is moved in; a later one is added in place where nobody else sees the buffer.
+// Moves the first gradient in. Adds a later one, in place if nothing else refers to the buffer.
 void Run::add(Tensor& slot, Tensor g) {
   if (!slot.defined()) {
     slot = std::move(g);
@@ -101,7 +101,7 @@ void call_tensor_hooks(const Run& run, Node& n, std::span<Tensor> grads) {
   }
 }
 
-// What users have seen, hooks or a backward of theirs, they may have given other data meanwhile.
+// Hooks and user backwards may have replaced a gradient's data: shape and dtype are checked again.
 [[gnu::noinline, gnu::cold]] void fail_changed(const Node& n, size_t i, const Tensor& g) {
   detail::fail(ErrorKind::Runtime, "the gradient of output ", i, " of ", n.name(),
                " has become a tensor of shape ", to_string(g.sizes()), " and dtype ",
@@ -132,16 +132,16 @@ void call_node_hooks(const Run& run, Node& n, HookList list, std::span<Tensor> v
   for (size_t i = 0; i < values.size(); ++i) values[i] = std::move(v[i]);
 }
 
-// The slot for the gradient of `r`; null if its tensor is gone, which takes itself off the list
-// before. To be called, and used, with the node's lock held.
+// Returns the .grad slot of `r`; null if the tensor is gone, which removes itself from the list
+// first. The node's lock must be held during the call and while the slot is used.
 Tensor* slot_of(const NodeExtra& extra, const NodeExtra::Retained& r) {
   for (const auto& there : extra.retained)
     if (there.tensor == r.tensor && there.output_nr == r.output_nr) return &meta_of(r.tensor).grad;
   return nullptr;
 }
 
-// Computed outside of the lock, and anew if another run has been there meanwhile. A later addition
-// into the slot must not reach the retained gradient: it holds a reference.
+// Adds gradients to .grad of tensors that retain it. Computes sums without the lock, and again if
+// another run changed .grad meanwhile. Stores copies, as gradient buffers are added to in place.
 void store_retained(const Run& run, Node& n, const NodeExtra& extra, std::span<Tensor> grads) {
   std::vector<NodeExtra::Retained> list;
   {
@@ -169,7 +169,7 @@ void store_retained(const Run& run, Node& n, const NodeExtra& extra, std::span<T
   }
 }
 
-// torch's message for a result that is not finite, with the place added.
+// Raises torch's error for a gradient that is not finite, with the value and its index added.
 void check_finite(const Node* n, const BackwardArgs& args, uint32_t watch,
                   std::span<const Tensor> grads) {
   const bool inf = (watch & kWatchInf) != 0;
@@ -178,7 +178,7 @@ void check_finite(const Node* n, const BackwardArgs& args, uint32_t watch,
     if (!t.defined()) continue;
     const int64_t at = find_nonfinite(t, true, inf);
     if (at < 0) continue;
-    // With the search for infinities on, the first node to blame is one whose gradients are finite.
+    // When infinities are searched for, blame only a node whose incoming gradients are all finite.
     if (inf)
       for (const Tensor& g : grads)
         if (g.defined() && find_nonfinite(g, true, true) >= 0) return;
@@ -238,7 +238,7 @@ void Run::run_node(Node* n, ParallelRun* parallel) {
     call_node_hooks(*this, *n, &NodeExtra::pre_hooks, grad_span, nullptr);
     check_gradients(*n, grad_span);
   }
-  std::vector<Tensor> kept;  // post hooks see the gradients that came in
+  std::vector<Tensor> kept;  // the incoming gradients, for post hooks
   if ((extra != nullptr && has_hooks(*n, &NodeExtra::post_hooks)) || (watch_ & kWatchInf) != 0)
     kept.assign(grads.begin(), grads.end());
 
@@ -285,13 +285,13 @@ void Run::place_roots() {
     const Edge& root = request_.roots[i];
     Books& b = books(root.node);
     Tensor g = std::move(request_.grads[i]);
-    // Not the caller's tensor, which may be given other data meanwhile.
+    // Take an alias: the caller's tensor may get other data (`g.data = y`) during the run.
     if (!request_.create_graph && g.defined() && !transforms_open()) g = Tensor::steal(g->alias());
     add(b.slot(root.input_nr, root.node->num_outputs()), std::move(g));
   }
 }
 
-// A root may also be reached from another root: it starts when that has run.
+// Returns the roots that no other root reaches; the others become ready during the run.
 std::vector<Node*> Run::ready_roots() {
   std::vector<Node*> ready;
   for (const Edge& root : request_.roots)
@@ -301,7 +301,7 @@ std::vector<Node*> Run::ready_roots() {
   return ready;
 }
 
-// Signals are looked at every few nodes, and after every node that may have taken long.
+// Runs all nodes on this thread. Checks for signals every few nodes, and after each heavy node.
 [[gnu::flatten]] void Run::execute_alone() {
   for (const Edge& root : request_.roots)
     if (books(root.node).dependencies == 0 &&
@@ -349,7 +349,7 @@ void fail_if_cancelled(Run& run) {
 }
 
 std::vector<Tensor> run_backward(BackwardRequest request) {
-  struct Hold {  // the graph must outlive the run, whatever hooks and other threads drop
+  struct Hold {  // keeps the graph alive during the run, even if hooks or other threads drop it
     std::vector<NodeRef> nodes;
   } hold;
   for (const Edge& e : request.roots) hold.nodes.push_back(NodeRef::borrow(e.node));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Deeply nested backward runs: a new thread, with a new stack, acts for the one that waits.
+// Deeply nested backward runs: a new thread, with a new stack, acts for the waiting thread.
 #include <condition_variable>
 #include <system_error>
 #include <thread>
@@ -12,7 +12,7 @@ namespace {
 
 struct Errand {
   BackwardRequest& request;
-  ThreadState state;  // of the thread that waits
+  ThreadState state;  // state of the waiting thread
   Run* run;
   Node* node;
   std::vector<Tensor> result;
@@ -23,13 +23,13 @@ struct Errand {
 };
 
 void act(Errand& e) noexcept {
-  // The modes of the waiting thread hold here, and what is recorded continues its numbering.
+  // The modes of the waiting thread apply here, and new nodes continue its sequence numbers.
   ThreadState& mine = thread_state;
   mine.grad_enabled = e.state.grad_enabled;
   mine.inference = e.state.inference;
   mine.taint = e.state.taint;
   mine.next_sequence = e.state.next_sequence;
-  mine.saved_hooks = e.state.saved_hooks;  // whose part this thread takes: it may leave some
+  mine.saved_hooks = e.state.saved_hooks;  // taken over, as this thread may leave scopes of them
   mine.hooks_in_use = e.state.hooks_in_use;
   mine.ceiling = e.state.ceiling;
   current_run = e.run;
@@ -52,7 +52,8 @@ void act(Errand& e) noexcept {
   e.changed.notify_all();
 }
 
-// Signals arrive at the thread that waits: it looks at them, and calls the run off if one throws.
+// Waits for the run. Signals arrive at the waiting thread: it handles them, and cancels the run if
+// a handler throws.
 std::exception_ptr wait_for(Errand& e) {
   std::exception_ptr interrupted;
   std::unique_lock lock(e.mutex);
@@ -79,7 +80,7 @@ std::vector<Tensor> run_on_new_thread(BackwardRequest& request, bool* started) {
   try {
     worker = std::thread([&e] { act(e); });
   } catch (const std::system_error&) {
-    return {};  // no thread to be had: the caller goes on with its own stack
+    return {};  // no thread could start: the caller continues on its own stack
   }
   *started = true;
   std::exception_ptr interrupted;

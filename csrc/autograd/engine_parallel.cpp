@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One run on several threads. The order in which a lone thread would add gradients is found first,
-// by a dry run over the books; every node adds what arrives in that order, whoever brings it.
+// One run on several threads. A dry run first finds the order in which a single thread would add
+// gradients. Each node then adds its gradients in that order, whichever thread delivers them.
 #include <algorithm>
 #include <condition_variable>
 #include <thread>
@@ -15,7 +15,7 @@ namespace cograd {
 
 namespace {
 
-constexpr int kSpins = 4000;  // looks at the queue before a thread sleeps: 40 to 170 us
+constexpr int kSpins = 4000;  // polls of the queue before a thread sleeps: 40 to 170 us
 std::atomic<int> backward_threads{1};
 constinit thread_local bool multithreading_on = true;
 
@@ -32,9 +32,9 @@ struct Later {
 
 struct Task {
   Node* node = nullptr;
-  uint32_t expected = 0;       // gradients to arrive, undefined ones included
-  uint32_t first_ordinal = 0;  // of this node's edges, in the plan's table
-  uint32_t next = 0;           // ordinal to be added next; guarded by `lock`
+  uint32_t expected = 0;       // number of gradients to arrive, undefined ones included
+  uint32_t first_ordinal = 0;  // index in ordinals_ of this node's first edge
+  uint32_t next = 0;           // ordinal to add next; guarded by `lock`
   bool adding = false;         // a thread is adding; guarded by `lock`
   bool heavy = false;
   std::atomic_flag lock = ATOMIC_FLAG_INIT;
@@ -80,14 +80,14 @@ class ParallelRun final : public SharedWork {
   Run& run_;
   const int most_helpers_;
   std::vector<Task> tasks_;
-  std::vector<uint32_t> ordinals_;  // of every edge, grouped by node
+  std::vector<uint32_t> ordinals_;  // arrival order of every edge at its target, grouped by node
   std::mutex mutex_;                // guards ready_
   std::condition_variable changed_;
   std::vector<Task*> ready_;  // heap, newest first
   std::atomic<int64_t> ready_count_{0}, ready_heavy_{0}, left_{0};
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;
-  const ThreadState caller_;  // whose modes hold on helpers too
+  const ThreadState caller_;  // the caller's modes, which helpers adopt
   struct ReleaseHooks {
     void operator()(SavedHookScope* s) const noexcept { release_hooks(s); }
   };
@@ -98,7 +98,7 @@ class ParallelRun final : public SharedWork {
 
 namespace {
 
-// Light work first: it may make heavy work ready. The order of additions is fixed elsewhere.
+// Prefers light work, which may make heavy work ready. It does not affect the order of additions.
 struct NewestTask {
   bool operator()(const Task* a, const Task* b) const noexcept {
     if (a->heavy != b->heavy) return a->heavy;
@@ -108,7 +108,7 @@ struct NewestTask {
 
 }  // namespace
 
-// Lists the nodes of the run. A node's place in tasks_ (negative, as ~place) replaces its
+// Lists the nodes of the run. A node's index in tasks_ (stored negative, as ~index) replaces its
 // dependency count in the books.
 void ParallelRun::list_tasks() {
   std::vector<std::pair<Node*, uint32_t>> found;
@@ -138,8 +138,8 @@ void ParallelRun::list_tasks() {
   }
 }
 
-// Walks the graph as execute_alone() would and notes, for every edge, the how-manieth arrival at
-// its target it is.
+// Walks the graph as execute_alone() would, and records each edge's position in the order in which
+// gradients reach its target.
 void ParallelRun::plan() {
   const std::vector<Node*> roots = run_.ready_roots();
   list_tasks();
@@ -229,7 +229,7 @@ void deliver(ParallelRun& parallel, Node* from, size_t index, const Edge& edge, 
   parallel.deliver(from, index, edge, std::move(g));
 }
 
-// While several threads work, each runs its kernels alone: the cores are taken.
+// While several threads work, each runs its kernels serially: the cores are busy.
 void ParallelRun::work(Task* t) {
   const SerialLoops serial(helpers.load(std::memory_order_relaxed) > 0);
   run_.step(t->node, this);
@@ -275,7 +275,7 @@ void ParallelRun::help() noexcept {
   live_nodes_.fetch_add(std::exchange(mine.live_nodes, 0), std::memory_order_relaxed);
 }
 
-// The interpreter lock must be taken to look at signals: not more often than every 5 ms.
+// Checks for signals at most every 5 ms, as this takes the interpreter lock.
 void ParallelRun::tick() {
   const int64_t now = now_ns();
   if (now - last_tick_ < 5'000'000) return;
@@ -312,7 +312,7 @@ thread_local bool reading_here = false;
 }  // namespace
 
 UnlockedRun::UnlockedRun() noexcept {
-  for (;;) {  // each side announces itself before it looks for the other
+  for (;;) {  // each side announces itself before it checks for the other
     unlocked_runs.fetch_add(1);
     if (!graph_reading.load()) return;
     unlocked_runs.fetch_sub(1);
@@ -333,7 +333,7 @@ void end_graph_reading() noexcept {
 bool reading_graphs_here() noexcept { return reading_here; }
 
 void ParallelRun::execute() {
-  std::unique_ptr<UnlockedRun> open;  // outlives `lock`: the lock comes back first
+  std::unique_ptr<UnlockedRun> open;  // outlives `lock`: the interpreter lock is taken back first
   {
     const Unlocked lock;
     open = std::make_unique<UnlockedRun>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Gradients with samples in a graph that has none: a node's formulas run on handles, or, where they
-// are the user's or read values, sample by sample.
+// Batched gradients in a graph that was not recorded in that vmap: a node's formula runs on batched
+// tensors. If it reads values, or is a user's that does not accept them, it runs sample by sample.
 #include <algorithm>
 
 #include "autograd/batch.h"
@@ -46,7 +46,7 @@ void sample_by_sample(Node& n, BackwardArgs& args) {
 void backward_of_samples(Node& n, BackwardArgs& args) {
   if (const auto* custom = dynamic_cast<const CustomNode*>(&n))
     return custom->takes_samples() ? n.backward(args) : sample_by_sample(n, args);
-  // Of other nodes' code an error is the user's, and running it again would do it twice.
+  // A node that is not an op runs user code: do not catch its errors and run it a second time.
   if (n.op_text().name == nullptr) return n.backward(args);
   const std::vector<Tensor> grads(args.grads.begin(), args.grads.end());
   try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What surrounds a run: its id among the runs in progress, the walks over the graph that fill its
-// books before it starts, and the one that clears them after an error.
+// Before and after a run: its id among the active runs, the graph walks that fill its books before
+// it starts, and the walk that clears them after an error.
 #include <pthread.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace cograd {
 
 namespace {
 
-// Ids of the runs in progress. A node stamped with another id is free to be taken.
+// Ids of the active runs. A run may claim a node whose `run` is not one of these ids.
 struct ActiveRuns {
   std::mutex mutex;
   std::vector<uint64_t> ids;
@@ -35,8 +35,7 @@ struct ActiveRuns {
 ActiveRuns& active_runs() {
   static auto* runs = [] {
     auto* made = new ActiveRuns;  // leaked: threads may still run at exit
-    // A fork must not happen while another thread holds the list; the child keeps the runs of
-    // the thread that forked and no other.
+    // The mutex is held during a fork. The child keeps only the runs of the thread that forked.
     pthread_atfork([] { active_runs().mutex.lock(); }, [] { active_runs().mutex.unlock(); },
                    [] {
                      ActiveRuns& r = active_runs();
@@ -53,7 +52,7 @@ ActiveRuns& active_runs() {
 }  // namespace
 
 namespace {
-// Whether this thread has levels of transforms open: its gradients may be handles or duals.
+// True if this thread has open vmap or dual levels: its gradients may be batched or have tangents.
 bool transforms_here() noexcept {
   return transforms_open() && (thread_state.vmaps > 0 || !entered_levels().empty());
 }
@@ -78,11 +77,11 @@ Run::~Run() {
   active_runs().end(id_);
 }
 
-// First visit of a node in this run.
+// Claims a node's books for this run; true on the first visit of the node in this run.
 bool Run::claim(Node* n) {
   uint64_t seen = n->run.load(std::memory_order_acquire);
   if (seen == id_) return false;
-  if (!side_.empty() && side_.contains(n)) return false;  // its owner has ended since
+  if (!side_.empty() && side_.contains(n)) return false;  // even if its other run has ended by now
   if ((seen == 0 || !active_runs().active(seen)) &&
       n->run.compare_exchange_strong(seen, id_, std::memory_order_acq_rel)) {
     n->books.reset();
@@ -118,11 +117,11 @@ bool has_callbacks(Node& n) {
 }
 }  // namespace
 
-// Is there work for several threads: heavy nodes, and a place where the graph is wider than a
-// chain?
+// Checks whether several threads are worthwhile: the graph needs heavy nodes, and a place where it
+// is wider than a chain.
 void Run::survey(Node* n) {
-  // Python code in a graph (Functions, hooks, checkpoints) may count on one thread, and on the
-  // order of nodes; it would hold the interpreter lock anyway.
+  // Python code in a graph (Functions, hooks, checkpoints) may rely on one thread and on the order
+  // of nodes. It would hold the interpreter lock anyway.
   if (n->is_python() || has_callbacks(*n)) {
     may_share_ = false;
     return;
@@ -136,7 +135,8 @@ void Run::survey(Node* n) {
   shape_.branches = inner > 1;
 }
 
-// Post-order walk: a node is needed if a node below it is an input (or, accumulating, is one).
+// Walks the graph in post-order: a node is needed if a node below it is an input, or, when
+// accumulating, if it is an input itself.
 void Run::mark_needed() {
   for (size_t i = 0; i < request_.inputs.size(); ++i)
     capture_at_.emplace(request_.inputs[i].node, i);
@@ -162,7 +162,7 @@ void Run::mark_needed() {
         f.reaches |= w == Walk::Reaches;
       }
       if (below != nullptr) {
-        --f.next_edge;  // looked at again when `below` is known
+        --f.next_edge;  // visited again once the result for `below` is known
         stack.push_back({below, 0, false});
         continue;
       }
@@ -175,14 +175,14 @@ void Run::mark_needed() {
   }
 }
 
-// After an error: gradients under way must not stay in the nodes.
-// There may be no memory for a stack: the nodes to be visited are chained through their books.
+// After an error: drops gradients that are still in the nodes. There may be no memory for a stack,
+// so the nodes to visit are chained through their books.
 void Run::abandon() noexcept {
-  using Chained = std::vector<Tensor>;  // a Node by its pointer alone, never looked into
+  using Chained = std::vector<Tensor>;  // stands for Node: the pointer is only stored, not followed
   Node* chain = nullptr;
   const auto visit = [&](Node* n) {
     if (n == nullptr || n->run.load(std::memory_order_relaxed) != id_) return;
-    if (n->books.walk == Books::Walk::Open) return;  // in the chain
+    if (n->books.walk == Books::Walk::Open) return;  // already in the chain
     n->books.reset();
     n->books.walk = Books::Walk::Open;
     n->books.rest.reset(reinterpret_cast<Chained*>(chain));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ErrorNode: a place in a graph through which no gradient may flow, and why.
+// ErrorNode: raises an error when a gradient flows through it.
 #pragma once
 #include "autograd/variable.h"
 
@@ -17,7 +17,7 @@ class ErrorNode final : public Node {
   std::string message_;
 };
 
-// An ErrorNode that leads to `inputs`, so that a run towards them meets it.
+// Returns an ErrorNode with edges to `inputs`, so that a run to these inputs reaches it.
 inline NodeRef error_node(std::string message, std::span<const Edge> inputs) {
   NodeRef node(new ErrorNode(std::move(message)));
   for (const Edge& e : inputs) {
@@ -28,7 +28,7 @@ inline NodeRef error_node(std::string message, std::span<const Edge> inputs) {
   return node;
 }
 
-// `t`'s values as the output of such a node.
+// Returns the values of `t` as the output of such a node.
 inline Tensor poisoned(const Tensor& t, std::span<const Edge> inputs, std::string message) {
   const NodeRef node = error_node(std::move(message), inputs);
   Tensor out = Tensor::steal(t->alias());

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a function that a transform runs is differentiated by, and what it may write nonetheless.
+// The inputs that a transformed function is differentiated with respect to, and exceptions from the
+// rule that it must not write captured tensors.
 #pragma once
 #include "autograd/function_scope.h"
 
 namespace cograd {
 
-// Whether every vmap of this thread was entered before the function of this number: its backward
-// runs while they are there.
+// True if the function with this number runs on this thread, which entered all its vmaps before the
+// function began: the function's backward then runs while these vmaps are open.
 bool function_within_vmaps(uint32_t number) noexcept;
-// Whether `t` is, or depends on, an argument that the innermost function is differentiated by.
+// True if `t` is, or depends on, an input of the innermost function (set_function_inputs()).
 COGRAD_API bool is_of_function(const Tensor& t);
 
-// In its scope the memory of `t` may be written, captured or not.
+// In its scope the memory of `t` may be written even if the function captured it.
 class COGRAD_API MayWrite {
  public:
   explicit MayWrite(const Tensor& t);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The scopes of functions under transforms, and the search for leaves that results depend on.
+// Scopes of transformed functions, and the search for leaves that results depend on.
 #include "autograd/function_inputs.h"
 
 #include <algorithm>
@@ -16,10 +16,10 @@ namespace {
 
 struct Scope {
   uint32_t number;
-  uint32_t begin;
-  uint32_t vmaps;  // under way when it began
+  uint32_t begin;  // capture_clock when the function began
+  uint32_t vmaps;  // number of vmaps of this thread when the function began
   std::vector<const Storage*> may_write;
-  std::vector<NodeRef> inputs;  // where the gradients of the function's arguments arrive
+  std::vector<NodeRef> inputs;  // the nodes that receive the gradients of the function's inputs
 };
 
 std::vector<Scope>& my_scopes() {
@@ -27,7 +27,7 @@ std::vector<Scope>& my_scopes() {
   return scopes;
 }
 
-// The functions that run on any thread. While there are some, writes are looked at.
+// The functions that run on any thread. While there are some, in-place writes are checked.
 struct RunningFunctions {
   std::mutex mutex;
   std::vector<uint32_t> numbers;
@@ -49,7 +49,7 @@ void end_function(uint32_t number) noexcept {
   set_watch(kWatchCaptures, !all.numbers.empty());
 }
 
-// f(level, tangent) for the tangents of `t` that are seen here.
+// Calls f(level, tangent) for each visible tangent of `t`.
 template <class F>
 void each_tangent(const Tensor& t, F&& f) {
   if (!transforms_open() || !transformed(t)) return;
@@ -95,7 +95,7 @@ class LeafSearch {
         end = false;
         if (seen_.insert(e.node).second) todo_.push_back(e.node);
       }
-      if (end) return true;  // no leaf, but whoever asks for this gradient is to hear why
+      if (end) return true;  // e.g. an ErrorNode: keep it, so that asking for a gradient raises
     }
     return false;
   }
@@ -160,7 +160,7 @@ void append_functions(std::vector<uint32_t>& to) {
 }
 
 namespace {
-// What scope_of() found for a node, valid while the same function is the innermost.
+// Packs a result of scope_of() for the cache; it is valid while the same function is innermost.
 uint64_t answer(uint32_t found) { return uint64_t{my_scopes().back().number} << 32 | found; }
 std::optional<uint32_t> known_scope(const Node& n) {
   const NodeExtra* extra = n.extra_or_null();
@@ -170,7 +170,8 @@ std::optional<uint32_t> known_scope(const Node& n) {
   return static_cast<uint32_t>(known);
 }
 
-// Newest nodes first: the function's own come before those that were there when it began.
+// True if `n` depends on an input of the function. Visits newest nodes first: those that the
+// function recorded come before older ones.
 bool depends_on(Node& n, const Scope& scope) {
   const auto is_input = [&](const Node* p) {
     return std::any_of(scope.inputs.begin(), scope.inputs.end(),
@@ -184,8 +185,8 @@ bool depends_on(Node& n, const Scope& scope) {
     Node* at = heap.back();
     heap.pop_back();
     if (is_input(at)) return true;
-    // Without this the time for a chain of hooks grows with the square of its length. A node that
-    // depends on an inner function would have ended the search for that one.
+    // Cached results keep a chain of hooks from taking quadratic time. The cached function cannot
+    // be an inner one: the search for that one, which comes first, would have ended at this node.
     if (const auto known = known_scope(*at)) {
       if (*known == scope.number) return true;
       continue;
@@ -228,7 +229,7 @@ void check_captured(const Tensor& t, const char* op) {
   if (my_scopes().empty()) return;
   const Scope& scope = my_scopes().back();
   const Storage* s = t->storage;
-  // A difference, as the clock may come round.
+  // Compare by difference, as the clock may wrap around.
   if (s == nullptr || static_cast<int32_t>(s->born - scope.begin) >= 0) return;
   const auto& allowed = scope.may_write;
   if (std::find(allowed.begin(), allowed.end(), s) != allowed.end()) return;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The chains of running calls, one per thread, and the searches in them.
 #include "autograd/in_use.h"
 
 #include <pthread.h>
@@ -22,13 +23,13 @@ struct InUseChain {
     static constexpr Kind kKind{[](const InUse*, const TensorImpl*) noexcept { return false; },
                                 [](const InUse*) noexcept { return ""; }};
   };
-  // The chains of all threads that have made calls.
+  // The chains of all threads that have made calls. Never freed: threads outlive static objects.
   struct All {
     std::mutex mutex;
     std::vector<InUse**> heads;
   };
   static All& all() {
-    static auto* a = new All;  // threads end after statics do
+    static auto* a = new All;
     return *a;
   }
   struct Registered {
@@ -53,7 +54,7 @@ struct InUseChain {
       if (u->before_ == gone) u->before_ = gone->before_;
   }
 
-  // The name of a call of this thread that uses `t`; null if there is none.
+  // Returns the name of a call of this thread that uses `t`; null if there is none.
   static const char* here(const TensorImpl* t, bool but_innermost) noexcept {
     for (const InUse* u = InUse::newest; u != nullptr; u = u->before_)
       if (!std::exchange(but_innermost, false) && u->has(t)) return u->kind_->name(u);
@@ -68,7 +69,7 @@ struct InUseChain {
     }
     return false;
   }
-  // A node whose backward, on this thread, is about to read `t`.
+  // Returns a node whose backward, on this thread, is about to read `t`; null if there is none.
   static Node* reader(const TensorImpl* t) noexcept {
     if (t_unpacks != nullptr)
       for (const Tensor& g : running_gradients())
@@ -80,7 +81,7 @@ struct InUseChain {
   }
   static void before_fork() { all().mutex.lock(); }
   static void after_fork() { all().mutex.unlock(); }
-  // A child has the calls of the thread that forked only.
+  // A child keeps only the calls of the thread that forked.
   static void after_fork_in_child() {
     std::erase_if(all().heads, [](InUse** head) { return head != &InUse::newest; });
     all().mutex.unlock();

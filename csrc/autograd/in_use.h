@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What ops under way read: their arguments must keep their memory and geometry, whatever code of
-// the user's runs inside of them (hooks, finalizers, handlers of signals and warnings) or beside.
+// The arguments of running ops. They must keep their memory and geometry while user code runs
+// inside the op (hooks, finalizers, handlers of signals and warnings) or on other threads.
 #pragma once
 #include "autograd/node.h"
 
 namespace cograd {
 
-// What a call uses. Made and ended in calls from Python, with the interpreter's lock held, which
-// also guards the chains of other threads.
+// The tensors that a call uses. Created and destroyed in calls from Python with the interpreter
+// lock held, which also guards the chains of other threads.
 class COGRAD_API InUse {
  public:
   InUse(const InUse&) = delete;
   InUse& operator=(const InUse&) = delete;
 
  protected:
-  // What is asked of it; a table of functions costs a call less than a virtual one.
+  // A table of functions, which costs each call less than virtual functions.
   struct Kind {
     bool (*has)(const InUse*, const TensorImpl*) noexcept;
     const char* (*name)(const InUse*) noexcept;
@@ -24,18 +24,18 @@ class COGRAD_API InUse {
       before_ = first_of_thread();
     newest = this;
   }
-  InUse(const Kind& kind, std::nullptr_t) noexcept : kind_(&kind), before_(nullptr) {}  // the end
+  InUse(const Kind& kind, std::nullptr_t) noexcept : kind_(&kind), before_(nullptr) {}  // chain end
   ~InUse() {
     if (newest == this) [[likely]]
       newest = before_;
     else
-      leave_chain();  // a call of another stack of this thread began later
+      leave_chain();  // a call on another stack of this thread, such as a greenlet's, began later
   }
 
  private:
   friend struct InUseChain;
   bool has(const TensorImpl* t) const noexcept { return kind_->has(this, t); }
-  // The end of every chain; this thread's chain is known to others from then on.
+  // Returns the end of every chain, and makes this thread's chain known to other threads.
   static InUse* first_of_thread() noexcept;
   void leave_chain() noexcept;
 
@@ -44,7 +44,7 @@ class COGRAD_API InUse {
   InUse* before_;
 };
 
-// The node whose saved tensors hooks unpack on this thread.
+// Marks, in its scope, that hooks unpack saved tensors of `owner` on this thread.
 class UnpacksSaved {
  public:
   explicit UnpacksSaved(Node* owner) noexcept;
@@ -58,10 +58,10 @@ class UnpacksSaved {
   const UnpacksSaved* before_;
 };
 
-// Before `t` gets other memory or another geometry: raises, naming `what`, if this thread is inside
-// of a call that uses it, the innermost apart where it is that call which changes it.
+// Called before `t` gets other memory or another geometry: raises, naming `what`, if this thread is
+// inside a call that uses `t`. With `by_innermost` the innermost call makes the change, and may.
 COGRAD_API void check_not_in_use(const TensorImpl* t, const char* what, bool by_innermost);
-// Whether a call of another thread uses it.
+// True if a call on another thread uses `t`.
 COGRAD_API bool in_use_elsewhere(const TensorImpl* t) noexcept;
 
 }  // namespace cograd

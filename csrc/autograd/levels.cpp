@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tangents of tensors: where they are kept, how views share them, when they end.
+// Tangents of tensors: where they are stored, how views share them, when they end.
 #include <algorithm>
 
 #include "autograd/batch.h"
@@ -34,7 +34,7 @@ std::shared_ptr<TangentLevel> highest_of(const TensorImpl* t) {
   return nullptr;
 }
 
-// The part of the base's tangent that corresponds to the view; undefined if the layouts differ.
+// Returns the part of the base's tangent that belongs to the view; undefined if the layouts differ.
 Tensor part_for_view(const TensorImpl* view, const Tensor& whole) {
   const TensorImpl* base = view->base;
   if (view->storage != base->storage || !same(whole.strides(), base->strides())) return {};
@@ -42,7 +42,7 @@ Tensor part_for_view(const TensorImpl* view, const Tensor& whole) {
   return region_of_base(whole, view, start + (view->data - base->data));
 }
 
-// Whether elements share memory, or might: judged by strides alone.
+// True if elements share memory, or might: decided from the strides alone.
 bool overlaps_itself(const TensorImpl* t) {
   SmallVec<std::pair<int64_t, int64_t>, 8> dims;  // (stride, size)
   for (int i = 0; i < t->ndim; ++i)
@@ -89,7 +89,7 @@ TransformMeta& transform_of(TensorImpl* t) {
 
 LevelId next_level() noexcept { return last_level.fetch_add(1, std::memory_order_relaxed) + 1; }
 
-// --- levels ------------------------------------------------------------------------------------
+// --- dual levels -------------------------------------------------------------------------------
 
 TangentLevel::TangentLevel() : id_(next_level()) {
   open_levels.fetch_add(1, std::memory_order_relaxed);
@@ -103,7 +103,7 @@ void TangentLevel::close() noexcept {
     if (!std::exchange(open_, false)) return;
   }
   while (true) {
-    Tensor dropped;  // after the lock: what dies with it may have tangents here
+    Tensor dropped;  // freed after the lock: tensors that die with it may have tangents here
     const std::lock_guard lock(mutex_);
     Tangent* t = first_;
     if (t == nullptr) break;
@@ -117,7 +117,7 @@ void TangentLevel::close() noexcept {
 
 Tangent::Tangent(std::shared_ptr<TangentLevel> level, Tensor value) : level_(std::move(level)) {
   const std::lock_guard lock(level_->mutex_);
-  if (!level_->open_) return;  // then it is no tangent any more
+  if (!level_->open_) return;  // the level has ended: the value stays undefined
   value_ = std::move(value);
   after_ = level_->first_;
   if (after_ != nullptr) after_->before_ = this;
@@ -194,11 +194,12 @@ Tensor tangent_of(const Tensor& t, LevelId level) {
   const Tensor value = whole != nullptr ? whole->value() : Tensor();
   if (!value.defined()) return {};
   const LevelsBelow mask(level);
-  // Not kept for later: other threads may be reading `t` too, and the base may get another tangent.
+  // Not cached: other threads may be reading `t` too, and the base may get another tangent.
   Tensor part = part_for_view(t.impl(), value);
-  COGRAD_CHECK(part.defined(),
-               "forward AD: the tangent of a view, made before its base got one, cannot be told as "
-               "elements of the base share memory. Make the view afterwards, of a clone().");
+  COGRAD_CHECK(
+      part.defined(),
+      "forward AD: the tangent of a view that was made before its base got one is not "
+      "known, as elements of the base share memory. Make the view afterwards, of a clone().");
   return part;
 }
 
@@ -221,8 +222,8 @@ void copy_tangents(const Tensor& from, const Tensor& to) {
 
 namespace {
 
-// The tangent of `t`, or of what it is a view of, gets the samples of one that is about to be
-// written into it.
+// Batches the tangent of `t`, or of its base if `t` is a view, at the vmap levels of `tangent`,
+// which is about to be written into it.
 void give_samples(const Tensor& t, const std::shared_ptr<TangentLevel>& level,
                   const Tensor& tangent) {
   const Tensor owner = t->base != nullptr ? Tensor::borrow(t->base) : t;
@@ -233,8 +234,8 @@ void give_samples(const Tensor& t, const std::shared_ptr<TangentLevel>& level,
     const uint32_t known = part != nullptr && part->value().defined() ? 2 : 1;
     if (memory_of(old)->storage->refs.load(std::memory_order_relaxed) > known)
       refuse_samples(
-          "forward AD inside of a vmap: a tangent with samples is written into a tensor whose "
-          "tangent has none, and is shared by views. Write into a clone() instead.");
+          "forward AD inside of a vmap: a batched tangent is written into a tensor whose tangent "
+          "is not batched and is shared by views. Write into a clone() instead.");
   } else {
     old = autograd_ops.zeros(owner.sizes(), owner.dtype());
   }

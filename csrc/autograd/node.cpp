@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Edges and the loop that frees chains of nodes without recursion.
+// Nodes: edges, hooks, and the loop that frees chains of nodes without recursion.
 #include "autograd/node.h"
 
 #include <pthread.h>
@@ -21,7 +21,7 @@ int64_t live_nodes() noexcept { return thread_state.live_nodes; }
 
 void* Node::operator new(size_t n) {
   void* p = n <= kSmallMax ? small_alloc(n) : ::operator new(n);
-  ++thread_state.live_nodes;  // not before: what could not be allocated does not live
+  ++thread_state.live_nodes;  // counted only if the allocation succeeded
   return p;
 }
 void Node::operator delete(void* p, size_t n) noexcept {
@@ -80,7 +80,7 @@ uint64_t add_hook(Node& n, HookList list, std::shared_ptr<Hook> hook, uint32_t o
 bool remove_hook(Node& n, HookList list, uint64_t id) noexcept {
   NodeExtra* extra = n.extra_or_null();
   if (extra == nullptr) return false;
-  std::shared_ptr<Hook> dropped;  // its end may run code: after the lock
+  std::shared_ptr<Hook> dropped;  // destroyed after the lock is released, as that may run code
   const std::lock_guard lock(n);
   std::vector<HookEntry>& hooks = extra->*list;
   for (size_t i = 0; i < hooks.size(); ++i) {
@@ -111,7 +111,7 @@ struct Doomed {
   void (*f)(void*) noexcept;
   void* p;
 };
-// What waits on this thread. Only its array takes memory.
+// The objects that wait for destruction on this thread. Only the array is allocated.
 struct Waiting {
   Doomed* items = nullptr;
   size_t size = 0, room = 0;
@@ -123,9 +123,9 @@ void free_waiting(void*) noexcept {
   waiting = {};
 }
 
-// Has pthreads free the array: that is after all destructors of thread_local objects, which may
-// free graphs, and again if another follows. To register a destructor there may be no memory for
-// would end the process.
+// Makes pthreads free the array at the thread's end, after the destructors of thread_local objects,
+// which may free graphs (and again if another follows). A thread_local destructor is no
+// alternative: registering it without memory ends the process.
 void free_with_thread() noexcept {
   static const std::optional<pthread_key_t> key = [] {
     pthread_key_t made;
@@ -149,7 +149,7 @@ void destroy_later(void (*f)(void*) noexcept, void* p) noexcept {
   ThreadState& ts = thread_state;
   if (ts.draining) {
     if (waiting.size == waiting.room && !make_room())
-      f(p);  // on the stack, then: what it frees makes room for the list
+      f(p);  // no memory for the list: recurse, which frees memory
     else
       waiting.items[waiting.size++] = {f, p};
     return;
@@ -163,7 +163,7 @@ void destroy_later(void (*f)(void*) noexcept, void* p) noexcept {
   ts.draining = false;
 }
 
-// Deleting a node drops its edges; what dies of that waits in a list instead of on the stack.
+// Deleting a node releases its edges. Nodes that die with it wait in a list, not on the stack.
 void Node::last_reference() noexcept { destroy_later(delete_node, this); }
 
 void Node::visit(GraphVisitor& v) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Node: one recorded operation. It owns its edges, knows its outputs' shapes and carries the
-// executor's books of a running backward.
+// Node: one recorded operation. It owns its edges, knows its outputs' shapes, and stores the
+// executor's state (books) during a backward run.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -18,7 +18,7 @@ class NodeRef;
 class SavedTensor;
 struct NodeExtra;
 
-// What the cycle collector is shown of a graph; one call per owned reference.
+// Receives each reference that a graph object owns, for the cycle collector.
 class GraphVisitor {
  public:
   virtual ~GraphVisitor() = default;
@@ -27,7 +27,7 @@ class GraphVisitor {
   virtual void object(void* python_object) = 0;
 };
 
-// Shape and dtype a gradient of an output must have.
+// Shape and dtype that a gradient of an output must have.
 struct OutputMeta {
   DType dtype = DType::Float32;
   Device device{DeviceType::CPU, -1};
@@ -42,13 +42,13 @@ struct Edge {
 
 struct BackwardArgs {
   std::span<Tensor> grads;  // one per output; undefined where no gradient arrived
-  std::span<Tensor> out;    // one per edge, to be filled
+  std::span<Tensor> out;    // one per edge, set by backward
   uint64_t needs_mask = ~uint64_t{0};
-  const std::vector<bool>* needs_more = nullptr;  // edges from 64 on
+  const std::vector<bool>* needs_more = nullptr;  // for edge 64 and later ones
   bool create_graph = false;
   bool keep_graph = false;
-  bool of_tangents = false;  // tangents stand in the gradients' place: nothing is conjugated
-  // What hooks returned for the saved tensors, by slot: each is asked for once in a call.
+  bool of_tangents = false;  // `grads` are tangents, so the formula must not conjugate
+  // Tensors that saved-tensor hooks returned, by slot: each is unpacked once per call of backward.
   std::shared_ptr<std::vector<Tensor>> unpacked;
   bool needs(size_t i) const noexcept {
     if (i < 64) return ((needs_mask >> i) & 1) != 0;
@@ -56,7 +56,7 @@ struct BackwardArgs {
   }
 };
 
-// The executor's record of a node in one run.
+// The executor's state of one node in one run.
 struct Books {
   int32_t dependencies = 0;
   bool needed = true;
@@ -79,7 +79,7 @@ struct Books {
   }
 };
 
-// What the op behind a node declared about itself; null for nodes that are no op.
+// Declaration of the op that a node records; the members are null if the node is not an op.
 struct OpText {
   const char* name = nullptr;
   const char* parameters = nullptr;
@@ -103,18 +103,18 @@ class COGRAD_API Node {
   // Name as torch spells it: "MulBackward0".
   virtual std::string name() const = 0;
   virtual void backward(BackwardArgs& args) = 0;
-  // Drops saved tensors once they are not needed any more.
+  // Drops the saved tensors once they are no longer needed.
   virtual void release_saved() noexcept {}
-  // The slots of saved tensors, empty ones included.
+  // Number of slots for saved tensors, empty ones included.
   virtual size_t num_saved() const noexcept { return 0; }
   virtual SavedTensor* saved_slot(size_t) noexcept { return nullptr; }
-  // The node whose lock and `released` flag govern the slots.
+  // The node whose lock and `released` flag apply to the slots.
   virtual Node* saved_owner() noexcept { return this; }
   virtual OpText op_text() const noexcept { return {}; }
   virtual void visit(GraphVisitor& v) const;
-  // Drops everything that can be part of a cycle.
+  // Drops everything that can be part of a reference cycle.
   virtual void clear() noexcept;
-  // Called when the number of C++ references leaves or returns to zero (see EmbeddedNode users).
+  // Called when the number of C++ references leaves or returns to zero (see AccumulateGrad).
   virtual void first_reference() noexcept {}
   virtual void last_reference() noexcept;
   virtual bool is_accumulator() const noexcept { return false; }
@@ -127,7 +127,7 @@ class COGRAD_API Node {
   void release() noexcept {
     if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) last_reference();
   }
-  // False if the last reference is gone: the node is being destroyed.
+  // Takes a reference; false if the last reference is gone, so that the node is being destroyed.
   bool try_retain() noexcept {
     uint32_t n = refs_.load(std::memory_order_relaxed);
     while (n != 0 && !refs_.compare_exchange_weak(n, n + 1, std::memory_order_relaxed)) {
@@ -167,7 +167,7 @@ class COGRAD_API Node {
   void unlock() noexcept { lock_.clear(std::memory_order_release); }
 
   uint64_t sequence;
-  std::atomic<uint64_t> run{0};  // id of the run whose books these are
+  std::atomic<uint64_t> run{0};  // id of the run that uses `books`
   Books books;
   bool released = false;  // saved tensors are gone; guarded by lock()
 
@@ -194,8 +194,8 @@ class COGRAD_API Node {
   Published<NodeExtra> extra_;  // owned
 };
 
-// Runs f(p) now, or, inside another node's destruction, when that has unwound: graphs of any depth
-// are freed by a loop. Each call runs f exactly once.
+// Runs f(p) now, or, if called during the destruction of another object, after that: a loop frees
+// graphs of any depth. Each call runs f exactly once.
 COGRAD_API void destroy_later(void (*f)(void*) noexcept, void* p) noexcept;
 
 class NodeRef {
@@ -226,11 +226,12 @@ class NodeRef {
   Node* p_ = nullptr;
 };
 
-// A callback of the layer above (Python, or C++ users). Receives and may replace gradients.
+// The arguments of a hook, which receives gradients and may replace them.
 struct HookCall {
-  std::vector<Tensor>& values;                // what the hook may replace
+  std::vector<Tensor>& values;                // the tensors that the hook may replace
   const std::vector<Tensor>* also = nullptr;  // a post hook's second argument: grads of the outputs
 };
+// A callback of the layer above (Python or C++ users).
 class COGRAD_API Hook {
  public:
   virtual ~Hook() = default;
@@ -240,8 +241,8 @@ class COGRAD_API Hook {
 
 struct HookEntry {
   uint64_t id = 0;
-  uint32_t output_nr = 0;  // of a tensor hook
-  uint32_t scope = 0;      // the transform whose runs call it (function_scope.h); 0: every run
+  uint32_t output_nr = 0;  // for a tensor hook: the output whose gradient it sees
+  uint32_t scope = 0;      // the function whose backward calls it (function_scope.h); 0: every run
   std::shared_ptr<Hook> hook;
 };
 
@@ -253,31 +254,31 @@ struct NodeExtra {
   std::vector<HookEntry> accumulate_hooks;
   struct Retained {
     uint32_t output_nr;
-    uint32_t scope;      // as of hooks
-    TensorImpl* tensor;  // removes itself before it dies
+    uint32_t scope;      // as in HookEntry
+    TensorImpl* tensor;  // borrowed: it removes this entry before it dies
   };
   std::vector<Retained> retained;
   void* python_wrapper = nullptr;  // borrowed: the wrapper removes itself
   void* metadata = nullptr;        // owned Python dict
-  void* made_at = nullptr;         // owned Python object: where the node was made (anomaly mode)
-  NodeRef made_by;                 // the node that was running then
+  void* made_at = nullptr;         // owned Python object: where the node was created (anomaly mode)
+  NodeRef made_by;                 // the node whose backward was running then
   std::atomic<CopySlices*> follower{nullptr};  // borrowed: refers to this node weakly
   int64_t profiled_ns = -1;                    // time of the last profiled backward
-  std::atomic<uint64_t> scope_known{0};        // see scope_of() in function_scope.h
+  std::atomic<uint64_t> scope_known{0};        // cached result of scope_of() (function_scope.h)
 };
-// Which list of hooks, as in &NodeExtra::pre_hooks.
+// Selects a list of hooks, such as &NodeExtra::pre_hooks.
 using HookList = std::vector<HookEntry> NodeExtra::*;
 COGRAD_API uint64_t add_hook(Node& n, HookList list, std::shared_ptr<Hook> hook,
                              uint32_t output_nr = 0);
 COGRAD_API bool remove_hook(Node& n, HookList list, uint64_t id) noexcept;
-// The hooks as they are now: calling one may change the list, and so may another thread.
+// Returns a copy of the list, because a hook that is called, or another thread, may change it.
 COGRAD_API std::vector<HookEntry> hooks_of(Node& n, HookList list);
 bool has_hooks(Node& n, HookList list) noexcept;
 
 // Set by the Python layer: drops a reference on a Python object, from any thread.
 COGRAD_API extern void (*release_python_object)(void*) noexcept;
 
-// Nodes made minus nodes destroyed on this thread, for leak tests.
+// Returns the nodes created minus the nodes destroyed on this thread, for leak tests.
 COGRAD_API int64_t live_nodes() noexcept;
 
 }  // namespace cograd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Hides the transforms of a thread that were not open at an earlier time.
+// Hides the transforms of a thread that began after an earlier point in time.
 #include "autograd/open_transforms.h"
 
 #include <algorithm>

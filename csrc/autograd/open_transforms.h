@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The transforms that are open on a thread, to run code later as if no others were.
+// OpenTransforms: the open transforms of a thread, so that code can run later with only these.
 #pragma once
 #include "autograd/batch.h"
 #include "autograd/function_scope.h"
@@ -12,8 +12,8 @@ struct COGRAD_API OpenTransforms {
   static OpenTransforms now();
 };
 
-// In its scope only those of `then` that are still open on this thread are: what a checkpoint
-// computes again meets the vmaps, levels of forward mode and functions that its forward met, not
+// In its scope only the transforms in `then` that are still open on this thread are visible. A
+// checkpoint's recomputation thus sees the vmaps, dual levels and functions of its forward, not
 // those in which the backward runs.
 class COGRAD_API OnlyTransforms {
  public:

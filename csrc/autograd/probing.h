@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a backward may ask about why it is called.
+// Lets a backward query why it is called.
 #pragma once
 #include "cograd/error.h"
 
 namespace cograd {
 
-// Whether a backward runs on this thread for its own derivative: its gradients are ones then.
+// True if a backward runs on this thread only to be differentiated (see double_vjp.h). Its incoming
+// gradients are then ones.
 COGRAD_API bool probing_backward() noexcept;
 
 }  // namespace cograd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Run: one backward run and its books. Internal to the executor.
+// Run: one backward run and its per-node state (books). Internal to the executor.
 #pragma once
 #include <algorithm>
 #include <mutex>
@@ -32,7 +32,7 @@ class Run {
     const Books& b = books(n);
     return b.needed || b.captured;
   }
-  // Whether hooks of that function's scope (HookEntry::scope) are called.
+  // True if this run calls hooks with this HookEntry::scope.
   bool serves(uint32_t scope) const noexcept {
     const auto& list = request_.functions;
     return scope == 0 || function_runs(scope) ||
@@ -42,12 +42,12 @@ class Run {
     to.insert(to.end(), request_.functions.begin(), request_.functions.end());
   }
   Run* outer() const noexcept { return outer_; }
-  // Set when the thread that waits for this run was interrupted.
+  // True once the thread that waits for this run was interrupted.
   std::atomic<bool>& cancelled() noexcept { return *cancelled_; }
 
  private:
   friend class ParallelRun;
-  // What the walk over the graph found, to decide whether several threads are worth it.
+  // Results of survey(), used to decide whether several threads are worthwhile.
   struct Shape {
     int64_t heavy = 0;
     bool branches = false;
@@ -63,7 +63,7 @@ class Run {
   void place_roots();
   std::vector<Node*> ready_roots();
   void execute_alone();
-  // Runs one node, telling the watchers; results go to the nodes' slots or to `parallel`.
+  // Runs one node and notifies the watchers. The results go to the nodes' slots or to `parallel`.
   void step(Node* n, ParallelRun* parallel);
   void run_node(Node* n, ParallelRun* parallel);
   void call_backward(Node* n, BackwardArgs& args);
@@ -83,7 +83,7 @@ class Run {
   bool finished_ = false;
   bool may_share_ = false;  // several threads are allowed
   Shape shape_;
-  std::unordered_map<Node*, Books> side_;  // nodes another run has its books in
+  std::unordered_map<Node*, Books> side_;  // books of nodes that another run has claimed
   std::vector<Node*> heap_;
   std::vector<Tensor> captured_;
   std::unordered_multimap<Node*, size_t> capture_at_;
@@ -93,22 +93,24 @@ class Run {
   std::atomic<bool>* cancelled_;
 };
 
-// Looked at for every node: their model spares the call that a shared library makes otherwise.
+// Read for every node: the initial-exec model avoids the function call that thread-local variables
+// of a shared library need otherwise.
 extern constinit thread_local Run* current_run __attribute__((tls_model("initial-exec")));
 extern constinit thread_local Node* current_node __attribute__((tls_model("initial-exec")));
-// Gradients of this many elements make a node worth another thread's attention.
+// Gradients with at least this many elements make a node worth running on another thread.
 inline constexpr int64_t kHeavyNode = 8192;
 
 inline int64_t elements(const OutputMeta& m) noexcept { return product(m.sizes); }
 void fail_if_cancelled(Run& run);
-// In engine_parallel.cpp: hands gradient `index` of `from` over in the order a lone thread would.
+// In engine_parallel.cpp: delivers gradient `index` of `from`; the target adds its gradients in the
+// order in which a single thread would.
 void deliver(ParallelRun& parallel, Node* from, size_t index, const Edge& edge, Tensor g);
 
 // In engine_parallel.cpp: executes a run whose books are ready on several threads.
 void execute_shared(Run& run, int threads);
-// In engine_samples.cpp: a node's backward where its gradients have samples.
+// In engine_samples.cpp: runs a node's backward on batched gradients.
 void backward_of_samples(Node& n, BackwardArgs& args);
-// A node's backward, whether its gradients have samples or not.
+// Runs a node's backward on gradients that may be batched.
 inline void call_backward(Node& n, BackwardArgs& args) {
   if (transforms_open() && has_samples(args.grads)) [[unlikely]]
     return backward_of_samples(n, args);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tensor hooks inside of a vmap: they see batched gradients.
+// Tensor hooks inside a vmap: they see batched gradients.
 #include "autograd/sample_hook.h"
 
 #include "autograd/custom_samples.h"
@@ -22,7 +22,7 @@ class SampleHook final : public Hook {
     Tensor& g = call.values[0];
     if (!g.defined()) return hook_->call(call);
     for (const auto& at : chain_) vmap_level(at.first, "register_hook()");
-    // One element stands for all: only sizes and vmap levels of the tensor are needed.
+    // A single expanded element suffices: only sizes and vmap levels of the tensor are needed.
     const Tensor like =
         rewrapped(autograd_ops.expand(autograd_ops.zeros({}, dtype_), sizes_), chain_);
     std::vector<Tensor> seen{batched_like(like, g)};
@@ -43,7 +43,7 @@ class SampleHook final : public Hook {
 
 std::shared_ptr<Hook> hook_on_samples(const Tensor& t, std::shared_ptr<Hook> hook) {
   Node* n = grad_fn(t.impl());
-  // It runs in the backward of that function only, whatever functions are around it.
+  // The hook runs only in the backward of that function, not in those of enclosing functions.
   if (n == nullptr || !function_within_vmaps(scope_of(*n))) fail_handle("register_hook()");
   return std::make_shared<SampleHook>(t, std::move(hook));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Unpacking of saved tensors and its errors.
+// Packing and unpacking of saved tensors, with their hooks and errors.
 #include "autograd/saved_tensor.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::string written_by(const Tensor& t, uint32_t version) {
 [[noreturn]] void fail_modified(const Tensor& t, bool is_output, uint32_t output_nr, Node* owner,
                                 uint32_t expected) {
   std::string made_by;
-  // Not the view's own: it would be made now, and may lead to what saved the view.
+  // Use the base's grad_fn. The view's own would be created now, and may lead to the saving node.
   TensorImpl* made = t->base != nullptr ? t->base : t.impl();
   const char* what = t->base != nullptr ? ", which is a view of output " : ", which is output ";
   if (is_output) {
@@ -49,15 +49,16 @@ std::string written_by(const Tensor& t, uint32_t version) {
                "tensor is used.");
 }
 
-// The version is another than when `t` was saved: a write, or `t.data = y`. New data of the same
-// geometry is used, as in torch, and has not brought us here.
+// Called if the version of `t` changed since it was saved, by a write or by `t.data = y`. Returns
+// the tensor to use, or raises. (New data of the same geometry does not change the version: it is
+// used, as in torch.)
 Tensor accept_other_version(Tensor t, bool is_output, uint32_t output_nr, Node* owner,
                             uint32_t expected) {
   const uint32_t change = t->current_version() - expected;
   if (t->own_version != nullptr) {
     if (change == kNotContiguous) return autograd_ops.contiguous_clone(t);  // it was contiguous
     if (change == -kNotContiguous) return t;
-    // A saved count of writes beyond the present one tells of another geometry then.
+    // If the saved count of writes exceeds the current one, the geometry was replaced.
     expected -= t->own_version->geometry;
     for (const uint32_t layout : {0U, kNotContiguous, -kNotContiguous})
       if (expected + layout < t->write_count())
@@ -85,7 +86,7 @@ void fail_released(const Node* owner) {
 }
 
 namespace {
-// `alias` becomes a result of `maker`.
+// Makes `alias` an output of `maker`.
 Tensor made_by(Tensor alias, Node* maker, uint32_t output_nr) {
   maker->retain();
   alias->grad_fn = maker;
@@ -112,7 +113,7 @@ Tensor fixed_view(const Tensor& t) {
   if (!has_maker(view.impl()) && t->base == nullptr) {
     t->retain();
     view->base = t.impl();
-    view->view_version = view->current_version() - 1;  // its grad_fn is made when asked for
+    view->view_version = view->current_version() - 1;  // its grad_fn is created on demand
   }
   return view;
 }
@@ -155,12 +156,12 @@ SavedHookScope* retain_hooks(SavedHookScope* s) noexcept {
 void release_hooks(SavedHookScope* s) noexcept {
   while (s != nullptr && s->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     SavedHookScope* outer = s->outer;
-    delete s;  // may run code
+    delete s;  // may run user code
     s = outer;
   }
 }
 
-// A hook that runs may leave any of the scopes around it, its own among them.
+// A running hook may leave any of the enclosing scopes, including its own.
 void pop_saved_hook() noexcept {
   SavedHookScope* top = thread_state.saved_hooks;
   if (top == nullptr) return;
@@ -168,7 +169,7 @@ void pop_saved_hook() noexcept {
   release_hooks(top);
 }
 
-// Marks hooks as running: ops recorded by them are the business of the other hooks only.
+// Marks hooks as running: tensors that are saved inside a hook go to the other hooks only.
 struct SavedHookInUse {
   SavedHookScope* scope;
   const SavedHookInUse* before = thread_state.hooks_in_use;
@@ -204,7 +205,7 @@ void PackedSlot::release() noexcept {
 
 namespace {
 
-// `s` or the first around it that does not run at present.
+// Returns `s` or the first enclosing scope whose hooks are not running.
 SavedHookScope* idle(SavedHookScope* s) noexcept {
   const auto runs = [](const SavedHookScope* one) {
     const SavedHookInUse* u = thread_state.hooks_in_use;
@@ -215,7 +216,8 @@ SavedHookScope* idle(SavedHookScope* s) noexcept {
   return s;
 }
 
-// By the hook of `s`; if it composes, an enclosing one packs what it made, if that is a tensor.
+// Packs `value` by the hook of `s`. If the scope composes and the result is a tensor, an enclosing
+// hook packs that in turn.
 void pack_layers(PackedSlot& slot, Tensor value, SavedHookScope* s) {
   const SavedHookInUse use(s);
   const uint32_t version = value->current_version();
@@ -231,7 +233,8 @@ void pack_layers(PackedSlot& slot, Tensor value, SavedHookScope* s) {
   if (outer != nullptr) pack_layers(slot, std::move(value), outer);
 }
 
-// What only the op that saves it knows stays so: a hook may keep what it gets, and change that.
+// Returns the tensor to pass to hooks. A tensor without a Python object, which users have never
+// seen, is passed as an alias: a hook may keep it and change it.
 Tensor shown_to_hooks(const Tensor& t) {
   if (t->pyobj != nullptr || is_batched(t)) return t;
   return with_history(t);
@@ -254,7 +257,7 @@ void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* scope)
   if (!output) slot->edge = gradient_edge(t.impl());
   {
     const GradGuard no_grad(false);
-    // Hooks see all tangents, also those that the op which saves is a rule of.
+    // Hooks see tangents of all levels, including the level whose rule is saving.
     const LevelId ceiling = std::exchange(thread_state.ceiling, ~LevelId{0});
     struct Restore {
       LevelId ceiling;
@@ -269,8 +272,8 @@ void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* scope)
   is_output_ = output;
 }
 
-// Scalars that the library wrapped in a tensor stay as they are, since users never see them. So
-// does everything that is saved while all hooks are running.
+// Passes the tensor to the innermost hooks that are not running, if there are any. Wrapped scalars
+// are not passed: users never see them.
 void SavedTensor::pack_by_hooks() {
   if ((tensor_->flags & kWrappedNumber) != 0) return;
   SavedHookScope* scope = idle(thread_state.saved_hooks);
@@ -287,7 +290,7 @@ void pack_saved(Node& node) {
 SavedTensor SavedTensor::with_hook(const std::shared_ptr<SavedHook>& hook) const {
   SavedHookScope one{hook, nullptr, false};
   const Tensor original = tensor_;
-  // The hook sees values only; the history of an input is kept by the slot.
+  // The hook sees only the values; the slot keeps the history of an input.
   Edge edge;
   if (!is_output_) edge = gradient_edge(original.impl());
   const NodeRef hold(edge.node);
@@ -306,8 +309,8 @@ void SavedTensor::visit_packed(GraphVisitor& v) const {
 }
 
 namespace {
-// `alias` becomes the output of `owner` that it saved. Of the node of a write to a view, which runs
-// only inside of another, that is the view.
+// Makes `alias` the output of `owner` that was saved. If `owner` is the node of a write to a view,
+// which runs only inside a CopySlices, that output is the view.
 Tensor made_by_owner(Tensor alias, Node* owner, uint32_t output_nr) {
   const CopySlices* slices = thread_state.slices;
   if (slices == nullptr || !thread_state.grad_enabled || !slices->runs(owner) || is_batched(alias))
@@ -317,7 +320,7 @@ Tensor made_by_owner(Tensor alias, Node* owner, uint32_t output_nr) {
   return alias;
 }
 
-// Whether `t` has these strides where they are followed: in dims of more than one element.
+// True if `t` has these strides in all dims where strides matter: those of more than one element.
 bool same_layout(const Tensor& t, IntList strides) {
   if (t.numel() == 0) return true;
   for (size_t i = 0; i < strides.size(); ++i)
@@ -325,9 +328,9 @@ bool same_layout(const Tensor& t, IntList strides) {
   return true;
 }
 
-// The same memory and geometry, whatever becomes of the user's tensor while a backward computes:
-// other threads run beside loops of `size` elements, and hooks may run before any. Nodes that run
-// the user's code get the tensor with its history.
+// Returns an alias that keeps memory and geometry even if the user's tensor changes during a
+// backward: other threads run during loops of at least `size` elements, and hooks may run before
+// any loop. A node that runs user code gets `t` itself.
 Tensor for_kernels(Tensor t, int64_t size, const Node* owner) {
   if (thread_state.grad_enabled || t.numel() < size || transforms_open()) [[likely]]
     return t;
@@ -343,7 +346,7 @@ void PackedSlot::keep_tangents(const Tensor& t) {
       tangents.push_back(std::make_unique<Tangent>(level, std::move(value)));
 }
 
-// Whether `t`, which a hook returned, has no tangent at a level where the original has one.
+// True if `t`, which a hook returned, lacks a tangent at a level where the original has one.
 bool PackedSlot::lacks_tangent(const Tensor& t) const {
   return std::any_of(tangents.begin(), tangents.end(), [&](const auto& kept) {
     return kept->value().defined() && !tangent_of(t, kept->id()).defined();
@@ -356,7 +359,7 @@ void PackedSlot::give_tangents(const Tensor& t) const {
       set_tangent(t, kept->level(), std::move(value));
 }
 
-// What the hooks return, in the dtype, and if it had no gaps in the layout, of the original.
+// Returns the hooks' result in the original's dtype and, if that was dense, in its layout.
 Tensor PackedSlot::unpacked_values(Node* owner) {
   Tensor t;
   const UnpacksSaved unpacks(owner);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SavedTensor: a tensor kept for backward, with the version it had or as pack hooks made it; never
-// part of a cycle.
+// SavedTensor: a tensor saved for backward, either plain with its version or packed by hooks. It is
+// never part of a reference cycle.
 #pragma once
 #include "autograd/variable.h"
 
@@ -8,14 +8,14 @@ namespace cograd {
 
 class Tangent;
 
-// What a pack hook made of one tensor. Derived by whoever offers hooks.
+// The value that a pack hook returned for one tensor. The layer that offers hooks derives from it.
 class COGRAD_API Packed {
  public:
   virtual ~Packed() = default;
-  // The value, if it is a tensor: an enclosing hook packs that in turn and calls drop().
+  // Returns the value if it is a tensor: an enclosing hook then packs it in turn and calls drop().
   virtual Tensor tensor() const { return {}; }
   virtual void drop() noexcept {}
-  // The tensor again: from `value` if an enclosing hook gave it back, else from what is kept.
+  // Returns the tensor: unpacks `value` if an enclosing hook returned one, else the stored value.
   virtual Tensor unpack(const Tensor& value) = 0;
   virtual void visit(GraphVisitor&) const {}
 };
@@ -27,34 +27,35 @@ class COGRAD_API SavedHook {
   virtual std::unique_ptr<Packed> pack(const Tensor& t) = 0;
 };
 
-// The hooks that are active on this thread, innermost first; the innermost pair is called.
-// Counted: a thread refers to its innermost, each to the next outside, a call to the one it calls.
+// A scope of active hooks; the innermost pair is called. Reference-counted: a thread owns its
+// innermost scope, each scope owns the enclosing one, and a running hook's call owns its scope.
 struct SavedHookScope {
   std::shared_ptr<SavedHook> hook;
   SavedHookScope* outer;  // owned
-  bool compose;           // the next pair outside packs what this one made
+  bool compose;           // the enclosing pair packs the result of this one
   std::atomic<uint32_t> refs{1};
 };
 // Raises if hooks are disabled on this thread.
 COGRAD_API void push_saved_hook(std::shared_ptr<SavedHook> hook, bool compose);
 COGRAD_API void pop_saved_hook() noexcept;
-// Null is no scope.
+// These accept null.
 SavedHookScope* retain_hooks(SavedHookScope* s) noexcept;
 void release_hooks(SavedHookScope* s) noexcept;
-// Hooks are refused with this message; null allows them. Returns the former state in `previous`.
+// Makes push_saved_hook() raise this message on this thread; null allows hooks again. Sets `was`
+// and `previous` to the former state.
 COGRAD_API void disable_saved_hooks(const std::string* message, bool* was, std::string* previous);
 
-// A saved tensor in the hands of hooks, and what is needed to give its history back.
+// A saved tensor that hooks packed, with the data that restores its history.
 struct COGRAD_API PackedSlot {
   std::atomic<uint32_t> refs{1};
   std::vector<std::unique_ptr<Packed>> layers;  // innermost hook first
-  Edge edge;                                    // of the original; owned; null for outputs
+  Edge edge;                                    // the original's gradient edge; owned; null: output
   bool is_output = false;
   bool dense = false;  // formulas may rely on the strides of a tensor without gaps
   uint32_t output_nr = 0;
   DType dtype = DType::Float32;
   Dims sizes, strides;
-  std::vector<std::unique_ptr<Tangent>> tangents;  // of the original: hooks may return values only
+  std::vector<std::unique_ptr<Tangent>> tangents;  // the original's: hooks may return only values
   PackedSlot();
   ~PackedSlot();
   void release() noexcept;
@@ -83,7 +84,7 @@ class COGRAD_API SavedTensor {
     std::swap(is_output_, o.is_output_);
     std::swap(packed_state_, o.packed_state_);
   }
-  // Keeps an input (or any tensor that is not made by the saving node). Hooks see it at pack().
+  // Saves an input, or any tensor but an output of the saving node. Hooks see it at pack().
   void save(const Tensor& t) {
     if (t.defined()) {
       if ((t->flags & kInference) != 0) [[unlikely]]
@@ -93,19 +94,19 @@ class COGRAD_API SavedTensor {
     tensor_ = t;
     is_output_ = false;
   }
-  // Keeps an output of the saving node: its bytes without its history, re-attached on unpack.
+  // Saves an output of the saving node without its history, which unpacking attaches again.
   void save_output(const Tensor& t, uint32_t output_nr = 0) {
     tensor_ = Tensor::steal(t->alias());
     ids_ = {t->current_version(), output_nr};
     is_output_ = true;
   }
-  // Hands what is saved to the hooks, if any are active. To be called when the values are final
-  // and the tensor has its tangents. May throw: in-place ops do this when all else is done.
+  // Passes the saved tensor to the hooks, if any are active. Call this once the values are final
+  // and the tensor has its tangents. It may throw, so in-place ops call it last.
   void pack() {
     if (thread_state.saved_hooks != nullptr && !packed_state_ && tensor_.defined()) [[unlikely]]
       pack_by_hooks();
   }
-  // After an in-place op whose output this is: `self` holds the values now.
+  // Called after an in-place op that saved its output here: the output's values are now in `self`.
   void follow_inplace(const Tensor& self) {
     if (!is_output_ || packed_state_) return;
     if (tensor_->storage != self->storage) tensor_ = Tensor::steal(self->alias());
@@ -118,7 +119,7 @@ class COGRAD_API SavedTensor {
   const Tensor& raw() const noexcept { return tensor_; }
   // The hooks' value of a slot with hooks; null otherwise.
   PackedSlot* packed_slot() const noexcept { return packed_state_ ? packed_ : nullptr; }
-  // What a slot without hooks becomes with one; the hook may do anything to the slot meanwhile.
+  // Returns a packed copy of a slot without hooks, because the hook may change this slot.
   SavedTensor with_hook(const std::shared_ptr<SavedHook>& hook) const;
   void visit(GraphVisitor& v) const {
     if (packed_state_) [[unlikely]]
@@ -146,22 +147,23 @@ class COGRAD_API SavedTensor {
   bool packed_state_ = false;
 };
 
-// The saved tensor again, checked against in-place writes; `owner` saved it. Undefined if nothing
-// was saved. Takes owner's lock, but calls hooks outside of it.
+// Returns the tensor that `owner` saved; raises if it was written in place since. Undefined if
+// nothing was saved. Takes owner's lock, but calls hooks without it.
 COGRAD_API Tensor unpack_saved(Node* owner, SavedTensor& s);
 [[noreturn]] COGRAD_API void fail_released(const Node* owner);
 
-// The same for slot `index` of a call of backward, which hooks are asked for once.
+// Like unpack_saved, for slot `index` in a call of backward: each hook runs once per call.
 COGRAD_API Tensor unpack_once(Node* owner, SavedTensor& s, size_t index, BackwardArgs& args);
-// Hands all that `node` saved to the hooks of this thread.
+// Passes all tensors that `node` saved to the hooks of this thread.
 COGRAD_API void pack_saved(Node& node);
 
-// The values of `t` with the history that it has now, which writes to `t` change; a leaf itself.
+// Returns an alias of `t` that keeps the current grad_fn even if `t` is written later. Returns `t`
+// itself if it is a leaf that requires grad.
 COGRAD_API Tensor with_history(const Tensor& t);
-// To be saved in place of `t`, for an op that uses the values it had: `t.data = y` changes a saved
-// leaf, as in torch, but not this view of it.
+// Returns a tensor to save in place of `t` for an op that needs the values that `t` has now: as in
+// torch, `t.data = y` affects a saved leaf, but it does not affect this view.
 COGRAD_API Tensor fixed_view(const Tensor& t);
-// Raises if the tensor behind such a view was given new data and then written.
+// Raises if the tensor of such a view got new data and was then written.
 COGRAD_API void check_fixed_view(Node* owner, const Tensor& view);
 
 }  // namespace cograd

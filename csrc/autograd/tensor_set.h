@@ -6,13 +6,14 @@
 
 namespace cograd {
 
-// A few tensors, and those of a set around it. Compared by identity.
+// A few tensors plus those of an enclosing set, compared by identity. It holds arguments of an op:
+// those that count as requiring grad, or those that saved-tensor hooks must see.
 class TensorSet {
  public:
   explicit TensorSet(const TensorSet* around) noexcept
       : around_(around),
         recording_(around != nullptr ? around->recording_ : thread_state.grad_enabled) {}
-  // Whether the caller of the outermost one records.
+  // True if grad mode was on when the outermost set was made.
   bool recording() const noexcept { return recording_; }
   void add(const TensorImpl* t) { list_.push_back(t); }
   bool contains(const TensorImpl* t) const noexcept {

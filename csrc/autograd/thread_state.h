@@ -20,23 +20,23 @@ struct ThreadState {
   bool grad_enabled = true;
   bool inference = false;
   bool taint = false;      // inside the forward of a custom Function with differentiable inputs
-  bool draining = false;   // something of a graph is being destroyed on this thread; more waits
-  bool looked_at = false;  // the next op's arguments: rules of transforms do not concern them here
-  uint32_t vmaps = 0;      // under way on this thread
+  bool draining = false;   // a graph object is being destroyed on this thread; further ones wait
+  bool looked_at = false;  // the next op on this thread bypasses the rules of transforms
+  uint32_t vmaps = 0;      // number of running vmaps of this thread
   uint64_t next_sequence = 0;
-  int64_t live_nodes = 0;                        // made minus destroyed on this thread
-  SavedHookScope* saved_hooks = nullptr;         // innermost; null: tensors are saved as they are
-  const SavedHookInUse* hooks_in_use = nullptr;  // those that run now, which skip themselves
-  LevelId ceiling = ~LevelId{0};       // tangents of this level and of higher ones are not seen
-  const CopySlices* slices = nullptr;  // runs at present: the node of a write to a view is in it
-  // Of the op that is being recorded for its derivative: these count as requiring a gradient.
+  int64_t live_nodes = 0;                        // nodes created minus destroyed on this thread
+  SavedHookScope* saved_hooks = nullptr;         // innermost scope; null: no hooks are active
+  const SavedHookInUse* hooks_in_use = nullptr;  // hooks that are running; they skip themselves
+  LevelId ceiling = ~LevelId{0};       // tangents at this and at higher dual levels are hidden
+  const CopySlices* slices = nullptr;  // the CopySlices whose backward is running
+  // Arguments of the next op that count as requiring grad: a rule records it for its derivative.
   const TensorSet* wanted = nullptr;
 };
 extern constinit COGRAD_API thread_local ThreadState thread_state
     __attribute__((tls_model("initial-exec")));
 
-// Levels of transforms that are open, of all threads. While it is 0 no rule concerns any op.
-// Hidden: one load, where a symbol of the library's interface would take two.
+// Number of open transform levels on all threads. While it is 0, no op needs a transform rule.
+// Hidden visibility makes reading it one load; an exported symbol would need two.
 extern constinit std::atomic<uint32_t> open_levels __attribute__((visibility("hidden")));
 inline bool transforms_open() noexcept { return open_levels.load(std::memory_order_relaxed) != 0; }
 

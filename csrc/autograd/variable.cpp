@@ -23,7 +23,7 @@ constexpr const char* kAmbiguous =
     "don't want the inplace to be tracked) or both outside (if you want the inplace to be "
     "tracked).";
 
-// torch's errors for views that may not be written, directly or through their base.
+// Raises torch's error if the view `t` may not be written (`indirect`: through its base).
 void check_view_kind(const TensorImpl* t, bool indirect) {
   const uint32_t kind = t->flags & kViewKinds;
   if (kind == 0) return;
@@ -95,8 +95,8 @@ const bool installed = [] {
   return true;
 }();
 
-// The tensor's .grad keeper moves with it when an in-place write gives it a new grad_fn. Returns
-// the former one.
+// Sets a new grad_fn after an in-place write; a tensor that retains its gradient retains it at the
+// new node. Returns the former grad_fn.
 NodeRef replace_history(TensorImpl* t, Node* owned, uint32_t nr) {
   NodeRef old(t->grad_fn);
   __atomic_store_n(&t->grad_fn, owned, __ATOMIC_RELAXED);
@@ -108,7 +108,7 @@ NodeRef replace_history(TensorImpl* t, Node* owned, uint32_t nr) {
   return old;
 }
 
-// Held for the few instructions in which a view gets its new history.
+// A global spin lock, held for the few instructions in which a view gets its new grad_fn.
 class Installing {
  public:
   Installing() noexcept {
@@ -123,11 +123,6 @@ class Installing {
   static inline std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
 };
 
-}  // namespace
-
-namespace {
-
-// The view `t` of its base, where one of them may be the parts of the other's complex numbers.
 }  // namespace
 
 Tensor region_of_base(const Tensor& base, const TensorImpl* t, int64_t bytes) {
@@ -156,7 +151,7 @@ Node* grad_fn_of_view(TensorImpl* t) {
   GradGuard grad(true);
   Tensor fresh =
       region_of_base(Tensor::borrow(t->base), t, t->data - static_cast<char*>(t->storage->data));
-  NodeRef old;  // dropped after the lock; that of `fresh` if another thread was first
+  NodeRef old;  // released after the lock
   const Installing lock;
   if (known.load(std::memory_order_relaxed) == version) return t->grad_fn;
   old = replace_history(t, std::exchange(fresh->grad_fn, nullptr), 0);
@@ -172,7 +167,7 @@ AutogradMeta& meta_of(TensorImpl* t) {
 }
 
 namespace {
-// Apart, so that the calls that meet no handle need no frame for it.
+// Separate functions, so that calls without batched tensors need no stack frame for them.
 [[gnu::noinline, gnu::cold]] Edge gradient_edge_of_handle(TensorImpl* t) {
   return gradient_edge(memory_of(Tensor::borrow(t)).impl());
 }
@@ -232,7 +227,7 @@ bool saves_output(Node& n) {
 
 void rebase_history(const Tensor& t, Node* node, uint32_t nr, size_t edge) {
   TensorImpl* p = t.impl();
-  if (!is_differentiable(p->dtype)) return;  // a converting copy: no gradient can flow
+  if (!is_differentiable(p->dtype)) return;  // a copy into another dtype: no gradient can flow
   p->flags |= kRewritten;
   if (p->base == nullptr) {
     node->set_output(nr, t);
@@ -249,8 +244,8 @@ void rebase_history(const Tensor& t, Node* node, uint32_t nr, size_t edge) {
   slices->set_output(0, Tensor::borrow(base));
   replace_history(base, slices, 0);
   base->flags = (base->flags & ~uint32_t{kRequiresGrad}) | kRewritten;
-  p->view_version = p->current_version() - 1;  // whatever it is: the history behind it is new
-  Node* view_node = grad_fn(p);                // made now, against the base's new history
+  p->view_version = p->current_version() - 1;  // outdated, so that the next line renews the grad_fn
+  Node* view_node = grad_fn(p);                // created now, from the base's new history
   if (saves_output(*node)) slices->follow(view_node);
 }
 
@@ -296,7 +291,7 @@ Tensor variable_data(const Tensor& t) {
 }
 
 namespace {
-// What saved tensors must know of dtype, sizes and strides, as one number.
+// Hashes dtype, sizes and contiguity into one number, for the version that saved tensors compare.
 uint32_t geometry_number(const TensorImpl* t) noexcept {
   uint64_t n = static_cast<uint64_t>(t->dtype) + 1;
   for (const int64_t size : t->sizes()) {
@@ -309,7 +304,8 @@ uint32_t geometry_number(const TensorImpl* t) noexcept {
 }
 }  // namespace
 
-// A tangent has the geometry of its tensor: rules work that out once, for both.
+// Raises if `t.data = s` would give `t` another geometry than its tangent: rules compute the
+// geometry once for both.
 static void check_tangent_stays(const Tensor& t, const TensorImpl* s) {
   if (!transforms_open() || !has_tangent(t)) return;
   const bool by_base = t->base != nullptr && (t->base->flags & kDual) != 0;
@@ -317,8 +313,8 @@ static void check_tangent_stays(const Tensor& t, const TensorImpl* s) {
                    same(t.strides(), s->strides()),
                "forward AD: x.data = y: x, of shape ", to_string(t.sizes()), " and dtype ",
                dtype_name(t.dtype()),
-               ", has a tangent or is a view of what has one; y must have its shape, strides and "
-               "dtype, got ",
+               ", has a tangent or is a view of a tensor that has one; y must have its shape, "
+               "strides and dtype, got ",
                to_string(s->sizes()), " and ", dtype_name(s->dtype),
                ". Give the new values a tangent of their own by make_dual().");
 }
@@ -331,7 +327,7 @@ void set_data(const Tensor& tensor, const Tensor& source) {
   check_no_handle(source, "x.data = y");
   check_not_in_use(t, "x.data = y", false);
   check_tangent_stays(tensor, s);
-  // A counter of its own from here on, which goes on where the former was.
+  // From here on `t` has its own counter, which continues from the former value.
   auto* version = new VersionCounter;
   version->value.store(t->write_count(), std::memory_order_relaxed);
   version->geometry = (t->own_version != nullptr ? t->own_version->geometry : 0) +
@@ -372,7 +368,7 @@ NodeRef add_tensor_hook(const Tensor& t, std::shared_ptr<Hook> hook, uint64_t* i
   if (is_batched(t)) [[unlikely]]
     hook = hook_on_samples(t, std::move(hook));
   Edge e = gradient_edge(t.impl());
-  if (e.node == nullptr) {  // a view that was made without recording: no gradient comes
+  if (e.node == nullptr) {  // a view that was made without recording: no gradient arrives
     e.node = accumulator_of(t.impl());
     e.node->retain();
   }

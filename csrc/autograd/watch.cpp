@@ -24,8 +24,8 @@ struct Write {
   std::string what;
 };
 
-// The last writes of every storage that was written while watched. Storages come and go: a first
-// write (version 0) begins a new history, and the oldest entries are dropped at the cap.
+// The last writes of each storage that was written while watched. A first write (version 0) begins
+// a new history, as addresses are reused. Old entries are dropped at the caps.
 struct WriteLog {
   static constexpr size_t kStorages = 4096;
   static constexpr size_t kWrites = 16;
@@ -93,7 +93,7 @@ void set_watch(uint32_t modes, bool on) noexcept {
   if (on) {
     const uint32_t before = watch_modes.fetch_or(modes, std::memory_order_relaxed);
     if ((modes & ~before & kWatchWrites) == 0) return;
-    WriteLog& log = write_log();  // addresses may belong to other storages by now
+    WriteLog& log = write_log();  // cleared, as addresses may belong to other storages by now
     const std::lock_guard lock(log.mutex);
     log.of.clear();
   } else {
@@ -117,7 +117,8 @@ void log_write(const Tensor& t, const char* op) {
   if (version == 0 && !writes.empty() && writes.back().version > 0) writes.clear();
   std::erase_if(writes, [version](const Write& w) { return w.version > version; });
   if (!writes.empty() && writes.back().version == version) {
-    // An op that is made of others announces its write first; an op that failed announced in vain.
+    // The former entry for this version is from a composite op around this one, which is kept if
+    // both have the same place, or from an op that failed.
     if (!place.empty() && writes.back().what.ends_with(" at " + place)) return;
     writes.pop_back();
   }
@@ -210,7 +211,7 @@ void add_profile_event(ProfileEvent event) {
     place |= event.live_bytes > log.most;
     log.most = std::max(log.most, event.live_bytes);
   }
-  // Asked for without the lock: it may have to wait for the interpreter.
+  // Called without the lock, as it may have to wait for the interpreter lock.
   if (place && watch_handlers.caller != nullptr) event.place = watch_handlers.caller();
   const std::lock_guard lock(log.mutex);
   log.events.push_back(std::move(event));

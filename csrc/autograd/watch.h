@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What watches the engine when asked to: anomaly mode, the log of in-place writes, the profiler.
+// Optional watchers of the engine: anomaly mode, the log of in-place writes, the profiler.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace cograd {
 
-// Bits of watch_modes. All clear: the engine pays one load per node and per run.
+// Bits of watch_modes. If none is set, the engine pays one load per node and per run.
 enum WatchModes : uint32_t {
-  kWatchNodes = 1,      // anomaly mode: nodes keep the place that made them, failures are reported
+  kWatchNodes = 1,      // anomaly mode: nodes record where they were created, failures are reported
   kWatchNan = 2,        // results of backward nodes are searched for nan
   kWatchInf = 4,        // ... and for infinities
   kWatchForward = 8,    // ops called from Python are searched too
-  kWatchWrites = 16,    // in-place writes are logged with their place
+  kWatchWrites = 16,    // in-place writes are logged with their place in the program
   kWatchProfile = 32,   // nodes and ops are timed
   kWatchCallback = 64,  // before_write is called
-  kWatchCaptures = 128  // a function is under a transform: what it captured may not be written
+  kWatchCaptures = 128  // a transformed function runs: writes to captured tensors raise
 };
-// Process-wide, as in torch: threads started later are watched too.
+// Applies to the whole process, as in torch: threads that start later are watched too.
 extern COGRAD_API constinit std::atomic<uint32_t> watch_modes;
 inline bool watching(uint32_t modes) noexcept {
   return (watch_modes.load(std::memory_order_relaxed) & modes) != 0;
@@ -31,49 +31,52 @@ COGRAD_API void set_watch(uint32_t modes, bool on) noexcept;
 
 // Set by the layer above; each may be null.
 struct WatchHandlers {
-  // A node was made on this thread (its type is not known yet).
+  // Called when a node is created on this thread (its type is not known yet).
   void (*node_made)(Node*) noexcept = nullptr;
-  // A node's backward threw: may replace the exception by one that says more.
+  // Called when a node's backward threw: may replace the exception by a more detailed one.
   void (*node_failed)(Node*, std::exception_ptr&) noexcept = nullptr;
-  // "file.py:12 in train" of the caller, or "".
+  // Returns the caller's place, "file.py:12 in train", or "".
   std::string (*caller)() = nullptr;
-  // "file.py:12 in train" of the place that made a node, or "" if it was not watched.
+  // Returns the place that created a node, "file.py:12 in train", or "" if it was not watched.
   std::string (*made_at)(const Node*) = nullptr;
   void (*before_write)(const Tensor&, const char* op) = nullptr;
 };
 extern COGRAD_API WatchHandlers watch_handlers;
 
-// To be called before `op` writes `t` in place.
+// Call log_write() or note_write() before `op` writes `t` in place.
 COGRAD_API void log_write(const Tensor& t, const char* op);
 inline constexpr uint32_t kWatchAllWrites = kWatchWrites | kWatchCallback | kWatchCaptures;
 inline void note_write(const Tensor& t, const char* op) {
   if (watching(kWatchAllWrites)) [[unlikely]]
     log_write(t, op);
 }
-// "add_() at train.py:12 in step" of the first write after version `version`; "" if not logged.
+// Returns the first write after version `version`: "add_() at train.py:12 in step", or "" if it is
+// not logged.
 COGRAD_API std::string writer_of(const Tensor& t, uint32_t version);
 
-// First element that is nan (or, if asked, infinite), in row-major order; -1 if there is none.
+// Returns the number, in row-major order, of the first element that is nan (with `nan`) or infinite
+// (with `inf`); -1 if there is none.
 COGRAD_API int64_t find_nonfinite(const Tensor& t, bool nan, bool inf) noexcept;
-// "[2, 0]", the coordinates of a row-major element number.
+// Returns the coordinates of a row-major element number: "[2, 0]".
 COGRAD_API std::string coordinates(const Tensor& t, int64_t element);
-// The element as text.
+// Returns the element as text.
 COGRAD_API std::string element_text(const Tensor& t, int64_t element);
 
 // One timed piece of work.
 struct ProfileEvent {
   enum class Kind : uint8_t { Op, Node, User } kind;
   std::string name;
-  uint64_t sequence = 0;  // of a node
+  uint64_t sequence = 0;  // of a node; else 0
   int64_t begin_ns = 0, end_ns = 0;
   // Filled in by add_profile_event:
   uint64_t thread = 0;
-  int64_t live_bytes = -1;  // of tensors, if the memory is noted
-  std::string place = {};   // "file.py:12 in train" of the caller, if noted
+  int64_t live_bytes = -1;  // bytes of tensor data, if memory is recorded
+  std::string place = {};   // the caller's place, "file.py:12 in train", if recorded
 };
 COGRAD_API int64_t now_ns() noexcept;
 COGRAD_API void add_profile_event(ProfileEvent event);
-// What is noted beside the time. With the memory alone a new maximum of it has a place, too.
+// Selects what is recorded besides the time. With `memory` the events at which it reaches a new
+// maximum always get a place.
 COGRAD_API void note_in_profile(bool memory, bool places) noexcept;
 COGRAD_API std::vector<ProfileEvent> take_profile_events();
 

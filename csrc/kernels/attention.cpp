@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Divides attention among threads: blocks of rows, backward matrices of keys and parts of rows.
+// Divides attention among threads: forward into blocks of rows, backward into matrices of keys and
+// parts of rows.
 #include "kernels/attention.h"
 
 #include <algorithm>
@@ -15,8 +16,8 @@ COGRAD_ISA_VALUE(AttentionLoops, attention_loops)
 
 namespace {
 
-constexpr int64_t kBlockWork = 1 << 18;  // multiplications of a task
-constexpr int64_t kParts = 8;            // tasks that a backward pass is cut into at least
+constexpr int64_t kBlockWork = 1 << 18;  // multiplications per task
+constexpr int64_t kParts = 8;            // minimum number of tasks of a backward pass
 
 int64_t blocks_of(const Attention& a) { return (a.rows + kAttentionRows - 1) / kAttentionRows; }
 int64_t work_of(const Attention& a) {
@@ -47,7 +48,7 @@ void backward_parts(DType t, const Attention& a, const Matrices& out, const Matr
     });
     return;
   }
-  // Each part has sums of its own, which are added in order.
+  // Each part has separate sums, which are added in order.
   const int64_t room = a.keys * (a.size + a.value_size);
   const std::unique_ptr<T[]> sums(new T[static_cast<size_t>(heads * parts * room)]());
   parallel_for(0, heads * parts, 1, [&](int64_t lo, int64_t hi) {

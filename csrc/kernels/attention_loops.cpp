@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Blocks of attention: scores of some rows and keys, softmax carried on from block to block
-// (Milakov and Gimelshein's online normaliser), backward from the rows' saved log-sums (as
-// FlashAttention-2).
+// Computes blocks of attention. Forward scores some rows against some keys and carries the softmax
+// from block to block (the online normaliser of Milakov and Gimelshein). Backward starts from the
+// rows' saved log-sums (as in FlashAttention-2).
 #include "kernels/attention_loops.h"
 
 #include <limits>
@@ -27,7 +27,7 @@ T* matrix(const Matrices& m, int64_t n) {
   return static_cast<T*>(const_cast<void*>(m.data)) + m.offsets[n];
 }
 
-// The keys of one matrix, packed block by block: transposed, and as rows.
+// Holds the keys of one matrix, packed block by block, both transposed and as rows.
 template <class T>
 class PackedKeys {
  public:
@@ -56,12 +56,12 @@ class PackedKeys {
   std::unique_ptr<T[]> columns_, rows_;
 };
 
-// A block of rows [first, first + rows) of matrix n and of keys [key, key + keys).
+// The block of rows [first, first + rows) of matrix n and of keys [key, key + keys).
 struct Block {
   int64_t n, first, rows, key, keys;
 };
 
-// Keys that any of the rows before `end` sees.
+// Returns the number of keys that any row before `end` sees.
 int64_t seen_keys(const Attention& a, int64_t end) {
   return a.causal ? std::min(a.keys, end) : a.keys;
 }
@@ -101,7 +101,7 @@ T largest(const T* s, int64_t n) {
   for (int64_t j = 0; j < n; ++j) m = m > s[j] ? m : s[j];
   return m;
 }
-// s = exp(s - shift); the sum.
+// Computes s = exp(s - shift) and returns the sum.
 template <class T>
 T exp_row(T* s, T shift, int64_t n) {
   T sum = 0;
@@ -155,7 +155,7 @@ class ForwardBlocks {
       gemm_packed<T, false>(count, block.keys, a_.size, q, a_.q.row_step, 1, keys_.columns(b),
                             scores_.get(), kKeys);
       for (int64_t i = 0; i < count; ++i) carry(block, i, top[i], sum[i], out + i * out_.row_step);
-      // Behind the keys that are seen the packed rows are not used: k is the number of keys.
+      // Only block.keys packed rows are used: the rows behind the visible keys don't matter.
       add_values(block, b, out);
     }
     for (int64_t i = 0; i < count; ++i)
@@ -168,7 +168,7 @@ class ForwardBlocks {
     gemm_packed<T, true>(block.rows, a_.value_size, length, scores_.get(), kKeys, 1,
                          values_.rows(b), out, out_.row_step);
   }
-  // A row's scores to weights relative to its largest score so far.
+  // Turns a row's scores into weights relative to its largest score so far.
   void carry(const Block& block, int64_t i, T& top, T& sum, T* out) {
     constexpr T kNever = -std::numeric_limits<T>::infinity();
     T* s = scores_.get() + i * kKeys;
@@ -236,7 +236,7 @@ class BackwardBlocks {
     T* gq = matrix<T>(gq_, n) + first * gq_.row_step;
     pack(q, a_.q.row_step, 1, count, size, q_.get());
     pack(g, g_.row_step, 1, count, wide, gp_.get());
-    T along[kRows];  // of the gradient along the output
+    T along[kRows];  // component of the gradient along the output
     const T* out = matrix<T>(out_, n) + first * out_.row_step;
     for (int64_t i = 0; i < count; ++i)
       along[i] = product(g + i * g_.row_step, out + i * out_.row_step, wide);
@@ -265,7 +265,7 @@ class BackwardBlocks {
     for (int64_t j = 0; j < n; ++j) sum += x[j] * y[j];
     return sum;
   }
-  // Scores to (dropped) weights, their gradients to those of the scores.
+  // Turns scores into (dropped) weights, and the weights' gradients into those of the scores.
   void row(const Block& block, int64_t i, T along) {
     T* w = weights_.get() + i * kKeys;
     T* d = slopes_.get() + i * kKeys;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// OpenBLAS as it is linked, MKL as it is found.
+// Provides OpenBLAS, which is linked, and MKL, which is loaded at run time.
 #include "kernels/blas.h"
 
 #include <dlfcn.h>
@@ -10,7 +10,7 @@
 
 #include "kernels/library.h"
 
-// OpenBLAS as scipy-openblas32 builds it: 32-bit integers and prefixed names.
+// scipy-openblas32 builds OpenBLAS with 32-bit integers and prefixed names.
 extern "C" {
 cograd::kernels::Blas::Gemm<float, float> scipy_cblas_sgemm;
 cograd::kernels::Blas::Gemm<double, double> scipy_cblas_dgemm;
@@ -44,13 +44,13 @@ struct Mkl {
 };
 std::atomic<const Mkl*> loaded{nullptr};
 
-// MKL ends the process when it misses a part of itself; so its parts are looked for before.
+// Checks that MKL's parts exist, because MKL aborts the process when it misses one.
 void check_parts(const SharedObject& object) {
   char* (*version)(char*, int) = nullptr;
   object.get(version, "mkl_get_version_string");
   Dl_info info{};
   COGRAD_CHECK(dladdr(reinterpret_cast<void*>(version), &info) != 0 && info.dli_fname != nullptr,
-               "backends: cannot tell where MKL was loaded from");
+               "backends: cannot determine where MKL was loaded from");
   const std::string file = info.dli_fname;
   const size_t slash = file.rfind('/'), dot = file.find(".so", slash + 1);
   const std::string folder = slash == std::string::npos ? "" : file.substr(0, slash + 1);
@@ -59,17 +59,17 @@ void check_parts(const SharedObject& object) {
   for (const char* part : {"mkl_core", "mkl_intel_lp64", "mkl_sequential", "mkl_def", "mkl_avx2"}) {
     const std::string name = folder + "lib" + part + end;
     COGRAD_CHECK(access(name.c_str(), R_OK) == 0, "backends: MKL in '", folder,
-                 "' is not whole: it has no lib", part, end);
+                 "' is incomplete: it has no lib", part, end);
   }
 }
 
-// A product with a known answer.
+// Checks a product with a known result.
 void try_out(const Blas& table) {
   const float a[] = {1, 2, 3, 4}, b[] = {5, 6, 7, 8};
   float c[4] = {};
   table.sgemm(kRowMajor, kNoTrans, kNoTrans, 2, 2, 2, 1, a, 2, b, 2, 0, c, 2);
   COGRAD_CHECK(c[0] == 19 && c[1] == 22 && c[2] == 43 && c[3] == 50,
-               "backends: MKL gives a wrong product; use another version of it");
+               "backends: MKL computes a wrong product; use another version of MKL");
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ void load(const std::string& path) {
   COGRAD_CHECK(set_interface(kInt32) == kInt32,
                "backends: MKL already runs in this process with 64-bit integers, expected 32-bit");
   COGRAD_CHECK(set_threading(kSequential) == kSequential,
-               "backends: MKL already runs in this process with threads of its own; choose it "
+               "backends: MKL already runs in this process with its own threads; choose it "
                "before the other package uses it");
   try_out(t);
   char text[200] = {};

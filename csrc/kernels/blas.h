@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The BLAS routines that products call, of the library that was chosen for them.
+// Declares the BLAS routines that products call, in the library that was chosen for them.
 #pragma once
 #include <string>
 
@@ -7,7 +7,7 @@ namespace cograd::kernels {
 
 inline constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;
 
-// C's interface to BLAS with 32-bit integers; complex numbers are pairs behind void*.
+// The CBLAS interface with 32-bit integers; complex scalars are passed as pairs behind void*.
 struct Blas {
   template <class T, class S>
   using Gemm = void(int order, int ta, int tb, int m, int n, int k, S alpha, const T* a, int lda,
@@ -23,7 +23,7 @@ struct Blas {
   Gemv<void, const void*>*cgemv, *zgemv;
 };
 
-// On this thread alone: each table's routines start no threads.
+// The routines of each table compute on the calling thread alone: they start no threads.
 const Blas& chosen_blas() noexcept;
 const Blas& openblas() noexcept;
 std::string openblas_version();

@@ -18,7 +18,8 @@
 extern "C" void scipy_sgetrf_(const int* m, const int* n, float* a, const int* lda, int* ipiv,
                               int* info);
 
-// How the compiler reaches a variable of library `module`, which gets its memory here.
+// The argument of __tls_get_addr: names a thread-local variable of library `module`. The call
+// allocates that library's variables for this thread.
 struct TlsIndex {
   unsigned long module, offset;
 };
@@ -37,7 +38,7 @@ constexpr size_t kBuffer = size_t{34} << 20;
 #else
 constexpr size_t kBuffer = size_t{130} << 20;
 #endif
-constexpr size_t kSlack = size_t{1} << 20;  // what else OpenBLAS and pthread_create need
+constexpr size_t kSlack = size_t{1} << 20;  // other memory that OpenBLAS and pthread_create need
 
 std::mutex mutex;
 
@@ -61,9 +62,9 @@ int cpus() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-// Which library OpenBLAS is to the loader, and the bytes of its thread-local variables.
+// OpenBLAS's module number in the loader, and the size of its thread-local variables in bytes.
 struct Variables {
-  unsigned long module = 0;  // 0: it has none
+  unsigned long module = 0;  // 0 if it has none
   size_t bytes = 0;
 };
 
@@ -92,7 +93,7 @@ Variables openblas_variables() {
 void take_thread_locals() {
   static const Variables openblas = openblas_variables();
   if (openblas.module != 0) {
-    const std::lock_guard lock(mutex);  // several threads often begin at the same time
+    const std::lock_guard lock(mutex);  // several threads often start at the same time
     const size_t bytes = openblas.bytes + kSlack;
     COGRAD_CHECK_KIND(Memory, available(bytes), "out of memory: OpenBLAS needs ", bytes,
                       " bytes for its variables on each thread that computes");
@@ -111,7 +112,7 @@ void reserve() {
     const size_t bytes = static_cast<size_t>(wanted - have) * kBuffer + kSlack;
     COGRAD_CHECK_KIND(Memory, available(bytes), "out of memory: OpenBLAS needs ", bytes,
                       " bytes for a buffer of each thread that computes");
-    // A factorisation takes a buffer whatever its size, where a product may do without.
+    // Call a factorisation, which always takes a buffer; a product may work without one.
     float a[4] = {1, 0, 0, 1};
     int pivots[2];
     const int two = 2;
@@ -125,7 +126,7 @@ void reserve() {
 }
 
 void check_threads(int n) {
-  // After a fork those it ever had are started again first, with a buffer each.
+  // After a fork OpenBLAS first restarts every thread it ever had, each with a buffer.
   static int kept = 1;
   const int most = std::max(kept, n);
   const auto stacks = static_cast<size_t>(std::max(cpus(), most) - 1);

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// OpenBLAS ends the process when it gets no memory for its buffers or threads. So the memory is
-// tried for before it is asked to take it, and a lack of it is an exception.
+// OpenBLAS aborts the process if it cannot allocate buffers or threads. So these functions first
+// check that the memory is available, and raise an exception if it is not.
 #pragma once
 #include <atomic>
 
 namespace cograd::kernels {
 
 namespace blas {
-extern std::atomic<int> calls;    // running now
-extern std::atomic<int> buffers;  // that OpenBLAS has: one a call, kept for ever
-// Makes sure of a buffer for each running call; raises Memory and counts the call out otherwise.
+extern std::atomic<int> calls;    // calls running now
+extern std::atomic<int> buffers;  // buffers that OpenBLAS has allocated: one per call, never freed
+// Ensures that each running call has a buffer; otherwise subtracts this call and raises Memory.
 void reserve();
-// Whether this thread has OpenBLAS's thread-local variables.
+// True if OpenBLAS's thread-local variables are allocated on this thread.
 extern constinit thread_local bool thread_is_known __attribute__((tls_model("initial-exec")));
-// Takes them; raises Memory if there is no memory for them.
+// Allocates them; raises Memory if there is no memory for them.
 void take_thread_locals();
-// Raises Memory if OpenBLAS could not start its threads, `n` of which are to compute. One caller at
-// a time.
+// Raises Memory if OpenBLAS could not start its threads, of which `n` will compute. Must not run on
+// two threads at once.
 void check_threads(int n);
 }  // namespace blas
 
-// Held while OpenBLAS computes on this thread.
+// Must exist while OpenBLAS computes on this thread.
 class BlasCall {
  public:
   BlasCall() {

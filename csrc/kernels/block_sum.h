@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sums of whole vectors; compiled once per instruction set.
+// Sums whole vectors; compiled once per instruction set.
 #pragma once
 #include <algorithm>
 
@@ -9,7 +9,7 @@ namespace cograd::kernels::COGRAD_ISA {
 
 constexpr int64_t kBlock = 4096;  // elements that are added in their own type
 
-// The sum of step(offset) over the whole vectors among n elements; double across blocks.
+// Returns the sum of step(offset) over the whole vectors in n elements; adds blocks in double.
 template <class A, class F>
 COGRAD_INLINE double block_sum(int64_t n, F&& step) {
   constexpr int L = kLanes<A>;

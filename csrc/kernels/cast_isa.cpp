@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Conversion and fill loops, for one instruction set.
+// Conversion and fill loops, compiled for one instruction set.
 #include "kernels/isa.h"
 #include "kernels/staging.h"
 
 namespace cograd::kernels {
 namespace {
 
-// The type that values of a dtype are computed in, and how they are stored.
+// The type in which values of a dtype are computed, and how they are stored.
 template <DType t>
 struct Element;
 #define COGRAD_ELEMENT(dtype, type, stored_as, kind) \
@@ -45,7 +45,8 @@ struct Bytes<bool> {
   using type = uint8_t;
 };
 
-// Out of range and NaN give what cvttsd2si gives, the smallest integer, cut to the width.
+// Converts like cvttsd2si: out-of-range values and NaN become the smallest integer, cut to the
+// width.
 template <class To, class From, bool kFromFloat, bool kToFloat>
 inline To convert(From v) {
   if constexpr (is_complex_type<From> && is_complex_type<To>) {
@@ -71,13 +72,13 @@ inline To convert(From v) {
 template <class To, class From, bool kFromFloat, bool kToFloat>
 __attribute__((noinline)) void cast_kernel(char* const* ptrs, int64_t n, const void*) {
   auto* out = reinterpret_cast<To*>(ptrs[0]);
-  // Bytes vectorise where bool does not.
+  // Load bytes, because loops over bytes vectorise and loops over bool do not.
   using Loaded = typename Bytes<From>::type;
   const auto* in = reinterpret_cast<const Loaded*>(ptrs[1]);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     Loaded v = in[i];
-    if constexpr (same_bool(From{})) v = v != 0;  // memory from elsewhere holds any byte
+    if constexpr (same_bool(From{})) v = v != 0;  // foreign memory may hold any byte
     out[i] = convert<To, Loaded, kFromFloat, kToFloat>(v);
   }
 }
@@ -134,7 +135,7 @@ constexpr LoopFn fill_of_size() {
   return fill_elements<uint64_t>;
 }
 
-// float32 to and from a 16-bit type: contiguous numbers need no block in between.
+// Converts float32 to or from a 16-bit type; contiguous elements need no block in between.
 template <DType from, DType to>
 void cast_half(char* const* ptrs, const int64_t* strides, int64_t n, const void* params) {
   using From = Element<from>;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Conversions of uint16, uint32 and uint64, made of those of signed integers: a part of
-// cast_isa.cpp, compiled once for each instruction set.
+// Builds conversions of uint16, uint32 and uint64 from those of signed integers. It is a part of
+// cast_isa.cpp, which is compiled once per instruction set.
 #pragma once
 
 namespace cograd::kernels {
 namespace {
 
-// Two conversions in a row, by way of a block of numbers of `size` bytes.
+// Runs two conversions in a row, through a block of elements of `size` bytes.
 __attribute__((noinline)) void cast_twice(LoopFn first, LoopFn second, int64_t size,
                                           char* const* ptrs, const int64_t* strides, int64_t n,
                                           const void* params) {
@@ -23,7 +23,8 @@ __attribute__((noinline)) void cast_twice(LoopFn first, LoopFn second, int64_t s
   }
 }
 
-// Of numbers beyond int64 the part that wraps, of those beyond uint64 nothing.
+// Converts by way of int64: subtracts 2^63 from values of at least 2^63 and adds it to the result.
+// Values above uint64's range become 0.
 template <class From>
 uint64_t to_uint64(From v) {
   constexpr From kHalf = From(9223372036854775808.0);
@@ -57,7 +58,8 @@ void cast_by_way(char* const* ptrs, const int64_t* strides, int64_t n, const voi
              strides, n, params);
 }
 
-// The dtype that has all values of an unsigned one: of uint64 there is none but with rounding.
+// Returns the signed or floating dtype that holds all values of an unsigned one; float64 rounds
+// those of uint64.
 constexpr DType widened(DType t) {
   return t == DType::UInt16 ? DType::Int32 : t == DType::UInt32 ? DType::Int64 : DType::Float64;
 }

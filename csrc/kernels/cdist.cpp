@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Divides distances over rows of the first matrix.
+// Divides distances among threads by rows of the first matrix.
 #include "kernels/cdist.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// p-norm distances between all rows of two matrices, without an array of the differences.
+// Computes p-norm distances between all rows of two matrices, without an array of the differences.
 #pragma once
 #include <cstdint>
 
@@ -7,11 +7,12 @@
 
 namespace cograd::kernels {
 
-// out[i, j] = |a[i] - b[j]|_p for a [n, m], b [r, m], contiguous float or double.
+// Writes out[i, j] = |a[i] - b[j]|_p for a [n, m] and b [r, m], contiguous, float or double.
 void cdist_forward(DType t, double p, const void* a, int64_t n, const void* b, int64_t r, int64_t m,
                    void* out);
-// out[i] = the sum over j of g[i, j] times the derivative of dist[i, j] by a[i]; g and dist have
-// rows row_step and columns col_step apart, so that the roles of a and b may be exchanged.
+// Writes out[i] = the sum over j of g[i, j] times the derivative of dist[i, j] with respect to
+// a[i]. Rows of g and dist are row_step apart and columns col_step, so that a and b can be
+// exchanged.
 void cdist_backward(DType t, double p, const void* a, int64_t n, const void* b, int64_t r,
                     int64_t m, const void* g, const void* dist, int64_t row_step, int64_t col_step,
                     void* out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tiles of distances: several rows against a panel of packed ones, a loop for each norm.
+// Computes tiles of distances: several rows against a panel of packed rows, with one loop per norm.
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kTile = 4;
 
-// What a norm adds for a difference, how its sum ends, and its derivative by a difference d where
-// the distance is `dist` and its gradient g.
+// A norm defines how a difference is added, how the sum is finished, and the derivative with
+// respect to a difference d for the distance `dist` and its gradient g.
 template <class T>
 struct Absolute {
   T p;
@@ -77,7 +77,7 @@ void tile(const Norm& norm, const T* a, int64_t m, const T* panel, T* out, int64
     for (int64_t j = 0; j < cols; ++j) out[i * r + j] = norm.finish(acc[i][j]);
 }
 
-// Euclidean distances of R rows and a panel, kept in registers.
+// Computes Euclidean distances of R rows and a panel, kept in registers.
 template <class T, int R>
 void euclidean_tile(const T* a, int64_t m, const T* panel, T* out, int64_t r, int64_t cols) {
   constexpr int L = kLanes<T>;
@@ -101,7 +101,7 @@ void euclidean_tile(const T* a, int64_t m, const T* panel, T* out, int64_t r, in
   }
 }
 
-// The sum over j of w[j] (x - b[j]), m elements, four vectors at a time in registers.
+// Computes the sum over j of w[j] (x - b[j]) for m elements, four vectors at a time in registers.
 template <class T>
 void weighed_differences(const T* x, const T* b, const T* w, int64_t r, int64_t m, T* out) {
   constexpr int L = kLanes<T>;
@@ -128,7 +128,8 @@ void weighed_differences(const T* x, const T* b, const T* w, int64_t r, int64_t 
     for (int64_t i = k; i < m; ++i) out[i] += (x[i] - b[j * m + i]) * w[j];
 }
 
-// Some rows at a time, so that gradients that lie along columns are read in pieces of lines.
+// Processes some rows at a time, so that gradients stored along columns are read in pieces of cache
+// lines.
 template <class T>
 void euclidean_backward(const T* a, const T* b, int64_t r, int64_t m, const T* g, const T* dist,
                         int64_t row_step, int64_t col_step, T* out, int64_t lo, int64_t hi) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Looks up the loops over complex numbers in the tables of the chosen instruction set.
+// Looks up the loops over complex elements in the tables of the chosen instruction set.
 #include "kernels/complex.h"
 
 #include "kernels/isa.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Loops between complex numbers and their parts.
+// Declares loops between complex elements and their parts.
 #pragma once
 #include "cograd/dtype.h"
 #include "kernels/loops.h"
@@ -14,7 +14,7 @@ enum class ComplexOp : uint8_t {
   kCount
 };
 
-// Out, in; `t` is the complex dtype of the input.
+// Returns the loop of `op`. Its operands are out and in; `t` is the complex dtype of the input.
 COGRAD_API LoopFn complex_loop(ComplexOp op, DType t) noexcept;
 
 }  // namespace cograd::kernels

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Loops between complex numbers and their parts, for one instruction set.
+// Loops between complex elements and their parts, compiled for one instruction set.
 #include "kernels/complex.h"
 #include "kernels/complex_math.h"
 #include "kernels/isa.h"
@@ -29,7 +29,7 @@ struct Conj {
 struct Sgn {
   template <class T>
   static Complex<T> f(Complex<T> v) {
-    // Scaled so that the size neither overflows nor is subnormal.
+    // Scale, so that the absolute value neither overflows nor is subnormal.
     constexpr T kFar = sizeof(T) == 4 ? T(0x1p60) : T(0x1p500);
     const T a = abs(v.re), b = abs(v.im), large = a < b ? b : a;
     const T scale = large > kFar ? T(1) / kFar : large < T(1) / kFar ? kFar : T(1);
@@ -39,7 +39,7 @@ struct Sgn {
   }
 };
 
-// As rows that call libmvec: whole vectors only.
+// Rows are padded to whole vectors, like rows that call libmvec.
 constexpr int kPad = 8;
 
 template <class Op, class T>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Functions of complex numbers, from the vector functions of their parts where that is exact to a
-// few units in the last place of the larger part. Included by the per-ISA kernel files only.
+// Functions of complex numbers. They use the vector functions of the parts where the result is
+// exact to a few units in the last place of the larger part. Only the per-ISA kernel files include
+// this.
 #pragma once
 #include <complex>
 
@@ -19,14 +20,14 @@ template <class T>
 inline Complex<T> exp2(Complex<T> v) {
   return exp(v * T(0.69314718055994531));
 }
-// expm1(a) cos(b) - 2 sin(b / 2)^2 has no cancellation of ones.
+// Computes the real part as expm1(a) cos(b) - 2 sin(b / 2)^2, which avoids cancellation near 1.
 template <class T>
 inline Complex<T> expm1(Complex<T> v) {
   const T half = sin(v.im * T(0.5));
   return {expm1(v.re) * cos(v.im) - T(2) * half * half, exp(v.re) * sin(v.im)};
 }
-// log(w) for w = 1 + d. Near 1 the size is 1 + u with a small u free of cancellation, and
-// log(1 + u) = log(r) + (u - (r - 1)) / r for the rounded r.
+// Computes log(w) for w = 1 + d. Near 1, |w|^2 is 1 + u with a small u computed without
+// cancellation, and log(1 + u) = log(r) + (u - (r - 1)) / r for the rounded r.
 template <class T>
 inline Complex<T> log_around_one(Complex<T> w, Complex<T> d) {
   const T u = d.re * (d.re + T(2)) + d.im * d.im;
@@ -51,7 +52,7 @@ template <class T>
 inline Complex<T> log1p(Complex<T> v) {
   return log_around_one({v.re + T(1), v.im}, v);
 }
-// The larger part from the sum of sizes, the other from their product.
+// Computes the larger part from the sum of absolute values, and the other from the parts' product.
 template <class T>
 inline Complex<T> sqrt(Complex<T> v) {
   const T a = abs(v.re), b = abs(v.im);
@@ -64,7 +65,7 @@ template <class T>
 inline Complex<T> rsqrt(Complex<T> v) {
   return Complex<T>(T(1)) / sqrt(v);
 }
-// cosh(v) and sinh(v) from one exponential, NaN where that overflows.
+// Holds cosh(v) and sinh(v) computed from one exponential; NaN if that overflows.
 template <class T>
 struct Hyperbolic {
   T even, odd;
@@ -108,7 +109,7 @@ COGRAD_COMPLEX_STD(asinh)
 COGRAD_COMPLEX_STD(acosh)
 COGRAD_COMPLEX_STD(atanh)
 #undef COGRAD_COMPLEX_STD
-// From the exponential that is at most 1.
+// Uses exp(v) or exp(-v), whichever has absolute value at most 1.
 template <class T>
 inline Complex<T> sigmoid(Complex<T> v) {
   const bool left = v.re < T(0);
@@ -123,8 +124,8 @@ template <class T>
 inline Complex<T> silu(Complex<T> v) {
   return v * sigmoid(v);
 }
-// 0 to a power with a positive real part is 0; 0 to the power 0 is 1. In double: the exponent
-// magnifies the error of the logarithm.
+// Returns 0 for 0 to a power with a positive real part, and 1 for any number to the power 0.
+// Computes in double, because the exponent magnifies the error of the logarithm.
 template <class T>
 inline Complex<T> pow(Complex<T> v, Complex<T> w) {
   if (w == Complex<T>(T(0))) return Complex<T>(T(1));
@@ -155,8 +156,9 @@ inline Complex<T> where(bool c, Complex<T> a, Complex<T> b) {
   return c ? a : b;
 }
 
-// The same functions in std::complex of a wider type, which finds the others in std by its
-// namespace: with C99's limits at infinities and NaNs, and neither overflow nor underflow.
+// Provides the same functions for std::complex of a wider type, with C99's results at infinities
+// and NaNs, and without overflow or underflow. Formulas find the others in std through the
+// argument's namespace.
 template <class W>
 inline std::complex<W> exp2(std::complex<W> v) {
   return std::exp(v * static_cast<W>(0.693147180559945309417232121458176568L));
@@ -175,7 +177,7 @@ inline std::complex<W> expm1(std::complex<W> v) {
   return {e.real() - W(1), e.imag()};
 }
 
-// NaN and the infinities replaced, of complex numbers in each part.
+// Replaces NaN and infinities; in complex numbers, in each part.
 template <class T>
 inline T repaired(T v, T nan, T posinf, T neginf) {
   return isnan(v) ? nan : isposinf(v) ? posinf : isneginf(v) ? neginf : v;
@@ -190,7 +192,7 @@ inline T where_finite(T v, T g) {
   return isfinite(v) ? g : T(0);
 }
 
-// What formulas ask where an order of the numbers would do for real ones.
+// Tests that formulas use instead of an order, which complex numbers lack.
 template <class T>
 inline bool below_half(T v) {
   return v < T(0.5);

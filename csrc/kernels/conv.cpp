@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Convolutions as matrix products over tiles of columns.
+// Computes convolutions as matrix products over tiles of columns.
 #include "kernels/conv.h"
 
 #include <algorithm>
@@ -17,22 +17,22 @@
 namespace cograd::kernels {
 namespace {
 
-constexpr int64_t kTileBytes = 384 << 10;  // of columns: they and what they meet stay in the cache
+constexpr int64_t kTileBytes = 384 << 10;  // bytes of columns per tile, which stays in the cache
 constexpr int64_t kMinTile = 64, kMaxTile = 2048;
-constexpr int64_t kSmallImage = 192;  // positions: below, a tile has several images
-constexpr int64_t kTasks = 16;        // that work should be cut into
+constexpr int64_t kSmallImage = 192;  // number of positions below which a tile has several images
+constexpr int64_t kTasks = 16;        // number of tasks that work should be cut into
 
 using Buffer = std::unique_ptr<char[]>;
 Buffer buffer(int64_t elements, DType t) {
   return Buffer(new char[static_cast<size_t>(elements * dtype_size(t))]);
 }
 
-// Ranges of positions, within one image each or made of whole images.
+// Ranges of positions: each lies within one image or consists of whole images.
 struct Tiles {
-  int64_t images = 1;  // of a tile
+  int64_t images = 1;  // per tile
   int64_t length = 0, per_image = 1;
   int64_t count = 0;
-  bool whole = false;  // tiles of whole images
+  bool whole = false;  // true if tiles consist of whole images
 
   Tiles(const ConvShape& s, int64_t rows, DType t) {
     const int64_t p = s.out_size();
@@ -61,7 +61,8 @@ struct Tiles {
   }
 };
 
-// Rows of y, or of its gradient, for a tile: in the array itself, or gathered from several images.
+// Holds the rows of y, or of its gradient, for a tile: in the array itself, or gathered from
+// several images.
 class TileOfOutput {
  public:
   TileOfOutput(DType t, const ConvShape& s, const Tiles& tiles)
@@ -76,7 +77,7 @@ class TileOfOutput {
         ((image_ * s_.groups + group) * s_.out_channels) * s_.out_size() + first % s_.out_size();
   }
   int64_t ld() const { return whole_ ? count_ : s_.out_size(); }
-  // For reading: gathers.
+  // Returns the rows for reading; gathers them if the tile has several images.
   const char* read(const void* y) {
     const char* from = static_cast<const char*>(y);
     if (!whole_) return from + start_ * dtype_size(t_);
@@ -116,7 +117,7 @@ const char* at(DType t, const void* p, int64_t i) {
 }
 char* at(DType t, void* p, int64_t i) { return static_cast<char*>(p) + i * dtype_size(t); }
 
-// n copies of one element.
+// Writes n copies of one element.
 void fill(DType t, char* to, const char* value, int64_t n) {
   const auto item = static_cast<size_t>(dtype_size(t));
   for (int64_t i = 0; i < n; ++i) std::memcpy(to + static_cast<size_t>(i) * item, value, item);
@@ -169,7 +170,7 @@ void conv_input_grad(DType t, const ConvShape& s, const void* g, const void* w, 
   std::memset(gx, 0, static_cast<size_t>(s.batch * image_stride(s) * dtype_size(t)));
   if (s.in_channels == 0 || s.batch == 0) return;
   const Tiles tiles(s, s.depth(), t);
-  // Tiles of one image add to the same elements: one task has all of them.
+  // Tiles of one image add to the same elements, so one task processes all of them.
   const int64_t parts = tiles.whole ? tiles.count : s.batch;
   const int64_t blocks = std::clamp<int64_t>(kTasks / (parts * s.groups), 1, s.in_channels);
   const int64_t block = divide_up(s.in_channels, blocks);

@@ -11,9 +11,9 @@
 namespace cograd::kernels {
 namespace {
 
-constexpr int64_t kColumnGrain = 1 << 15;  // elements of a task
+constexpr int64_t kColumnGrain = 1 << 15;  // elements per task
 
-// f(channel, tap indices, row of the columns)
+// Calls f(channel, tap indices, row of the columns) for every tap.
 template <class F>
 void each_tap(const ConvShape& s, int64_t c0, int64_t c1, F&& f) {
   int64_t row = 0;
@@ -23,7 +23,8 @@ void each_tap(const ConvShape& s, int64_t c0, int64_t c1, F&& f) {
         for (int64_t kx = 0; kx < s.kernel[2]; ++kx) f(c, kz, ky, kx, row++);
 }
 
-// Where a run under a tap begins in its image, -1 if its row is outside of the input.
+// Returns the offset in its image where a run under a tap begins; -1 if its row is outside the
+// input.
 int64_t row_offset(const ConvShape& s, const ColumnRun& r, int64_t kz, int64_t ky) {
   const int64_t z = input_index(s, 0, r.z, kz), y = input_index(s, 1, r.y, ky);
   return z < 0 || y < 0 ? -1 : (z * s.in[1] + y) * s.in[2];
@@ -77,7 +78,7 @@ void add(const ConvShape& s, const std::vector<ColumnRun>& runs, const T* src, i
   });
 }
 
-// The whole image `n` as runs.
+// Returns a whole image as runs.
 std::vector<ColumnRun> image_runs(const ConvShape& s) { return column_runs(s, 0, s.out_size()); }
 
 template <class F>
@@ -105,7 +106,7 @@ std::vector<ColumnRun> column_runs(const ConvShape& s, int64_t first, int64_t la
 
 TapRange tap_range(const ConvShape& s, int64_t tap, int64_t x0, int64_t x1) {
   const int64_t shift = tap * s.dilation[2] - s.padding[2], step = s.stride[2];
-  // The first position with an index >= 0, and the first with one >= in.
+  // `from` is the first position with an index >= 0, `to` the first with one >= in.
   const int64_t from = shift >= 0 ? 0 : (-shift + step - 1) / step;
   const int64_t room = s.in[2] - shift;
   const int64_t to = room <= 0 ? 0 : (room + step - 1) / step;

@@ -18,15 +18,15 @@ COGRAD_ISA_VALUE(ConvPointLoops, conv_point_loops)
 
 namespace {
 
-constexpr int64_t kSourceBytes = 640 << 10;  // of a copy: it stays in the second-level cache
-constexpr int64_t kEnough = 512;             // positions that make tiles' ends cheap
-constexpr int64_t kTasks = 8;                // that work should be cut into
-constexpr double kLeast = 0.55;  // share of positions that are results, below which columns win
-constexpr double kLeastOfPoints = 0.4;    // the same where channels are the lanes
-constexpr double kUseful = 0.75;          // the same, below which rows are joined
-constexpr int64_t kPartPositions = 512;   // that pay for sums of their own
-constexpr int64_t kSumBytes = 8 << 20;    // of sums for parts of the batch
-constexpr int64_t kOuterPositions = 128;  // of the gradient by weights at once
+constexpr int64_t kSourceBytes = 640 << 10;  // bytes of a copy, to stay in the level-2 cache
+constexpr int64_t kEnough = 512;             // positions from which the ends of tiles are cheap
+constexpr int64_t kTasks = 8;                // number of tasks that work should be cut into
+constexpr double kLeast = 0.55;  // share of results in computed positions; below, columns win
+constexpr double kLeastOfPoints = 0.4;    // the same share if channels are the lanes
+constexpr double kUseful = 0.75;          // the same share, below which rows are joined
+constexpr int64_t kPartPositions = 512;   // number of positions that pay for separate sums
+constexpr int64_t kSumBytes = 8 << 20;    // bytes of sums for parts of the batch
+constexpr int64_t kOuterPositions = 128;  // positions of the weight gradient per step
 
 using Buffer = std::unique_ptr<char[]>;
 Buffer buffer(int64_t elements, DType t) {
@@ -39,7 +39,7 @@ char* at(DType t, void* p, int64_t i) { return static_cast<char*>(p) + i * dtype
 
 bool is_wide(DType t) { return t == DType::Float32 || t == DType::Float64; }
 
-// A kernel of one element that moves by one: an image is one row.
+// Treats an image as one row if the kernel has one element and moves by one.
 ConvShape flattened(const ConvShape& s) {
   ConvShape f = s;
   for (int d = 0; d < 3; ++d)
@@ -50,7 +50,7 @@ ConvShape flattened(const ConvShape& s) {
   return f;
 }
 
-// How many images, or which part of one, a task copies.
+// The number of images, or the part of one image, that a task copies.
 struct Split {
   int64_t images = 1, chunk = 0;
 };
@@ -65,7 +65,8 @@ Split split_of(DType t, const ConvShape& s, const ShiftPlan& whole) {
   return {1, std::min(whole.positions, std::max(least, divide_up(whole.positions, pieces)))};
 }
 
-// Weights as blocks of rows for each group: row m, product (channel of the source, tap).
+// Weights packed per group as blocks of rows, indexed by row m and product (channel of the source,
+// tap).
 struct Packed {
   Buffer data;
   int64_t block = 1, group = 0;
@@ -74,7 +75,7 @@ template <class T>
 Packed pack_weights(DType t, const ConvShape& s, const ShiftPart& part, bool transposed,
                     int64_t rows_of_block, const T* w) {
   const int64_t rows = transposed ? s.in_channels : s.out_channels, taps = s.taps();
-  const int64_t row = transposed ? taps : s.in_channels * taps;  // distances in w
+  const int64_t row = transposed ? taps : s.in_channels * taps;  // distance in w
   const int64_t channel = transposed ? s.in_channels * taps : taps;
   std::vector<int64_t> places;
   for (int64_t c = 0; c < (transposed ? s.out_channels : s.in_channels); ++c)
@@ -118,13 +119,14 @@ double useful(const ShiftPlan& plan) {
   return results / computed;
 }
 
-// Whether channels, not positions, are the lanes: where much of what is computed would be no
-// result.
+// True if channels, not positions, are the lanes. This pays if many of the computed positions would
+// not be results.
 bool by_points(DType t, int64_t rows, double share) {
   return share < kUseful && 2 * rows >= conv_direct_loops().lanes(t);
 }
 
-// The rows that each product reads, one after the other: no space between the rows of the grid.
+// Copies the rows that each product reads one after the other, without the space between rows of
+// the grid.
 template <class T>
 void join_rows(const T* source, const ShiftJob& job, T* to) {
   for (int64_t k = 0; k < job.depth; ++k)
@@ -163,7 +165,8 @@ class JoinedRows {
   std::vector<int64_t> offsets_;
 };
 
-// All results of a plan: y (batch, groups, rows, y_size) of x (batch, groups, channels, in).
+// Computes all results of a plan: y (batch, groups, rows, y_size) from x (batch, groups, channels,
+// in).
 void run_plan(DType t, const ConvShape& s, const ShiftPlan& plan, bool transposed, const void* x,
               const void* w, const void* bias, void* y) {
   const ConvDirectLoops loops = conv_direct_loops();
@@ -182,7 +185,7 @@ void run_plan(DType t, const ConvShape& s, const ShiftPlan& plan, bool transpose
   const int64_t blocks = divide_up(rows, block);
   const int64_t chunks = divide_up(plan.positions, plan.chunk);
   const int64_t parts = divide_up(s.batch, src.images) * s.groups * chunks;
-  const int64_t tasks = joined ? kTasks / 2 : kTasks;  // each of a part's cuts joins its rows
+  const int64_t tasks = joined ? kTasks / 2 : kTasks;  // each cut of a part joins its rows again
   const int64_t cuts = std::clamp<int64_t>(tasks / std::max<int64_t>(1, parts), 1, blocks);
   const int64_t cut_rows = divide_up(blocks, cuts) * block;
   parallel_for(0, parts * cuts, 1, [&](int64_t lo, int64_t hi) {
@@ -239,7 +242,7 @@ bool suits(DType t, const ConvShape& s) {
          s.taps() <= 4096 && s.depth() < (1 << 24);
 }
 
-// Padding and dilation beyond this make copies that are mostly zeros, or joined rows too long.
+// False if padding and dilation make copies that are mostly zeros, or make joined rows too long.
 bool compact(DType t, const ShiftPlan& plan, int64_t rows) {
   const double share = useful(plan);
   if (plan.source.size() >= (int64_t{1} << 31)) return false;
@@ -276,7 +279,7 @@ void direct_input_grad(DType t, const ConvShape& shape, const void* g, const voi
 
 namespace {
 
-// One output channel for each input: sums over positions in the lanes.
+// Handles one output channel per input channel: sums over positions in the lanes.
 void weight_grad_by_dots(DType t, const ConvShape& s, const void* g, const void* x, void* gw) {
   const ConvDirectLoops loops = conv_direct_loops();
   const ShiftPlan plan = forward_plan(s, 1, s.out_size());
@@ -308,7 +311,7 @@ void weight_grad_by_dots(DType t, const ConvShape& s, const void* g, const void*
   });
 }
 
-// The gradient by the weights of group `group`, [depth][width], of images [first, last) added up.
+// Sums the gradient with respect to the weights of one group, [depth][width], over images.
 class OuterSums {
  public:
   OuterSums(DType t, const ConvShape& s, const ShiftPlan& plan, int64_t width)
@@ -316,7 +319,7 @@ class OuterSums {
     if (own_) x_ = buffer(plan.source.size(), t);
     g_ = buffer(width * s.out_size(), t);
   }
-  // Products k0 to k1 of one image.
+  // Adds products k0 to k1 of one image.
   void add(int64_t image, int64_t group, const void* x, const void* g, int64_t k0, int64_t k1,
            char* sums);
 
@@ -331,7 +334,7 @@ class OuterSums {
   const char* source_ = nullptr;
 };
 
-// Some lines of positions, or a part of one, at a time.
+// Calls f for some lines of positions, or a part of one, at a time.
 template <class F>
 void each_piece(const ConvShape& s, F&& f) {
   const int64_t length = s.out[2];
@@ -365,7 +368,7 @@ void OuterSums::add(int64_t image, int64_t group, const void* x, const void* g, 
   });
 }
 
-// gw[o][k] = the sum of all parts' sums[k][o].
+// Computes gw[o][k] = the sum of all parts' sums[k][o].
 template <class T>
 void add_parts(const ConvShape& s, int64_t parts, int64_t width, const T* sums, T* gw) {
   constexpr int64_t kBlock = 16;
@@ -406,8 +409,8 @@ void direct_weight_grad(DType t, const ConvShape& shape, const void* g, const vo
   const ShiftPlan plan = forward_plan(s, 1, s.out_size());
   const int64_t k = s.depth(), lanes = conv_direct_loops().lanes(t);
   const int64_t width = divide_up(s.out_channels, lanes) * lanes;
-  // Parts of the batch have sums of their own, as many as there is room for; then, if these are too
-  // few for the threads, the products are cut.
+  // Cut the batch into parts with separate sums, as many as the memory allows. If these are too few
+  // for the threads, cut the products, too.
   const int64_t bytes = s.groups * k * width * dtype_size(t);
   const int64_t most = std::min({kTasks, s.batch, 1 + s.batch * s.out_size() / kPartPositions});
   const int64_t parts = std::clamp<int64_t>(kSumBytes / bytes, 1, most);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Convolutions without columns: padded copies of images are read at shifted places.
+// Computes convolutions without columns: reads padded copies of images at shifted places.
 #pragma once
 #include "kernels/conv.h"
 
 namespace cograd::kernels {
 
-// Whether the shape and dtype suit; what follows from them alone does not depend on threads.
+// True if this method suits the shape and dtype. The answer must not depend on threads.
 bool direct_forward_suits(DType t, const ConvShape& s);
 bool direct_input_grad_suits(DType t, const ConvShape& s);
 bool direct_weight_grad_suits(DType t, const ConvShape& s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tiles of results in registers; compiled once per instruction set.
+// Computes tiles of results in registers; compiled once per instruction set.
 #include "kernels/conv_direct_loops.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ constexpr int kBytes = 32, kRows = 4, kWidth = 2;
 #else
 constexpr int kBytes = 16, kRows = 4, kWidth = 2;
 #endif
-constexpr int kColumns = 3;      // vectors of a tile
-constexpr int kLongColumns = 8;  // of a tile with one row
+constexpr int kColumns = 3;      // vectors per tile
+constexpr int kLongColumns = 8;  // vectors per tile with one row
 constexpr int kOuterRows = 6;
 
 template <class A>
@@ -42,7 +42,7 @@ inline __attribute__((always_inline)) void store(A* p, V<A> v) {
   __builtin_memcpy(p, &v, kBytes);
 }
 
-// out[m][n] = sum over k of w[k][m] x[offsets[k] + n], M rows of N vectors.
+// Computes out[m][n] = sum over k of w[k][m] x[offsets[k] + n] for M rows of N vectors.
 template <class A, int M, int N>
 void tile(const A* x, const int64_t* offsets, const A* w, int64_t depth, A* out) {
   constexpr int L = kLanesOf<A>;
@@ -88,7 +88,7 @@ int vectors_of(int64_t m, int64_t n) {
   return static_cast<int>(n);
 }
 
-// Results next to each other in a tile and in y.
+// Results that are adjacent both in a tile and in y.
 struct Run {
   int64_t from, to, count;
 };
@@ -114,7 +114,7 @@ class Shift {
   }
 
  private:
-  // The positions of [p, p + n) that are of the grid, not of the space between its rows.
+  // Finds the positions of [p, p + n) that belong to the grid, not to the space between its rows.
   int find_runs(int64_t p, int64_t n) {
     const int64_t *e = j_.extent, *g = j_.grid;
     int count = 0;
@@ -160,7 +160,8 @@ class Shift {
   Run run_[kLongColumns * kLanesOf<A> + 1];
 };
 
-// sums[r][c] += sum over positions of source[offsets[r] + i] * g[i][c], R rows of C vectors.
+// Computes sums[r][c] += sum over positions of source[offsets[r] + i] * g[i][c] for R rows of C
+// vectors.
 template <class A, int R, int C>
 void outer_tile(const A* x, const int64_t* offsets, const A* g, int64_t width, int64_t lines,
                 int64_t length, int64_t line_stride, A* sums) {
@@ -212,7 +213,7 @@ void outer(const OuterJob& j) {
   for (; c < j.width; c += L) outer_columns<A, 1>(j, c);
 }
 
-// R taps at once; lanes behind a row's end are left out.
+// Processes R taps at once; leaves out lanes behind a row's end.
 template <class A, int R>
 void dot_rows(const A* x, const int64_t* offsets, const A* g, int64_t lines, int64_t length,
               int64_t line_stride, double* sums) {
@@ -268,7 +269,7 @@ struct MaskOf {
   typedef typename IndexOf<A>::type type __attribute__((vector_size(kBytes)));
 };
 
-// Exchanges bit H of the row's number with that of the column's.
+// Swaps bit H of the row index with bit H of the column index.
 template <class A, int H>
 inline __attribute__((always_inline)) void exchange(V<A>* rows) {
   constexpr int L = kLanesOf<A>;

@@ -12,22 +12,22 @@
 namespace cograd::kernels {
 namespace {
 
-constexpr int64_t kMost = 256;            // positions
-constexpr int64_t kMostOfStrides = 1024;  // the same where the direct way needs more copies
-constexpr int64_t kColumns = 1250 << 10;  // elements of columns, for those
+constexpr int64_t kMost = 256;            // maximum number of positions
+constexpr int64_t kMostOfStrides = 1024;  // the same if the direct method needs more copies
+constexpr int64_t kColumns = 1250 << 10;  // then the maximum number of column elements
 constexpr int64_t kMostInput = (int64_t{1} << 31) - 1;
-constexpr int64_t kLeastWeights = 1 << 12;  // below, packing them takes no time
-constexpr int64_t kTasks = 8;               // that copies are cut into
+constexpr int64_t kLeastWeights = 1 << 12;  // packing fewer weights takes no time
+constexpr int64_t kTasks = 8;               // number of tasks that copies are cut into
 
-// What the positions of one dim read under one tap, -1 outside of the input.
+// Returns the index that each position of one dim reads under one tap, -1 outside the input.
 std::vector<int64_t> places_of(const ConvShape& s, int dim, int64_t tap) {
   std::vector<int64_t> at;
   for (int64_t p = 0; p < s.out[dim]; ++p) at.push_back(input_index(s, dim, p, tap));
   return at;
 }
 
-// The same of all positions of all images under each tap in turn, from the first element of a
-// channel of the first image on.
+// Returns the offsets that all positions of all images read under each tap in turn, counted from
+// the first element of a channel of the first image; -1 outside the input.
 std::vector<int32_t> places(const ConvShape& s) {
   std::vector<int32_t> at(static_cast<size_t>(s.taps() * s.batch * s.out_size()));
   auto to = at.begin();
@@ -46,7 +46,7 @@ std::vector<int32_t> places(const ConvShape& s) {
   return at;
 }
 
-// y (N, O, P) = out (O, N P) + bias (O).
+// Writes y (N, O, P) = out (O, N P) + bias (O).
 template <class T>
 void write_images(const ConvShape& s, const T* out, const T* bias, T* y) {
   const int64_t p = s.out_size();

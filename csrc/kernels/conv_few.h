@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Convolutions of so few positions that one product of the whole batch is quickest: it reads the
-// weights as they lie, where packing them would take as long as their products.
+// Computes convolutions with so few positions that one product of the whole batch is fastest: it
+// reads the weights in place, where packing them would take as long as multiplying.
 #pragma once
 #include "kernels/conv.h"
 

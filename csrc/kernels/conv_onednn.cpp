@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Cuts convolutions into pieces, each of which oneDNN computes on one thread of the pool.
+// Cuts convolutions into pieces; oneDNN computes each piece on one thread of the pool.
 #include "kernels/conv_onednn.h"
 
 #include <algorithm>
@@ -17,18 +17,18 @@ using onednn::Plan;
 using onednn::Room;
 using onednn::Runner;
 
-constexpr int64_t kTasks = 8;                  // that work is cut into
-constexpr int64_t kPieceBytes = 2 << 20;       // of a piece's images, if it has several
+constexpr int64_t kTasks = 8;                  // number of tasks that work is cut into
+constexpr int64_t kPieceBytes = 2 << 20;       // bytes of a piece's images, if it has several
 constexpr int64_t kChannelBlock = 16;          // channels are cut at multiples of this
-constexpr int64_t kSumBytes = 8 << 20;         // of sums for parts of the batch
-constexpr double kTaskWork = double{1 << 20};  // multiplications of a task
+constexpr int64_t kSumBytes = 8 << 20;         // bytes of sums for parts of the batch
+constexpr double kTaskWork = double{1 << 20};  // multiplications per task
 
 bool suits(DType t, const ConvShape& s) {
   return t == DType::Float32 && s.batch > 0 && s.groups > 0 && s.in_channels > 0 &&
          s.out_channels > 0 && s.out_size() > 0 && s.in_size() > 0 && s.taps() > 0;
 }
 
-// A range cut into equal parts, the last of which may be shorter.
+// A range cut into equal parts; the last part may be shorter.
 struct Cut {
   int64_t size = 0, part = 1;
   Cut(int64_t n, int64_t parts, int64_t multiple = 1)
@@ -38,8 +38,8 @@ struct Cut {
   int64_t count(int64_t i) const { return std::min(part, size - i * part); }
 };
 
-// How a convolution is cut: by its images, and by its groups or, if it has one, by the channels of
-// what it computes. Follows from the shape alone.
+// Defines how a convolution is cut: by its images, and by its groups or, if it has one group, by
+// the channels of its result. This depends on the shape alone.
 struct Pieces {
   const ConvShape& s;
   Kind kind;
@@ -56,7 +56,7 @@ struct Pieces {
                                                   : s.out_channels;
     const auto tasks =
         static_cast<int64_t>(std::clamp(s.work() / kTaskWork, 1.0, static_cast<double>(kTasks)));
-    // Each part of the batch reads all weights, each part of the channels reads all images.
+    // Each part of the batch reads all weights, and each part of the channels reads all images.
     const int64_t read = s.groups > 1 ? 0 : k == Kind::input_grad ? y : x;
     double best = -1;
     for (int64_t parts = 1; parts <= kTasks; parts *= 2) {
@@ -91,7 +91,7 @@ struct Pieces {
     p.w_step = s.depth();
     return p;
   }
-  // Elements before a piece in x, y, weights and bias.
+  // These return the number of elements before a piece in x, y, weights and bias.
   int64_t at_x(int64_t image, int64_t channel) const {
     const int64_t c = channels.first(channel);
     const int64_t skipped = s.groups > 1 ? c * s.in_channels : kind == Kind::input_grad ? c : 0;
@@ -112,7 +112,7 @@ struct Pieces {
   }
 };
 
-// The plans of a grid of pieces: those at its ends may be smaller.
+// Holds the plans of a grid of pieces: the last piece in each direction may be smaller.
 struct Plans {
   std::shared_ptr<const Plan> of[2][2];
   explicit Plans(const Pieces& p) {
@@ -132,7 +132,8 @@ struct Plans {
   int64_t images, channels;
 };
 
-// y or the gradient by x: the weights of each part of the channels are laid out once.
+// Computes y or the gradient with respect to x; lays out the weights of each part of the channels
+// once.
 bool by_weights(const Pieces& p, const float* first, const float* w, const float* bias,
                 float* result) {
   const Plans plans(p);
@@ -155,7 +156,7 @@ bool by_weights(const Pieces& p, const float* first, const float* w, const float
       const Plan& plan = plans.at(i, c);
       const void* b = weights[static_cast<size_t>(c)];
       Room own;
-      // A smaller piece may want the weights in another layout.
+      // A smaller piece may need the weights in another layout.
       if (onednn::api().layout_equal(plan.second.wanted, plans.at(0, c).second.wanted) == 0)
         b = runner.convert(plan.second, w + p.at_w(c), own);
       runner.run(plan, first + (forward ? x : y), b,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Convolutions of float32 by oneDNN, which was loaded. Each returns false, having written nothing,
-// where oneDNN has no implementation.
+// Computes convolutions of float32 by oneDNN, which must be loaded. Each function returns false,
+// and writes nothing, if oneDNN has no implementation.
 #pragma once
 #include "kernels/conv.h"
 

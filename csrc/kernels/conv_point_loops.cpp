@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tiles of positions times channels: the lanes are channels, so that positions may lie anywhere.
-// Compiled once per instruction set.
+// Computes tiles of positions times channels. The lanes are channels, so positions may lie
+// anywhere. Compiled once per instruction set.
 #include <algorithm>
 #include <vector>
 
@@ -13,10 +13,10 @@ ConvPointLoops conv_point_loops();
 
 namespace {
 
-// Positions of a tile with one vector of channels: twice as many fit.
+// Number of positions in a tile with one vector of channels: twice as many fit.
 constexpr int kLongTile = kVectorBytes == 64 ? 24 : 12;
 
-// A[r, k] = x[offsets[k] + place[r]].
+// Provides factors A[r, k] = x[offsets[k] + place[r]].
 template <class T, int R>
 struct PlacedFactors {
   const T* at[R];
@@ -28,7 +28,7 @@ struct PlacedFactors {
   COGRAD_INLINE T factor(int r) const { return at[r][*offsets]; }
   COGRAD_INLINE void advance() { ++offsets; }
 };
-// The same for places one after the other.
+// Provides the same for adjacent places.
 template <class T>
 struct RowFactors {
   const T* x;
@@ -37,7 +37,7 @@ struct RowFactors {
   COGRAD_INLINE void advance() { ++offsets; }
 };
 
-// Places of positions in the source and in y.
+// Offsets of the positions in the source and in y.
 struct Positions {
   std::vector<int64_t> from, to;
   explicit Positions(const ShiftJob& j) {
@@ -54,7 +54,7 @@ template <class T, int V>
 class Points {
  public:
   Points(const ShiftJob& j, const Positions& p) : j_(j), p_(p) {}
-  // Channels [m, m + channels), at most V vectors of them.
+  // Computes channels [m, m + channels), which are at most V vectors.
   void block(int64_t m, const T* w) {
     const auto total = static_cast<int64_t>(p_.from.size());
     const int64_t channels = std::min<int64_t>(j_.rows - m, V * kLanes<T>);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sources and grids of direct convolutions.
+// Builds the sources and grids of direct convolutions.
 #include "kernels/conv_shift.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 
 int64_t floor_mod(int64_t a, int64_t b) { return ((a % b) + b) % b; }
 
-// A row of the copy: n elements from index `first` of the input on, `step` apart.
+// Writes a row of the copy: n elements of the input from index `first` on, `step` apart.
 template <class T>
 void fill_row(const T* row, int64_t size, int64_t first, int64_t step, int64_t n, T* to) {
   const int64_t lo = first >= 0 ? 0 : std::min(n, (-first + step - 1) / step);
@@ -139,7 +139,7 @@ ShiftPlan input_grad_plan(const ConvShape& s, int64_t images, int64_t chunk) {
   plan.dim = outer_dim(s.in, s.kernel);
   src.channels = s.out_channels;
   src.images = images;
-  // Input i = s q + r sees outputs q - t of taps k with s t = k dilation - padding - r.
+  // Input i = s q + r is read by outputs q - t, for taps k with s t = k dilation - padding - r.
   std::vector<int64_t> lag[3];
   int64_t most[3], least[3];
   for (int d = 0; d < 3; ++d) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CTC by samples, a sample a task.
+// Computes CTC with one task per sample.
 #include "kernels/ctc.h"
 
 #include <algorithm>

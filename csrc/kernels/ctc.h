@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connectionist temporal classification (Graves et al. 2006): the sum over all alignments of a
-// target to a sequence, by the forward and backward recursions in log space.
+// Connectionist temporal classification (Graves et al. 2006): computes the sum over all alignments
+// of a target to a sequence, by the forward and backward recursions in log space.
 #pragma once
 #include <cstdint>
 
@@ -10,13 +10,14 @@ namespace cograd::kernels {
 
 struct Ctc {
   int64_t steps, batch, classes, blank;
-  const int64_t* targets;  // of sample b from offsets[b] on, target_lengths[b] of them
+  const int64_t* targets;  // sample b has target_lengths[b] targets from offsets[b] on
   const int64_t *offsets, *input_lengths, *target_lengths;
 };
-// log_probs [steps, batch, classes], contiguous; losses [batch]: minus the log-likelihoods.
+// Reads contiguous log_probs [steps, batch, classes]; writes losses [batch], minus the
+// log-likelihoods.
 void ctc_forward(DType t, const Ctc& c, const void* log_probs, void* losses);
-// Gradients of the logits whose log_softmax the log_probs are, for the gradients g [batch] of the
-// losses; writes all of `out`.
+// Writes to `out` the gradients with respect to the logits whose log_softmax is log_probs, for the
+// gradients g [batch] of the losses.
 void ctc_backward(DType t, const Ctc& c, const void* log_probs, const void* g, void* out);
 
 }  // namespace cograd::kernels

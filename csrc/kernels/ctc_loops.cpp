@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The recursions of CTC over the states of a step at once, in double.
+// Runs the recursions of CTC over all states of a step at once, in double.
 #include "kernels/ctc_loops.h"
 
 #include <algorithm>
@@ -16,9 +16,9 @@ CtcLoops ctc_loops();
 namespace {
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
-constexpr int64_t kPad = 2;  // states that never are, on either side of a row
+constexpr int64_t kPad = 2;  // impossible states on either side of a row
 
-// out[s] = log(exp(a[s]) + exp(b[s]) + exp(c[s] + bar[s])) + plus[s].
+// Computes out[s] = log(exp(a[s]) + exp(b[s]) + exp(c[s] + bar[s])) + plus[s].
 void add_three(const double* a, const double* b, const double* c, const double* bar,
                const double* plus, double* __restrict out, int64_t n) {
 #pragma omp simd
@@ -37,7 +37,7 @@ std::unique_ptr<T[]> filled(int64_t n, T value) {
   return out;
 }
 
-// A sample: the target with blanks around each label has 2 n + 1 states.
+// One sample: the target with blanks around each label has 2 n + 1 states.
 template <class T>
 class Sample {
  public:
@@ -55,7 +55,7 @@ class Sample {
     for (int64_t s = 1; s < states_; s += 2) {
       const int64_t label = load_index(labels + s / 2);
       label_[s] = within(label, c.classes) ? label : c.blank;
-      // A label may follow the one before without a blank if it differs.
+      // A label may follow the previous one without a blank only if the two differ.
       if (s > 1 && label_[s] != label_[s - 2]) bar_[kPad + s] = 0;
     }
   }
@@ -74,7 +74,9 @@ class Sample {
     const double m = std::max(a, b);
     return m == kNever ? m : m + log(exp(a - m) + exp(b - m));
   }
-  // out[t, class] = g * (its probability - the share of the alignments that are in it at t).
+  // Computes out[t, class] = g * (probability of the class - share of the alignments that are in
+  // the
+  // class at t).
   void backward(double g, T* out) {
     const double total = forward();
     if (g == 0) return;
@@ -105,7 +107,7 @@ class Sample {
   }
 
  private:
-  // The log-probabilities of the states at step t.
+  // Reads the log-probabilities of the states at step t.
   void read(int64_t t) {
     const T* from = at_ + t * c_.batch * c_.classes;
     for (int64_t s = 0; s < states_; ++s) plus_[s] = static_cast<double>(from[label_[s]]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Loops of embedding_bag: forward over bags, backward over ranges of the table's rows.
+// Loops of embedding_bag: forward divides work by bags, backward by ranges of the table's rows.
 #include "kernels/embedding_bag.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class Loops {
       seen.assign(static_cast<size_t>(b_.rows), 0);
       for (int64_t k = first; k < last; ++k) ++seen[static_cast<size_t>(b_.index[k])];
     }
-    // A few ranges of rows: every one looks through all indices.
+    // Use only a few ranges of rows, because each range scans all indices.
     const int64_t grain = std::max<int64_t>(b_.rows / 16 + 1, kGrain / (b_.width + 1));
     parallel_for(0, b_.rows, grain, [&](int64_t lo, int64_t hi) {
       std::vector<W> wide(std::is_same_v<T, W> ? 0 : static_cast<size_t>((hi - lo) * b_.width));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C++ type of a floating dtype.
+// Maps floating dtypes to C++ types.
 #pragma once
 #include "cograd/dtype.h"
 
 namespace cograd::kernels {
 
-// f(TypeTag<T>()) for the T of a floating dtype, which `t` is.
+// Calls f(TypeTag<T>()) with the C++ type T of `t`, which must be a floating dtype.
 template <class F>
 decltype(auto) dispatch_floating(DType t, F&& f) {
   switch (t) {
@@ -20,7 +20,7 @@ decltype(auto) dispatch_floating(DType t, F&& f) {
   }
 }
 
-// Half types are rounded by way of float.
+// Rounds to T. 16-bit types are rounded through float.
 template <class T>
 T rounded(double v) {
   if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)

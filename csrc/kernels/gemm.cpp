@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Dispatch of matrix products to OpenBLAS, to the small kernel and to converted copies.
+// Dispatches matrix products to OpenBLAS, to the small kernel and to converted copies.
 #include "kernels/gemm.h"
 
 #include <pthread.h>
@@ -36,19 +36,19 @@ COGRAD_ISA_VALUE(GemmTile, gemm_tile)
 
 namespace {
 
-// 16-bit products this small skip the conversion to float arrays.
+// 16-bit products up to this size skip the conversion to float arrays.
 constexpr int64_t kTinyHalfWork = 8 * 8 * 8;
-constexpr int64_t kBatchWork = 1 << 18;     // multiplications of a piece of a batch
-constexpr int64_t kWholeProducts = 8;       // batches of this many are not cut further,
+constexpr int64_t kBatchWork = 1 << 18;     // multiplications per piece of a batch
+constexpr int64_t kWholeProducts = 8;       // batches of at least so many products are not cut,
 constexpr int64_t kLargeProduct = 1 << 26;  // unless the products are large
-constexpr int kSplitBits = 21;              // products from 2^21 multiplications on are cut,
-constexpr double kPacking = 1.0 / 128;      // further than in two if that adds less packing
-constexpr int64_t kVectorGrain = 1 << 16;   // matrix elements of a gemv piece
+constexpr int kSplitBits = 21;              // products of at least 2^21 multiplications are cut,
+constexpr double kPacking = 1.0 / 128;      // into more than two if that packs less than this
+constexpr int64_t kVectorGrain = 1 << 16;   // matrix elements per piece of a gemv
 constexpr int64_t kDotGrain = 1 << 16;
-constexpr int64_t kTileColumns = 8;  // products with fewer take longer in tiles
+constexpr int64_t kTileColumns = 8;  // products with fewer columns take longer in tiles
 
-// OpenBLAS keeps one thread count; only changes reach it. Products run it with one thread on
-// each thread of our own pool, so that its threads (which spin) never exist beside ours.
+// The thread count that OpenBLAS has; only changes are passed on. Products call OpenBLAS with one
+// thread on each thread of our own pool, so that its threads (which spin) never exist beside ours.
 std::atomic<int> blas_threads{0};
 std::mutex blas_mutex;
 
@@ -69,7 +69,7 @@ int trans(bool t) { return t ? kTrans : kNoTrans; }
 bool is_real_blas(DType t) { return t == DType::Float32 || t == DType::Float64; }
 bool is_blas(DType t) { return is_real_blas(t) || is_complex(t); }
 
-// A real number as OpenBLAS takes complex ones.
+// A real scalar in the form in which OpenBLAS reads complex scalars.
 struct ComplexNumber {
   ComplexNumber(DType t, double v) : single(static_cast<float>(v)), wide(v), type(t) {}
   const void* get() const {
@@ -95,7 +95,7 @@ int narrow_int(int64_t v, const char* what) {
   return static_cast<int>(v);
 }
 
-// One product on this thread.
+// Computes one product on this thread.
 void blas_gemm(DType t, const GemmArgs& g) {
   const int m = narrow_int(g.m, "m"), n = narrow_int(g.n, "n"), k = narrow_int(g.k, "k");
   const int lda = narrow_int(g.lda, "lda"), ldb = narrow_int(g.ldb, "ldb");
@@ -117,7 +117,7 @@ void blas_gemm(DType t, const GemmArgs& g) {
   }
 }
 
-// Whether OpenBLAS uses AVX-512; it then has kernels of its own for small products, too.
+// True if OpenBLAS uses AVX-512; it then has kernels for small products, too.
 bool blas_is_wide() {
   static const bool has = [] {
     const std::string_view core = scipy_openblas_get_corename();
@@ -126,15 +126,15 @@ bool blas_is_wide() {
   return has;
 }
 
-// One product on this thread: by tiles where these have wider vectors than OpenBLAS, which uses
-// AVX2 on processors that it does not know and where its environment says so.
+// Computes one product on this thread. Uses tiles if these have wider vectors than OpenBLAS, which
+// uses AVX2 on processors it does not know and where its environment variable requests that.
 void whole_gemm(DType t, const GemmArgs& g) {
   if (is_real_blas(t) && g.n >= kTileColumns && isa() == Isa::v4 && !blas_is_wide())
     return gemm_tile().run(t, g);
   blas_gemm(t, g);
 }
 
-// Rows [i0, i1) and columns [j0, j1) of the result as a product of its own.
+// Returns rows [i0, i1) and columns [j0, j1) of the result as a separate product.
 GemmArgs block_of(DType t, const GemmArgs& g, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
   GemmArgs r = g;
   r.m = i1 - i0;
@@ -145,15 +145,15 @@ GemmArgs block_of(DType t, const GemmArgs& g, int64_t i0, int64_t i1, int64_t j0
   return r;
 }
 
-// How a product is cut into blocks that several threads can take.
+// Cuts a product into blocks that several threads can compute.
 struct Grid {
   int64_t rows = 1, cols = 1;
   int64_t pieces() const { return rows * cols; }
 };
 
-// Follows from the shape alone: how OpenBLAS adds depends on a block's size and edges, so the same
-// blocks on any number of threads give the same bits. There are as many as the cube root of the
-// work has 128s (two at 128, sixteen at 2048), which costs one thread at most 3 % in packing.
+// Depends on the shape alone: how OpenBLAS adds depends on a block's size and edges, so equal
+// blocks make results independent of the number of threads. There are cbrt(work) / 128 blocks, at
+// least two (sixteen at 2048 x 2048 x 2048), which costs one thread at most 3 % in packing.
 Grid grid_of(const GemmArgs& g) {
   const double work =
       static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
@@ -173,7 +173,7 @@ Grid grid_of(const GemmArgs& g) {
   }
 }
 
-// Block `i` of the grid; its edges are multiples of 16, so it may be empty.
+// Computes block `i` of the grid. Its edges are multiples of 16, so it may be empty.
 void grid_block(DType t, const GemmArgs& g, const Grid& grid, int64_t i) {
   const auto edge = [](int64_t size, int64_t parts, int64_t at) {
     return at == parts ? size : std::min(size, (size * at / parts + 15) / 16 * 16);
@@ -184,8 +184,8 @@ void grid_block(DType t, const GemmArgs& g, const Grid& grid, int64_t i) {
   if (i0 < i1 && j0 < j1) whole_gemm(t, block_of(t, g, i0, i1, j0, j1));
 }
 
-// Products too small to be cut go into register tiles where these are quicker: without its small
-// kernels OpenBLAS takes up to twice as long, with them it does for a transposed B only.
+// True if the product is too small to be cut and is faster in register tiles. Without its small
+// kernels OpenBLAS takes up to twice as long; with them, only for a transposed B.
 bool takes_tiles(DType t, const GemmArgs& g) {
   if (!is_real_blas(t) || g.n < kTileColumns) return false;
   if (static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) >=
@@ -195,7 +195,7 @@ bool takes_tiles(DType t, const GemmArgs& g) {
   return !blas_is_wide();
 }
 
-// As blocks if `split`, else in one piece on this thread.
+// Computes a product in blocks if `split`, else in one piece on this thread.
 void float_gemm(DType t, const GemmArgs& g, bool split) {
   if (takes_tiles(t, g)) return gemm_tile().run(t, g);
   set_blas_threads(1);
@@ -206,7 +206,7 @@ void float_gemm(DType t, const GemmArgs& g, bool split) {
   });
 }
 
-// rows x cols elements with row length ld, as float and back.
+// Convert rows x cols elements with row length ld to float and back.
 template <class T>
 std::unique_ptr<float[]> to_float(const void* p, int64_t rows, int64_t cols, int64_t ld) {
   std::unique_ptr<float[]> out(new float[static_cast<size_t>(rows * cols)]);
@@ -240,7 +240,7 @@ void half_gemm(DType t, const GemmArgs& g, bool split) {
   }
 }
 
-// A product with one row or one column, as a matrix and a vector.
+// Computes a product with one row or one column as a matrix-vector product.
 void vector_gemm(DType t, const GemmArgs& g) {
   if (g.m == 1)
     return gemv(t, !g.tb, g.tb ? g.n : g.k, g.tb ? g.k : g.n, g.alpha, g.b, g.ldb, g.a,
@@ -260,7 +260,7 @@ void run(DType t, const GemmArgs& g, bool split) {
   parallel_for(0, g.m, grain, [&](int64_t lo, int64_t hi) { gemm_small(t, g, lo, hi); });
 }
 
-// BLAS wants a row length of at least the row, even where there is one row or none.
+// Returns a row length that BLAS accepts: at least the size of a row, even with one row or none.
 int64_t row_length(int64_t rows, int64_t cols, int64_t ld, const char* name) {
   if (rows <= 1) return std::max<int64_t>(cols, 1);
   COGRAD_CHECK(ld >= cols, "matmul: row length of ", name, " is ", ld, ", expected at least ",
@@ -319,7 +319,7 @@ void gemm_batched(DType t, bool ta, bool tb, int64_t m, int64_t n, int64_t k, do
     one.c = at(t, c, i * stride_c);
     return one;
   };
-  // Which products are cut into blocks follows from the shape too.
+  // Decide from the shape alone which products are cut into blocks.
   const int64_t work = std::max<int64_t>(1, m * n * k);
   if (batch >= kWholeProducts && work < kLargeProduct) {
     parallel_for(0, batch, std::max<int64_t>(1, kBatchWork / work), [&](int64_t lo, int64_t hi) {
@@ -340,7 +340,7 @@ void gemm_batched(DType t, bool ta, bool tb, int64_t m, int64_t n, int64_t k, do
 
 namespace {
 
-// A piece of a matrix-vector product: rows of the result [lo, hi).
+// Computes rows [lo, hi) of a matrix-vector product.
 void blas_gemv(DType t, bool ta, int64_t m, int64_t n, double alpha, const void* a, int64_t lda,
                const void* x, int64_t incx, double beta, void* y, int64_t incy) {
   const int im = narrow_int(m, "m"), in = narrow_int(n, "n"), ld = narrow_int(lda, "lda");
@@ -370,7 +370,7 @@ void gemv(DType t, bool ta, int64_t m, int64_t n, double alpha, const void* a, i
   HeavyScope heavy(m * n);
   lda = row_length(m, n, lda, "a");
   if (terms == 0 || !is_blas(t) || incx <= 0 || incy <= 0) {
-    // x and y as one-column matrices: their increments are row lengths.
+    // Treat x and y as one-column matrices: their increments are row lengths.
     COGRAD_CHECK(incx >= 0 && incy > 0, "mv: increments are ", incx, " and ", incy,
                  ", expected non-negative ones");
     const GemmArgs g{ta, false, out, 1, terms, alpha, a, lda, x, incx, beta, y, incy};

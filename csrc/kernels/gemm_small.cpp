@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Row-times-panel loops; a panel of op(B) is packed in the accumulator's type.
+// Multiplies rows by panels; packs a panel of op(B) in the accumulator's type.
 #include "kernels/gemm_small.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kPanelRows = 64;
 constexpr int64_t kPanelCols = 64;
 
-// Integers accumulate unsigned, so that they wrap; bool counts and asks for non-zero.
+// Integers accumulate as unsigned, so that they wrap; bool counts, and the result is count != 0.
 template <class T>
 using Acc = std::conditional_t<
     std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float,
@@ -35,7 +35,7 @@ A scalar(double v) {
     return static_cast<A>(v);
 }
 
-// acc[0, cols) += sum over p of row[p * step] * panel[p, :].
+// Computes acc[0, cols) += sum over p of row[p * step] * panel[p, :].
 template <class T, class A>
 void row_times_panel(const T* row, int64_t step, const A* panel, int64_t ld, int64_t depth,
                      int64_t cols, A* acc) {
@@ -54,7 +54,7 @@ void row_times_panel(const T* row, int64_t step, const A* panel, int64_t ld, int
   }
 }
 
-// op(B)[p0.., j0..]: the stored matrix where it will do, else a packed copy.
+// Holds op(B)[p0.., j0..]: the stored matrix if it can be used, else a packed copy.
 template <class T, class A>
 struct Panel {
   alignas(64) A packed[kPanelRows * kPanelCols];
@@ -122,7 +122,7 @@ void dot_small(DType t, int64_t n, const void* x, int64_t incx, const void* y, i
                void* out) {
   dispatch_all(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    // A plain float sum over many terms would lose digits.
+    // Use double: a float sum over many terms would lose digits.
     using A = std::conditional_t<
         std::is_same_v<Acc<T>, float>, double,
         std::conditional_t<std::is_same_v<T, Complex<float>>, Complex<double>, Acc<T>>>;

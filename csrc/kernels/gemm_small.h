@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Plain matrix products for any dtype: integers, tiny 16-bit ones and k = 0.
+// Plain matrix products for any dtype: for integers, tiny 16-bit products and k = 0.
 #pragma once
 #include <cstdint>
 
@@ -7,7 +7,7 @@
 
 namespace cograd::kernels {
 
-// Arguments as gemm's; single-threaded, rows [row_begin, row_end) of C.
+// Arguments as for gemm. gemm_small computes rows [row_begin, row_end) of C on this thread.
 struct GemmArgs {
   bool ta, tb;
   int64_t m, n, k;
@@ -22,7 +22,7 @@ struct GemmArgs {
 };
 void gemm_small(DType t, const GemmArgs& g, int64_t row_begin, int64_t row_end);
 
-// Strided sum of products and rank-one update in the dtype's own arithmetic.
+// Compute a strided sum of products and a rank-one update in the dtype's own arithmetic.
 void dot_small(DType t, int64_t n, const void* x, int64_t incx, const void* y, int64_t incy,
                void* out);
 void ger_small(DType t, int64_t m, int64_t n, double alpha, const void* x, int64_t incx,

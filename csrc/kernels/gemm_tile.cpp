@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Products by register tiles, without packing where operands are so small that they are in the
-// cache; compiled once per instruction set.
+// Computes products in register tiles, without packing if the operands are small enough for the
+// cache. Compiled once per instruction set.
 #include "kernels/gemm_tile.h"
 
 #include <algorithm>
@@ -14,9 +14,9 @@ GemmTile gemm_tile();
 
 namespace {
 
-constexpr int64_t kDepth = 256;                 // rows of a packed panel
-constexpr int64_t kBlockRows = 20 * kTileRows;  // of A that are packed at once
-constexpr int64_t kOften = 48;                  // rows of C for which a panel is copied
+constexpr int64_t kDepth = 256;                 // rows per packed panel
+constexpr int64_t kBlockRows = 20 * kTileRows;  // rows of A that are packed at once
+constexpr int64_t kOften = 48;                  // number of rows of C from which a panel is copied
 
 constexpr int kMostVectors = 2;
 template <class T, int V = kMostVectors>
@@ -34,7 +34,7 @@ struct Tiled {
   int64_t ldc;
 };
 
-// C[0, R) x [0, cols) = alpha * A B + beta * C, in V vectors to a row.
+// Computes C[0, R) x [0, cols) = alpha * A B + beta * C, with V vectors per row.
 template <class T, int V, int R>
 void tile(const Tiled<T>& g, int64_t depth, int64_t cols) {
   constexpr int L = kLanes<T>;
@@ -68,7 +68,8 @@ void tile_of(int rows, const Tiled<T>& g, int64_t depth, int64_t cols) {
   if constexpr (R > 1) tile_of<T, V, R - 1>(rows, g, depth, cols);
 }
 
-// `n` elements, mostly kWhole: a call of memmove for each row would take as long as the copy.
+// Copies `n` elements, which are usually kWhole: a memmove call per row would take as long as the
+// copy.
 template <int64_t kWhole, class T>
 void copy_row(const T* from, int64_t n, T* to) {
   if (n == kWhole)
@@ -77,7 +78,7 @@ void copy_row(const T* from, int64_t n, T* to) {
     std::copy_n(from, n, to);
 }
 
-// to[p, j] = from[j, p], four by four.
+// Computes to[p, j] = from[j, p] in blocks of four by four.
 template <class T>
 void transpose(const T* from, int64_t ld, int64_t depth, int64_t cols, T* to) {
   using V = Vec<T, 4>;
@@ -104,8 +105,8 @@ void transpose(const T* from, int64_t ld, int64_t depth, int64_t cols, T* to) {
     for (int64_t p = 0; p < depth; ++p) to[p * kCols<T> + j] = from[j * ld + p];
 }
 
-// Columns [j, j + cols) of op(B), rows [p, p + depth), as rows of kCols elements. Rows that lie far
-// apart push each other out of the cache, so a panel that is read often is copied.
+// Returns columns [j, j + cols) of op(B), rows [p, p + depth), as rows of kCols elements. Copies a
+// panel that is read often, because rows far apart evict each other from the cache.
 template <class T>
 const T* panel_of(const GemmArgs& g, int64_t p, int64_t depth, int64_t j, int64_t cols, T* packed,
                   int64_t* ld) {
@@ -127,8 +128,8 @@ const T* panel_of(const GemmArgs& g, int64_t p, int64_t depth, int64_t j, int64_
   return packed;
 }
 
-// Rows [i, i + rows) of op(A), columns [p, p + depth), in strips of kTileRows rows that the tiles
-// read from end to end.
+// Packs rows [i, i + rows) of op(A), columns [p, p + depth), in strips of kTileRows rows, which the
+// tiles read sequentially.
 template <class T>
 void pack_rows(const GemmArgs& g, int64_t i, int64_t rows, int64_t p, int64_t depth, T* out) {
   const T* a = static_cast<const T*>(g.a);
@@ -144,7 +145,7 @@ void pack_rows(const GemmArgs& g, int64_t i, int64_t rows, int64_t p, int64_t de
   }
 }
 
-// Columns [j, j + cols) of C's rows [i, end): one panel of B, all tiles of A.
+// Computes columns [j, j + cols) of C's rows [i, end) from one panel of B and all tiles of A.
 template <class T>
 void panel_product(const GemmArgs& g, Tiled<T> t, int64_t i, int64_t end, int64_t j, int64_t cols,
                    int64_t p, int64_t depth, const T* strips) {

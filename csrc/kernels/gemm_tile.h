@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Small products of float or double in register tiles, one copy per instruction set: for these
-// OpenBLAS spends longer on packing and on choosing than on multiplying.
+// Computes small products of float or double in register tiles, with one copy per instruction set.
+// OpenBLAS spends more time on packing and dispatch for these than on multiplying.
 #pragma once
 #include "kernels/gemm_small.h"
 
 namespace cograd::kernels {
 
 struct GemmTile {
-  // The whole product on this thread; k > 0, Float32 or Float64.
+  // Computes the whole product on this thread; requires k > 0 and Float32 or Float64.
   void (*run)(DType t, const GemmArgs& g);
 };
 const GemmTile& gemm_tile();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Splits normalisation over groups.
+// Divides normalisation among threads by groups.
 #include "kernels/group_norm.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace cograd::kernels {
 COGRAD_ISA_VALUE(GroupNormLoops, group_norm_loops)
 
 namespace {
-constexpr int64_t kGrain = 1 << 14;  // elements of a task
-constexpr int64_t kColumns = 64;     // groups of single elements that a task takes at least
+constexpr int64_t kGrain = 1 << 14;  // elements per task
+constexpr int64_t kColumns = 64;     // minimum number of single-element groups per task
 
 int64_t grain_of(const NormGroups& n) {
   const int64_t work = std::max<int64_t>(1, n.segments * n.length);

@@ -18,10 +18,10 @@ namespace {
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-constexpr int kLanes = 64;        // sums side by side
+constexpr int kLanes = 64;        // number of sums side by side
 constexpr int64_t kBlock = 4096;  // elements that are summed in the narrow type
 
-// The sum over i < n of f(i), as A within blocks and double between them.
+// Returns the sum over i < n of f(i); adds in A within blocks and in double across blocks.
 template <class A, class F>
 inline double blocked_sum(int64_t n, F f) {
   double total = 0;
@@ -121,7 +121,7 @@ void backward_group(const NormGroups& n, int64_t g, const T* gy, const T* x, con
   }
 }
 
-// Groups of single elements that are neighbours: rows of a matrix, columns are the groups.
+// Handles groups of adjacent single elements: rows of a matrix, whose columns are the groups.
 template <class T>
 void forward_columns(const NormGroups& n, int64_t lo, int64_t hi, const T* x, Coefficients<T> c,
                      double eps, bool given, T* y, Wide<T>* mean, Wide<T>* rstd, Wide<T>* var) {
@@ -191,7 +191,8 @@ void backward_columns(const NormGroups& n, int64_t lo, int64_t hi, const T* gy, 
   for (int64_t i = 0; i < width; ++i) {
     const auto k = static_cast<size_t>(i);
     const double r = static_cast<double>(rstd[lo + i]), w = c.w(n.weight(lo + i, 0));
-    // The engine of sums reads one number for a group here: its segments are added already.
+    // The caller adds up a group's segments; here they are added already, so store one sum per
+    // group.
     for (int64_t s = 0; s < n.segments; ++s) {
       sums[(lo + i) * n.segments + s] = s == 0 ? total[i] : 0;
       dots[(lo + i) * n.segments + s] = s == 0 ? r * products[i] : 0;
@@ -213,7 +214,7 @@ void backward_columns(const NormGroups& n, int64_t lo, int64_t hi, const T* gy, 
   }
 }
 
-// Whether element s of group g is at s * step + g.
+// True if element s of group g is at s * step + g.
 bool are_columns(const NormGroups& n) {
   return n.length == 1 && n.inner == 1 && n.wrap == n.groups && n.per_segment == 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The inner loops behind group_norm.h, one copy per instruction set.
+// Declares the inner loops of group_norm.h, with one copy per instruction set.
 #pragma once
 #include "kernels/group_norm.h"
 

@@ -15,11 +15,12 @@ struct Strides {
   int64_t size, self, index, other;
 };
 
-// The iteration space with `dim` last, or last but one: everything before it is independent.
+// The iteration space with `dim` last or last but one; positions of the dimensions before it are
+// independent.
 struct Space {
   std::vector<Strides> outer;  // dimensions whose positions may run in parallel
   Strides dim{};
-  Strides line{};  // innermost; size 1 when dim itself is the last dimension
+  Strides line{};  // innermost; size 1 if `dim` itself is the last dimension
   int64_t tasks = 1, dim_size, dim_stride;
   int dim_number;
 
@@ -57,13 +58,13 @@ struct Space {
     return o;
   }
 
-  // Calls f(self, index, other, strides, n) on lines: along dim if it is the last dimension.
-  // Lines that may touch the same element run in order on one thread.
+  // Calls f(self, index, other, strides, n) for lines, which run along `dim` if it is the last
+  // dimension. Lines that may reach the same element run in order on one thread.
   template <class F>
   void for_lines(char* self, const char* index, char* other, const F& f) const {
     if (empty()) return;
     const int64_t per_task = dim.size * line.size;
-    // A single task with long lines splits along the line instead.
+    // A single task with long lines is split along the line instead.
     const int64_t pieces =
         line.size > 1 && tasks < num_threads() ? std::min<int64_t>(line.size, 16) : 1;
     const int64_t grain = std::max<int64_t>(1, kIndexGrain * pieces / per_task);
@@ -91,7 +92,7 @@ struct Space {
                 if (!index_loops().in_range(p, s.index, n, 0, dim_size)) find_bad(p, s.index, n);
               });
   }
-  // Calls f(element of self, element of other) for every index that still is what check() saw; the
+  // Calls f(element of self, element of other) for every index that still is what check() saw;
   // elements have kWidth bytes.
   template <int64_t kWidth, class F>
   void for_places(char* self, const int64_t* index, char* other, const F& f) const {
@@ -103,19 +104,19 @@ struct Space {
                   each_place(base, p, q, {n, s.self, s.index, s.other}, dim_size, dim_stride, f);
               });
   }
-  // A line along dim itself with all three arrays contiguous.
+  // True for a line along `dim` itself if all three arrays are contiguous.
   template <int64_t kWidth>
   bool packed(const Strides& s) const {
     return s.self == 0 && dim_stride == kWidth && s.index == sizeof(int64_t) && s.other == kWidth;
   }
-  // n indices, `stride` bytes apart, checked as they are in `to`.
+  // Copies n indices, `stride` bytes apart, to `to`, and checks the copies.
   void load_line(const char* p, int64_t stride, int64_t n, int64_t* to) const {
     if (!index_loops().load(p, stride, n, dim_size, to))
       find_bad(reinterpret_cast<const char*>(to), sizeof(int64_t), n);
   }
 
  private:
-  // All by value: what f writes cannot change them.
+  // Takes all arguments by value, so that what f writes cannot change them.
   template <class F>
   static void each_place(char* base, const char* p, char* q, Strides s, int64_t size, int64_t step,
                          F f) {
@@ -177,7 +178,7 @@ T identity(ScatterReduce op) {
   }
 }
 
-// T: what self holds (float for the 16-bit types), S: what src holds.
+// T is the type of self's values (float for the 16-bit types), S that of src.
 template <class T, class S>
 void reduce_into(ScatterReduce op, const Space& space, T* self, int64_t self_numel,
                  const int64_t* index, const void* src, bool include_self) {
@@ -204,7 +205,7 @@ void reduce_into(ScatterReduce op, const Space& space, T* self, int64_t self_num
     if constexpr (std::is_floating_point_v<T>) {
       self[i] /= static_cast<T>(c);
     } else {
-      // Integer means round down.
+      // A mean of integers rounds down.
       const auto v = static_cast<int64_t>(self[i]);
       self[i] = static_cast<T>(v / c - (v % c < 0 ? 1 : 0));
     }
@@ -228,8 +229,8 @@ void reduce_half(ScatterReduce op, DimIndexGeometry g, void* self, int64_t self_
 
 namespace {
 
-// store(i, load(i)) for i < n. Eight loads before the stores: the compiler cannot know that they
-// do not overlap.
+// Calls store(i, load(i)) for i < n, with eight loads before their stores, because the compiler
+// cannot know that they do not overlap.
 template <class U, class L, class S>
 void move_by_eight(int64_t n, const L& load, const S& store) {
   int64_t i = 0;
@@ -256,7 +257,7 @@ void gather_strided(const char* from, const int64_t* at, char* to, const Strides
 
 }  // namespace
 
-// `out` is memory that nobody sees yet, so a line is checked in pieces: copies that are then used.
+// Nobody else can see `out` yet, so each piece of a line is copied, checked and used.
 void gather(int64_t itemsize, const DimIndexGeometry& g, const void* self, const int64_t* index,
             void* out) {
   constexpr int64_t kPiece = 256;
@@ -294,7 +295,7 @@ void scatter(int64_t itemsize, const DimIndexGeometry& g, void* self, const int6
 
 namespace {
 
-// Sums, products and means.
+// Computes sums, products and means.
 template <class T>
 void reduce_complex(ScatterReduce op, const Space& space, void* self, int64_t self_numel,
                     const int64_t* index, const void* src, bool include_self) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Advanced indexing: all index tensors of an index become one array of byte offsets.
+// Advanced indexing: combines all index tensors of an index into one array of byte offsets.
 #include <memory>
 #include <type_traits>
 
@@ -10,10 +10,10 @@ namespace cograd::kernels {
 namespace {
 
 struct Axis {
-  int64_t size, self, other, offset;  // offset: stride in entries of the offset array
+  int64_t size, self, other, offset;  // `offset` is the stride in entries of the offset array
 };
 
-// Adds to `out` what n indices, `step` bytes apart, contribute to the offsets.
+// Adds to `out` the contribution of n indices, `step` bytes apart, to the offsets.
 void add_offsets(const char* p, int64_t step, int64_t n, const IndexOperand& op, int64_t* out) {
   const int64_t size = op.size, stride = op.stride;
   for (int64_t i = 0; i < n; ++i) {
@@ -24,7 +24,7 @@ void add_offsets(const char* p, int64_t step, int64_t n, const IndexOperand& op,
   }
 }
 
-// The joined index: offsets_[p] + slice offset is where an element lies in self.
+// The combined index: offsets_[p] + slice offset is the position of an element in self.
 class Plan {
  public:
   explicit Plan(const IndexGeometry& g) {
@@ -47,7 +47,7 @@ class Plan {
       return;
     }
     fill_offsets(g, varying, count);
-    // Neighbours that are contiguous in all three arrays become one.
+    // Merge neighbouring axes that are contiguous in all three arrays.
     for (const Axis& a : axes) {
       if (a.size == 1) continue;
       if (!axes_.empty()) {
@@ -65,21 +65,22 @@ class Plan {
 
   int64_t numel() const { return numel_; }
 
-  // f(self, offsets, other, innermost axis) over lines, in C order within a task. Tasks are
-  // lines, or groups of lines that reach the same elements when `exclusive`.
+  // Calls f(self, offsets, other, innermost axis) for lines, in C order within a task. A task is
+  // one line or, if `exclusive`, a group of lines that reach the same elements.
   template <class F>
   void for_lines(bool exclusive, char* self, char* other, const F& f) const {
     if (numel_ == 0) return;
     const size_t outer = axes_.size() - 1;
     const Axis& line = axes_.back();
-    // Leading slice axes never meet: only they may run in parallel for writes.
+    // Positions of leading slice axes never overlap: only these axes may run in parallel for
+    // writes.
     int64_t tasks = 1, inner = 1;
     size_t split = 0;
     while (split < outer && (!exclusive || (axes_[split].offset == 0 && axes_[split].self != 0))) {
       tasks *= axes_[split++].size;
     }
     for (size_t d = split; d < outer; ++d) inner *= axes_[d].size;
-    // Reading one long line splits into pieces.
+    // A single long line is split into pieces for reading.
     const int64_t pieces =
         !exclusive && outer == 0 ? (line.size + kIndexGrain - 1) / kIndexGrain : 1;
     const int64_t grain = pieces > 1 ? 1 : std::max<int64_t>(1, kIndexGrain / (inner * line.size));
@@ -111,8 +112,8 @@ class Plan {
     return at;
   }
 
-  // An empty slice still has its index values checked; empty index tensors have none. Only
-  // sliced dimensions have a stride in self.
+  // Checks the index values of an empty slice; empty index tensors have none. Only sliced
+  // dimensions have a stride in self.
   static void check_unused(const IndexGeometry& g) {
     int64_t count = 1;
     std::vector<size_t> varying;

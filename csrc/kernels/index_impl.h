@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the index kernels share: element moves by width, bounds errors, n-dimensional lines.
+// Helpers that the index kernels share: element moves by width, bounds errors, n-dimensional lines.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -14,12 +14,12 @@
 
 namespace cograd::kernels {
 
-inline constexpr int64_t kIndexGrain = 1 << 14;  // elements a task should have
+inline constexpr int64_t kIndexGrain = 1 << 14;  // elements per task
 
 struct Wide {
   uint64_t half[2];
 };
-// Calls f with the plain type of that many bytes.
+// Calls f with the plain type that has itemsize bytes.
 template <class F>
 decltype(auto) by_width(int64_t itemsize, F&& f) {
   switch (itemsize) {
@@ -51,7 +51,7 @@ void write(char* p, T v) {
   detail::fail(kind, "index ", index, " is out of bounds for dimension ", dim, " with size ", size);
 }
 
-// Sum and product as torch's dtypes do them: integers wrap, bool is or / and.
+// Adds with the semantics of torch's dtypes: integers wrap, bool is or.
 template <class T, class A>
 T add_to(T a, A b) {
   if constexpr (std::is_same_v<T, bool>)

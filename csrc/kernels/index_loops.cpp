@@ -13,9 +13,9 @@ IndexLoops index_loops();
 
 namespace {
 
-constexpr int64_t kVector = 64;     // bytes of a widest move
-constexpr int64_t kAhead = 8;       // rows looked up before they are copied
-constexpr int64_t kLongRow = 8192;  // the library's copy is as good for longer rows
+constexpr int64_t kVector = 64;     // bytes of the widest move
+constexpr int64_t kAhead = 8;       // number of rows prefetched before they are copied
+constexpr int64_t kLongRow = 8192;  // for longer rows (in bytes) the library's copy is as fast
 
 template <class T>
 void add(T* to, const T* from, int64_t n, T alpha) {
@@ -23,7 +23,7 @@ void add(T* to, const T* from, int64_t n, T alpha) {
   for (int64_t i = 0; i < n; ++i) to[i] += alpha * from[i];
 }
 
-// The sign bit of either term tells an index that is too small or too large.
+// The sign bit of one of the two differences is set if an index is too small or too large.
 bool in_range(const char* index, int64_t stride, int64_t n, int64_t low, int64_t size) {
   uint64_t signs = 0;
   const auto base = static_cast<uint64_t>(low), top = static_cast<uint64_t>(size - 1);
@@ -58,7 +58,7 @@ bool load(const char* index, int64_t stride, int64_t n, int64_t size, int64_t* t
                           : load_at(index, stride, n, size, to);
 }
 
-// copy(i, index[i]) for i < n up to an index outside.
+// Calls copy(i, index[i]) for i < n, up to the first index out of range.
 template <class F>
 int64_t each_row(const int64_t* index, int64_t n, int64_t size, int64_t* bad, F copy) {
   for (int64_t i = 0; i < n; ++i) {
@@ -72,7 +72,7 @@ int64_t each_row(const int64_t* index, int64_t n, int64_t size, int64_t* bad, F 
   return n;
 }
 
-// Moves of kStep bytes; the last one overlaps the one before.
+// Copies in moves of kStep bytes; the last one overlaps the one before.
 template <int64_t kStep>
 void copy_row(char* to, const char* from, int64_t bytes) {
   int64_t i = 0;
@@ -80,7 +80,8 @@ void copy_row(char* to, const char* from, int64_t bytes) {
   if (i < bytes) std::memcpy(to + bytes - kStep, from + bytes - kStep, kStep);
 }
 
-// What copies a row of that many bytes. Those of kAhead rows on are looked up already.
+// Returns a function that copies a row of `bytes` bytes and prefetches the row kAhead positions
+// later.
 template <int64_t kStep>
 auto long_rows(char* to, const char* from, const int64_t* index, int64_t n, int64_t bytes) {
   return [=](int64_t i, int64_t row) {
@@ -102,7 +103,7 @@ int64_t copy_rows(char* to, const char* from, const int64_t* index, int64_t n, i
                   int64_t bytes, int64_t* bad) {
   const auto run = [=](auto copy) { return each_row(index, n, size, bad, copy); };
   switch (bytes) {
-    case 0:  // which needs no memory
+    case 0:  // needs no memory
       return run([](int64_t, int64_t) {});
     case 1:
       return run(fixed_rows<1>(to, from));

@@ -26,7 +26,7 @@ void fill_where(char* const* ptrs, const int64_t* strides, int64_t n, const void
   }
 }
 
-// Memory from elsewhere holds any byte where a bool is: what is not 0 is true.
+// Foreign memory may hold any byte as a bool: every byte but 0 is true.
 bool is_true(const bool* mask, int64_t i) { return reinterpret_cast<const uint8_t*>(mask)[i] != 0; }
 
 int64_t count_true(const bool* mask, int64_t n) {
@@ -34,18 +34,18 @@ int64_t count_true(const bool* mask, int64_t n) {
   for (; i + 8 <= n; i += 8) {
     uint64_t v;
     std::memcpy(&v, mask + i, 8);
-    // The lowest bit of a byte becomes whether any of its bits is set.
+    // Set the lowest bit of each byte if any of its bits is set.
     v |= v >> 4;
     v |= v >> 2;
     v |= v >> 1;
-    // The multiplication adds the bytes, then 0 or 1, into the top one.
+    // The multiplication adds the bytes, which are now 0 or 1, into the top byte.
     total += static_cast<int64_t>(((v & 0x0101010101010101u) * 0x0101010101010101u) >> 56);
   }
   for (; i < n; ++i) total += is_true(mask, i);
   return total;
 }
 
-// First output position of every block, and the total at the end.
+// Returns the first output position of every block, and the total at the end.
 template <class Count>
 std::vector<int64_t> block_starts(int64_t n, const Count& count) {
   const int64_t blocks = divide_up(n, kBlock);
@@ -60,10 +60,11 @@ std::vector<int64_t> block_starts(int64_t n, const Count& count) {
   return start;
 }
 
-// The output was made for elements counted before: another thread has written the input since.
+// Raises if the number of elements differs from the one the output was allocated for: another
+// thread has written the input since.
 void check_count(const char* op, int64_t now, int64_t before) {
-  COGRAD_CHECK(now == before, op, ": the number of elements to take went from ", before, " to ",
-               now, " while they were taken: another thread writes to the tensor");
+  COGRAD_CHECK(now == before, op, ": the number of selected elements went from ", before, " to ",
+               now, " during the call: another thread writes to the tensor");
 }
 
 // Runs f(first, last, output position, output count) over blocks of n inputs. accept(total) raises
@@ -99,7 +100,8 @@ int64_t count_nonzero(const T* x, int64_t n) {
   return total;
 }
 
-// at[k] = the k-th position in [lo, hi) that is not zero, for k < count; how many there were.
+// Sets at[k] to the k-th position in [lo, hi) that is not zero, for k < count; returns how many it
+// found.
 template <class T>
 int64_t find_nonzero(const T* x, int64_t lo, int64_t hi, int64_t* at, int64_t count) {
   int64_t k = 0;
@@ -110,7 +112,7 @@ int64_t find_nonzero(const T* x, int64_t lo, int64_t hi, int64_t* at, int64_t co
   return k;
 }
 
-// Turns flat positions into coordinates, stepping through neighbours without division.
+// Turns flat positions into coordinates; steps between neighbours without division.
 class Coordinates {
  public:
   explicit Coordinates(std::span<const int64_t> sizes) : sizes_(sizes), at_(sizes.size(), 0) {}
@@ -159,11 +161,11 @@ int64_t mask_count(const bool* mask, int64_t n) {
 
 namespace {
 
-// q[k] = the k-th of p[lo, hi) that mask keeps, for k < count; how many there were. Writes every
-// element and moves on for the kept ones: no branch to mispredict.
+// Sets q[k] to the k-th of p[lo, hi) that mask keeps, for k < count; returns how many it found.
+// Writes every element and advances only for kept ones: there is no branch to mispredict.
 template <class U>
 int64_t select_block(const U* p, const bool* mask, int64_t lo, int64_t hi, U* q, int64_t count) {
-  constexpr int64_t kStep = 32;  // inputs for one look at the bounds
+  constexpr int64_t kStep = 32;  // inputs per bounds check
   int64_t k = 0;
   const auto take = [&](int64_t i) {
     q[k] = p[i];

@@ -15,12 +15,12 @@ COGRAD_ISA_VALUE(IndexLoops, index_loops)
 
 namespace {
 
-constexpr int64_t kFewTiles = 16;  // with fewer, tiles are cut in four
-constexpr int64_t kTile = 1024;    // elements of a row that a task owns when rows may repeat
+constexpr int64_t kFewTiles = 16;  // with fewer tiles than this, tiles are cut in four
+constexpr int64_t kTile = 1024;    // elements of a row that a task owns if rows may repeat
 
 char* bytes(const void* p) { return static_cast<char*>(const_cast<void*>(p)); }
 
-// Copies one row; common widths avoid the call.
+// Copies one row; common widths avoid the call of memcpy.
 void copy_row(char* to, const char* from, int64_t n) {
   switch (n) {
     case 1:
@@ -42,8 +42,8 @@ void copy_row(char* to, const char* from, int64_t n) {
 
 int64_t wrap(int64_t i, int64_t size) { return i < 0 ? i + size : i; }
 
-// f(k, index[k]) for every index that still is what was checked. All by value: what f writes cannot
-// change them.
+// Calls f(k, index[k]) for every index that still is what was checked. All arguments are passed by
+// value, so that what f writes cannot change them.
 template <IndexSign kSign = IndexSign::NonNegative, class F>
 void each_row(const int64_t* index, int64_t m, int64_t n, F f) {
   for (int64_t k = 0; k < m; ++k) {
@@ -56,10 +56,11 @@ void each_row(const int64_t* index, int64_t m, int64_t n, F f) {
   }
 }
 
-// Runs f(first element, count) over the tiles of outer x inner, for all indices in order.
+// Runs f(outer index, first element, count) over the tiles of outer x inner, for all indices in
+// order.
 template <class F>
 void for_tiles(int64_t outer, int64_t inner, int64_t rows, const F& f) {
-  // An element's terms come in the order of the indices whatever the tiles.
+  // Whatever the tiles, an element's terms are added in the order of the indices.
   const int64_t tile = outer * (inner / kTile) < kFewTiles ? kTile / 4 : kTile;
   const int64_t tiles = (inner + tile - 1) / tile;
   const int64_t grain = std::max<int64_t>(1, kIndexGrain / (rows * std::min(inner, tile) + 1));
@@ -87,7 +88,7 @@ void add_row(T* to, const T* from, int64_t n, double alpha) {
   }
 }
 
-// The 16-bit types add up in float: a tile of self is widened, then written back once.
+// Adds 16-bit types in float: widens a tile of self, then writes it back once.
 template <class T>
 void add_rows_half(T* self, int64_t n, int64_t inner, const int64_t* index, int64_t m, const T* src,
                    float alpha, int64_t width) {
@@ -126,8 +127,8 @@ void check_index(const int64_t* index, int64_t n, int64_t size, int64_t dim, Ind
 
 namespace {
 
-// out[o, k] = src[o, index[k]], into memory that nobody sees yet: indices are checked where they
-// are used. fail(i) raises for one out of range.
+// Computes out[o, k] = src[o, index[k]]. Nobody else can see `out` yet, so indices are checked
+// where they are used. fail(i) raises for an index out of range.
 template <class F>
 void select_rows(const char* src, int64_t outer, int64_t n, int64_t row_bytes, const int64_t* index,
                  int64_t m, char* out, const F& fail) {
@@ -158,7 +159,7 @@ void index_select(const void* src, int64_t outer, int64_t n, int64_t inner_bytes
 
 void index_add(DType t, void* self, int64_t outer, int64_t n, int64_t inner, const int64_t* index,
                int64_t m, const void* src, double alpha, int64_t dim) {
-  if (is_complex(t))  // alpha is real: so are the sums of the parts
+  if (is_complex(t))  // alpha is real, so the parts can be added separately
     return index_add(real_dtype(t), self, outer, n, 2 * inner, index, m, src, alpha, dim);
   check_index(index, m, n, dim, IndexSign::NonNegative, ErrorKind::Runtime);
   HeavyScope heavy(outer * m * inner);
@@ -239,7 +240,7 @@ void put_each(T* self, int64_t numel, const int64_t* index, int64_t m, const T* 
 
 }  // namespace
 
-// `out` is memory that nobody sees yet, so there is no pass that checks first.
+// Nobody else can see `out` yet, so no separate pass checks the indices first.
 void take(int64_t itemsize, const void* self, int64_t self_numel, const int64_t* index, int64_t m,
           void* out) {
   HeavyScope heavy(m);
@@ -277,7 +278,7 @@ void embedding(const void* weight, int64_t rows, int64_t row_bytes, const int64_
 
 namespace {
 
-// The indices where nobody else writes: they are gone through more than once.
+// Returns a copy of the indices, which other threads cannot write: they are read more than once.
 std::vector<int64_t> checked_copy(const int64_t* index, int64_t count, int64_t rows) {
   std::vector<int64_t> at(index, index + count);
   check_index(at.data(), count, rows, 0, IndexSign::NonNegative);
@@ -288,7 +289,7 @@ std::vector<int64_t> checked_copy(const int64_t* index, int64_t count, int64_t r
 template <class T, class A>
 void embedding_rows(const T* grad, const std::vector<int64_t>& index, int64_t n, int64_t rows,
                     int64_t padding_idx, bool by_freq, A* out) {
-  // Order: occurrences of each row, ascending.
+  // `order` lists the occurrences of each row, ascending.
   std::vector<int64_t> start(static_cast<size_t>(rows) + 1, 0);
   for (const int64_t row : index) ++start[static_cast<size_t>(row) + 1];
   std::partial_sum(start.begin(), start.end(), start.begin());

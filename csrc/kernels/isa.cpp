@@ -20,7 +20,7 @@ Isa processor() noexcept {
   return Isa::base;
 }
 
-// The best level that was built, of those up to `level`.
+// Returns the best level up to `level` that was built.
 Isa built(Isa level) noexcept {
   if (level == Isa::v4 && COGRAD_HAS_V4) return level;
   return level != Isa::base && COGRAD_HAS_V3 ? Isa::v3 : Isa::base;

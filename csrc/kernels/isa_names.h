@@ -5,7 +5,7 @@
 
 namespace cograd::kernels {
 
-COGRAD_API const char* isa_of_processor() noexcept;  // the best that it has
-COGRAD_API const char* isa_name() noexcept;          // the one that runs
+COGRAD_API const char* isa_of_processor() noexcept;  // best level of the processor
+COGRAD_API const char* isa_name() noexcept;          // level in use
 
 }  // namespace cograd::kernels

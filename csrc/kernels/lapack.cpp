@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls of OpenBLAS's LAPACK: workspace sizes, index widths and Fortran's calling convention.
+// Calls OpenBLAS's LAPACK: handles workspace sizes, index widths and Fortran's calling convention.
 #include "kernels/lapack.h"
 
 #include <algorithm>
@@ -75,7 +75,7 @@ COGRAD_LAPACK_COMPLEX(cdouble, double, z)
 namespace cograd::kernels {
 namespace {
 
-// One name for the dtypes: fn<float> is sgetrf, fn<double> dgetrf, fn<Complex<float>> cgetrf, ...
+// Defines one name for all dtypes: getrf<float> is sgetrf, getrf<double> is dgetrf, and so on.
 #define COGRAD_ROUTINE(name, real, complex_one)   \
   template <class T>                              \
   constexpr auto* name = [] {                     \
@@ -109,7 +109,7 @@ int narrow(int64_t v) {
                " rows or columns, expected at most 2147483647");
   return static_cast<int>(v);
 }
-// Leading dimensions must be positive even of empty matrices.
+// Leading dimensions must be positive, even for empty matrices.
 int leading(int64_t rows) { return std::max(1, narrow(rows)); }
 
 template <class T>
@@ -120,8 +120,8 @@ real_of<T> real_part(T v) {
     return v;
 }
 
-// Room for `run`, which is first asked for the size with lwork = -1. The size comes back as a
-// floating number, in float rounded: 1 % more covers that.
+// Allocates a workspace for `run`, which returns the size for lwork = -1. The size is a floating
+// number, rounded in float: 1 % more covers that.
 template <class T, class F>
 void with_workspace(const F& run) {
   T size = 0;
@@ -142,7 +142,8 @@ template <class T>
 bool is_nan(cograd::Complex<T> v) {
   return is_nan(v.re) || is_nan(v.im);
 }
-// What is divided by a pivot of NaN, and all that follows from it, is NaN: OpenBLAS leaves zeros.
+// Fills with NaN what a NaN pivot divides and everything computed from it: OpenBLAS leaves zeros
+// there.
 template <class T>
 void spread_nan(int64_t m, int64_t n, T* a) {
   int64_t k = 0;
@@ -182,7 +183,7 @@ int cholesky(int64_t n, T* a) {
   const int in = narrow(n), ld = leading(n);
   int info = 0;
   if (n > 0) potrf<T>("L", &in, a, &ld, &info, 1);
-  for (int64_t j = 0; j < n && info == 0; ++j)  // OpenBLAS takes NaN for a positive number
+  for (int64_t j = 0; j < n && info == 0; ++j)  // OpenBLAS treats NaN as positive
     if (!(real_part(a[j * n + j]) > 0)) info = static_cast<int>(j + 1);
   for (int64_t j = 1; j < n; ++j) std::fill_n(a + j * n, j, T(0));
   return info;
@@ -297,7 +298,7 @@ int svd(bool full, int64_t m, int64_t n, T* a, real_of<T>* s, T* u, T* vh) {
 
 namespace {
 
-// LAPACK has the vectors of a conjugate pair as the parts of the first one, in two columns.
+// LAPACK stores the vectors of a conjugate pair as the parts of the first one, in two columns.
 template <class T>
 void join_vectors(int64_t n, const T* im_values, const T* columns, Complex<T>* vectors) {
   for (int64_t j = 0; j < n; ++j) {

@@ -102,8 +102,9 @@ void* SharedObject::try_find(const char* symbol) const noexcept { return dlsym(h
 
 void* SharedObject::find(const char* symbol) const {
   void* p = try_find(symbol);
-  COGRAD_CHECK(p != nullptr, "backends: '", path_, "' is no ",
-               kTitles[static_cast<size_t>(library_)], " that cograd knows: it has no ", symbol);
+  COGRAD_CHECK(p != nullptr, "backends: '", path_, "' is not a version of ",
+               kTitles[static_cast<size_t>(library_)],
+               " that cograd supports: it lacks the symbol ", symbol);
   return p;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Plans a strided loop nest (drop, sort, merge dims; choose the inner one) and runs it.
+// Plans a strided loop nest (drops, sorts and merges dims; chooses the inner one) and runs it.
 #include "kernels/loops.h"
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 namespace cograd::kernels {
 namespace {
 
-constexpr int64_t kSerial = 32768;   // cheap element-operations that one thread does sooner
-constexpr int64_t kGrain = 16384;    // and those of one parallel chunk
-constexpr int64_t kShortInner = 16;  // inner loops below this look for a longer dim
-constexpr int64_t kTileInner = 256;  // tile of the inner dim when operands disagree in order
-constexpr int64_t kTileOuter = 16;   // rows of a tile: one cache line of float32
+constexpr int64_t kSerial = 32768;   // cheap element-operations up to which one thread is faster
+constexpr int64_t kGrain = 16384;    // cheap element-operations of one parallel chunk
+constexpr int64_t kShortInner = 16;  // a shorter inner loop is swapped for a longer dim
+constexpr int64_t kTileInner = 256;  // tile of the inner dim if operands disagree in order
+constexpr int64_t kTileOuter = 16;   // rows per tile: one cache line of float32
 
-// The loop nest, innermost dim first. Strides are [dim][operand], so that the inner dim's row
-// goes to the LoopFn as it is.
+// The loop nest, innermost dim first. Strides are [dim][operand], so that the inner dim's row can
+// be passed to the LoopFn unchanged.
 struct Plan {
   LoopFn fn;
   const void* params;
@@ -28,7 +28,7 @@ struct Plan {
   int64_t strides[kMaxDims][kMaxOperands];
 };
 
-// Whether dim a belongs inside dim b: by the output's strides, then by the inputs'.
+// True if dim a belongs inside dim b, by the output's strides first, then by the inputs'.
 bool belongs_inside(const Plan& p, int a, int b) {
   for (int k = 0; k < p.nops; ++k) {
     const int64_t sa = p.strides[a][k], sb = p.strides[b][k];
@@ -67,7 +67,8 @@ void merge_dims(Plan& p) {
   p.ndim = last + 1;
 }
 
-// A call per handful of elements costs more than strided access: (100000, 3) runs along 100000.
+// Swaps in a longer inner dim if the inner dim is short: a call per few elements costs more than
+// strided access. A loop over (100000, 3) runs along 100000.
 void lengthen_inner(Plan& p) {
   if (p.ndim < 2 || p.shape[0] >= kShortInner) return;
   int longest = 0;
@@ -77,8 +78,8 @@ void lengthen_inner(Plan& p) {
   if (p.shape[longest] >= 4 * p.shape[0]) swap_dims(p, 0, longest);
 }
 
-// Some input runs along dim 1 while the output runs along dim 0: go in tiles, so that a cache
-// line of the input is used up before it is evicted.
+// True if some input runs along dim 1 while the output runs along dim 0: tiles use up a cache line
+// of the input before it is evicted.
 bool wants_tiles(const Plan& p) {
   if (p.ndim < 2 || p.shape[1] < 4 || p.shape[0] < kTileInner / 4) return false;
   for (int k = 1; k < p.nops; ++k) {
@@ -88,7 +89,7 @@ bool wants_tiles(const Plan& p) {
   return false;
 }
 
-// Runs rows [r0, r1) of dim 1, elements [c0, c1) of dim 0, from the pointers of the outer dims.
+// Runs rows [r0, r1) of dim 1 and elements [c0, c1) of dim 0, from the pointers of the outer dims.
 void run_rows(const Plan& p, char* const* base, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
   char* ptrs[kMaxOperands];
   const int64_t* row = p.strides[1];
@@ -131,7 +132,7 @@ class Odometer {
   int64_t index_[kMaxDims];
 };
 
-// Linear elements [lo, hi) of the nest, innermost dim fastest.
+// Runs linear elements [lo, hi) of the nest, innermost dim fastest.
 void run_elements(const Plan& p, int64_t lo, int64_t hi) {
   const int64_t inner = p.shape[0];
   int64_t column = lo % inner;
@@ -147,7 +148,7 @@ void run_elements(const Plan& p, int64_t lo, int64_t hi) {
   }
 }
 
-// Bands [lo, hi) of kTileOuter rows each; bands of one outer index follow each other.
+// Runs bands [lo, hi) of kTileOuter rows each; bands of one outer index are consecutive.
 void run_bands(const Plan& p, int64_t lo, int64_t hi) {
   const int64_t bands = (p.shape[1] + kTileOuter - 1) / kTileOuter;
   Odometer at(p, 2, lo / bands);
@@ -158,7 +159,7 @@ void run_bands(const Plan& p, int64_t lo, int64_t hi) {
   }
 }
 
-// A multiple of the widest vector, so that only the last chunk has a tail.
+// Returns a multiple of the widest vector, so that only the last chunk has a tail.
 int64_t grain_of(int cost) { return std::max<int64_t>(1024, kGrain / cost / 64 * 64); }
 
 void run_plan(const Plan& p, int64_t total, int cost) {
@@ -193,7 +194,7 @@ void run_flat(LoopFn fn, char* const* data, const int64_t* strides, int nops, in
 void run_loop(LoopFn fn, int ndim, const int64_t* shape, const Operand* ops, int nops,
               const void* params, int cost_per_element) {
   const int cost = std::max(1, cost_per_element);
-  // First the common case, without a plan: all dims merge into one as they stand.
+  // Handle the common case first, without a plan: all dims merge into one in their given order.
   int64_t total = 1;
   int64_t flat[kMaxOperands];
   char* data[kMaxOperands];

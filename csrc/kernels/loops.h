@@ -7,20 +7,20 @@
 
 namespace cograd::kernels {
 
-// Runs over n elements; ptrs[0] is the output, strides are in bytes. A null LoopFn means the
+// Runs over n elements; ptrs[0] is the output, strides are in bytes. A null LoopFn means that the
 // operation does not exist for that dtype.
 using LoopFn = void (*)(char* const* ptrs, const int64_t* strides, int64_t n, const void* params);
 
 struct Operand {
   char* data;
-  const int64_t* strides;  // bytes per dim, already broadcast: 0 where broadcast
+  const int64_t* strides;  // bytes per dim, already broadcast: 0 for a broadcast dim
 };
 
 inline constexpr int kMaxDims = 64;
 inline constexpr int kMaxOperands = 6;
 
-// ops[0] is the output. An operand may be the output itself (in place); partial overlap with the
-// output is not allowed. Large work is split over the pool inside a HeavyScope.
+// Runs `fn` over all elements; ops[0] is the output. An operand may be the output itself (in
+// place), but must not partially overlap it. Splits large work over the pool inside a HeavyScope.
 COGRAD_API void run_loop(LoopFn fn, int ndim, const int64_t* shape, const Operand* ops, int nops,
                          const void* params, int cost_per_element = 1);
 

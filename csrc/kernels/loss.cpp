@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Negative log likelihood and cross entropy; sums are taken in double, in a fixed order.
+// Negative log likelihood and cross entropy; sums are computed in double, in a fixed order.
 #include "kernels/loss.h"
 #include "kernels/floating.h"
 
@@ -15,7 +15,7 @@
 namespace cograd::kernels {
 namespace {
 
-constexpr int64_t kGrain = 1 << 13;  // positions, or elements, of a task
+constexpr int64_t kGrain = 1 << 13;  // positions, or elements, per task
 
 void check_targets(const NllGeometry& g, const int64_t* target) {
   for (int64_t i = 0; i < g.batch * g.spatial; ++i) {
@@ -25,7 +25,7 @@ void check_targets(const NllGeometry& g, const int64_t* target) {
   }
 }
 
-// Target i; one that is no longer what check_targets has seen is ignored.
+// Returns target i, or ignore_index if it is no longer what check_targets has seen.
 int64_t target_at(const NllGeometry& g, const int64_t* target, int64_t i) {
   const int64_t t = load_index(target + i);
   return within(t, g.classes) ? t : g.ignore_index;
@@ -108,7 +108,7 @@ void forward(const NllGeometry& g, const T* logp, const int64_t* target, const T
   if (g.reduction == Reduction::Sum) *out = narrow<T>(loss);
 }
 
-// What the loss at a position is multiplied with on the way back.
+// Returns the factor of the gradient of the loss at a position.
 template <class T>
 double scale_at(const NllGeometry& g, const T* gout, const T* total_weight, int64_t i) {
   switch (g.reduction) {
@@ -122,7 +122,7 @@ double scale_at(const NllGeometry& g, const T* gout, const T* total_weight, int6
   return wide(*gout) / wide(*total_weight);
 }
 
-// Writes or adds -scale * q[c] at every class of position i.
+// Writes or adds -scale * q[c] for every class of position i.
 template <class T>
 void subtract_target(const NllGeometry& g, const Smoothing& q, const T* weight, int64_t t,
                      double scale, bool add, T* p) {
@@ -152,7 +152,7 @@ void backward(const NllGeometry& g, const T* gout, const int64_t* target, const 
   });
 }
 
-// softmax * scale * sum(q) - scale * q, row by row (or [C, spatial] by [C, spatial]).
+// Computes softmax * scale * sum(q) - scale * q, row by row (or [C, spatial] by [C, spatial]).
 template <class T>
 void backward_logits(DType dtype, const NllGeometry& g, const T* gout, const T* logp,
                      const int64_t* target, const T* weight, const T* total_weight, T* out) {

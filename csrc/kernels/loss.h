@@ -18,19 +18,19 @@ struct NllGeometry {
   Reduction reduction = Reduction::Mean;
 };
 
-// logp holds log-probabilities; weight (C entries of logp's dtype) may be null. out is
-// [N, spatial] for None, else one element. total_weight (one element of logp's dtype) is what
-// Mean divides by and is always written. A target outside [0, C) raises IndexError first.
+// logp holds log-probabilities; weight (C entries of logp's dtype) may be null. out is [N, spatial]
+// for None, else one element. total_weight (one element of logp's dtype) is the divisor of Mean and
+// is always written. Raises IndexError first if a target is outside [0, C).
 void nll_loss_forward(DType t, const NllGeometry& g, const void* logp, const int64_t* target,
                       const void* weight, void* out, void* total_weight);
-// gout has out's shape; glogp is fully written.
+// gout has out's shape; all of glogp is written.
 void nll_loss_backward(DType t, const NllGeometry& g, const void* gout, const int64_t* target,
                        const void* weight, const void* total_weight, void* glogp);
 
-// cross_entropy: log_softmax and nll in one pass. logp [N, C, spatial] is written for backward.
+// Computes log_softmax and nll in one pass. Writes logp [N, C, spatial] for backward.
 void cross_entropy_forward(DType t, const NllGeometry& g, const void* logits, const int64_t* target,
                            const void* weight, void* logp, void* out, void* total_weight);
-// glogits = (softmax * sum of target weights - target weights) * gout; may overwrite logp.
+// Computes glogits = (softmax * sum of target weights - target weights) * gout; may overwrite logp.
 void cross_entropy_backward(DType t, const NllGeometry& g, const void* gout, const void* logp,
                             const int64_t* target, const void* weight, const void* total_weight,
                             void* glogits);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Splits layer normalisation over rows and adds the partial weight gradients in order.
+// Divides layer normalisation among threads by rows and adds the partial weight gradients in order.
 #include "kernels/norm.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ COGRAD_ISA_VALUE(LayerNormLoops, layer_norm_loops)
 
 namespace {
 
-constexpr int64_t kGrain = 1 << 14;  // elements a task should have
+constexpr int64_t kGrain = 1 << 14;  // elements per task
 constexpr int64_t kMaxPartials = 32;
 
 template <class T>
@@ -24,7 +24,7 @@ const T* at(const void* p, int64_t i) {
   return p == nullptr ? nullptr : static_cast<const T*>(p) + i;
 }
 
-// total[j] = sum over chunks of partial[chunk][j], in double, written as T.
+// Computes total[j] = sum over chunks of partial[chunk][j] in double and writes it as T.
 template <class T, class A>
 void add_partials(const A* partial, int64_t chunks, int64_t n, void* out) {
   if (out == nullptr) return;

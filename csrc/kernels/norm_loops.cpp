@@ -15,7 +15,7 @@ LayerNormLoops layer_norm_loops();
 
 namespace {
 
-// The sum over n entries: vector(i) where whole vectors fit, scalar(i) for the rest.
+// Returns the sum over n entries: vector(i) for whole vectors, scalar(i) for the rest.
 template <class A, class F, class S>
 COGRAD_INLINE double sum_of(int64_t n, F&& vector, S&& scalar) {
   double total = block_sum<A>(n, vector);
@@ -51,7 +51,7 @@ void forward_row(const A* x, const A* w, const A* b, int64_t n, double eps, A* y
   }
 }
 
-// sum(h) and sum(h * xhat) with h = g * w, in one pass.
+// Computes sum(h) and sum(h * xhat) for h = g * w in one pass.
 template <class A>
 void two_sums(int64_t n, const A* g, const A* w, const A* x, A mean, A rstd, double* s1,
               double* s2) {
@@ -78,7 +78,7 @@ void two_sums(int64_t n, const A* g, const A* w, const A* x, A mean, A rstd, dou
   *s2 = b;
 }
 
-// gx = rstd * (h - mean(h) - xhat * mean(h * xhat)) with h = g * w.
+// Computes gx = rstd * (h - mean(h) - xhat * mean(h * xhat)) for h = g * w.
 template <class A>
 void backward_row(const A* g, const A* x, A mean, A rstd, const A* w, int64_t n, A* __restrict__ gx,
                   A* __restrict__ sum_gw, A* __restrict__ sum_g) {
@@ -96,7 +96,7 @@ void backward_row(const A* g, const A* x, A mean, A rstd, const A* w, int64_t n,
     const A m1 = static_cast<A>(s1 / static_cast<double>(n));
     const A m2 = static_cast<A>(s2 / static_cast<double>(n));
     if (w != nullptr && sum_gw != nullptr && sum_g != nullptr) {
-      // The usual case in one pass over g and x.
+      // Compute the usual case in one pass over g and x.
       for (int64_t i = 0; i < n; ++i) {
         const A h = hat(x[i]), gi = g[i];
         gx[i] = rstd * (gi * w[i] - m1 - h * m2);
@@ -119,7 +119,7 @@ void backward_row(const A* g, const A* x, A mean, A rstd, const A* w, int64_t n,
   }
 }
 
-// Hands out rows of accumulator type: the array itself, or a widened copy.
+// Provides rows in the accumulator's type: the array itself, or a widened copy.
 template <class T>
 class WideRow {
  public:

@@ -13,7 +13,7 @@ namespace {
 constexpr int kOutOfMemory = 1, kCpu = 1, kUserScratchpad = 1;
 constexpr unsigned kNoRuntime = 1, kOpenMp = 2;
 
-// What dnnl_version() points to.
+// The layout of the struct that dnnl_version() returns.
 struct Version {
   int major, minor, patch;
   const char* hash;
@@ -66,7 +66,8 @@ void find_functions(const SharedObject& o, Api& a) {
 }  // namespace
 
 void check(int status, const char* what) {
-  COGRAD_CHECK_KIND(Memory, status != kOutOfMemory, "out of memory: oneDNN has none for ", what);
+  COGRAD_CHECK_KIND(Memory, status != kOutOfMemory,
+                    "out of memory: oneDNN could not allocate memory for ", what);
   COGRAD_CHECK(status == 0, "oneDNN cannot compute ", what, " (status ", status, ")");
 }
 
@@ -82,7 +83,7 @@ void load(const std::string& path) {
       std::to_string(v.major) + "." + std::to_string(v.minor) + "." + std::to_string(v.patch);
   COGRAD_CHECK(v.major == 3, "backends: '", path, "' is oneDNN ", fresh->version, ", expected 3");
   COGRAD_CHECK(v.cpu_runtime == kOpenMp || v.cpu_runtime == kNoRuntime, "backends: oneDNN in '",
-               path, "' runs on threads that cograd does not know (runtime ", v.cpu_runtime,
+               path, "' uses a threading runtime that cograd does not support (", v.cpu_runtime,
                "), expected one for OpenMP, such as the package onednn-cpu-gomp");
   find_functions(o, a);
   if (v.cpu_runtime == kOpenMp) {

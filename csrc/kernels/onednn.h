@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// oneDNN 3 through its C interface, of which only what is used is declared.
+// oneDNN 3 through its C interface; declares only what cograd uses.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace cograd::kernels::onednn {
 
-using Object = struct OpaqueObject*;  // each of the library's handles
+using Object = struct OpaqueObject*;  // any of the library's handles
 using Dims = const int64_t*;
 
 inline constexpr int kFloat32 = 3, kAnyLayout = 1, kForward = 96, kDirect = 1;
 inline constexpr unsigned kInOrder = 1;
 
-// Names of a primitive's arguments.
+// Identifiers of a primitive's arguments.
 inline constexpr int kSource = 1, kOutput = 17, kWeights = 33, kBias = 41, kScratch = 80;
 inline constexpr int kSourceGrad = 129, kOutputGrad = 145, kWeightsGrad = 161;
-// Questions to a primitive's description.
+// Queries for a primitive's description.
 inline constexpr int kAskSource = 129, kAskSourceGrad = 130, kAskWeights = 131,
                      kAskWeightsGrad = 132, kAskOutput = 133, kAskOutputGrad = 134,
                      kAskScratch = 136;
@@ -58,25 +58,25 @@ struct Api {
   int (*primitive_execute)(Object primitive, Object stream, int count, const Argument* arguments);
   int (*primitive_destroy)(Object primitive);
   int (*stream_destroy)(Object stream);
-  // Of the OpenMP that the library runs on; null if it has no threads.
+  // Functions of the OpenMP that the library uses; null if it has no threads.
   void (*omp_set_num_threads)(int n);
   int (*omp_get_max_threads)();
 
-  Object engine, attr;  // attr: scratch memory is given by the caller
+  Object engine, attr;  // `attr` requests that the caller provides scratch memory
 };
 
 void load(const std::string& path);
 bool is_loaded() noexcept;
-const Api& api() noexcept;  // loaded
+const Api& api() noexcept;  // must be loaded
 std::string version();
-// OpenBLAS' table with oneDNN's product of float32.
+// Returns OpenBLAS's table with oneDNN's float32 product.
 const Blas& table() noexcept;
 
 // Raises Memory or Runtime unless `status` is success.
 void check(int status, const char* what);
 
-// While one lives, oneDNN computes on this thread alone: our pool gives it pieces, so that no other
-// threads exist, before or after a fork.
+// While an object lives, oneDNN computes on this thread alone. Our pool passes it pieces of the
+// work, so that no other threads exist, before or after a fork.
 class OneThread {
  public:
   OneThread() noexcept : before_(0) {

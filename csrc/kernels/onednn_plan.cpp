@@ -16,12 +16,12 @@ namespace cograd::kernels::onednn {
 namespace {
 
 constexpr int kMissing = 3;  // status: not implemented
-constexpr int kWrong = 2;    // status: sizes that the library does not take
+constexpr int kWrong = 2;    // status: sizes that the library does not support
 constexpr size_t kMostPlans = 256;
 
 using Sizes = std::vector<int64_t>;
 
-// The first dim that the library is told of: one-dimensional images have one row.
+// Returns the first dim that is passed to the library: one-dimensional images have one row.
 int first_dim(const ConvShape& s) { return s.in[0] == 1 && s.kernel[0] == 1 && s.out[0] == 1; }
 
 Sizes spatial(const ConvShape& s, const int64_t (&values)[3], int64_t plus = 0) {
@@ -30,7 +30,7 @@ Sizes spatial(const ConvShape& s, const int64_t (&values)[3], int64_t plus = 0) 
   return out;
 }
 
-// Sizes and strides of an image's or of the weights' array.
+// Sizes and strides of the array of an image or of the weights.
 struct Form {
   Sizes sizes, strides;
 };
@@ -86,12 +86,12 @@ void make_array(Array& a, int name, const Form& f, const Description& d, int wha
   a.name = name;
   a.plain = plain(f);
   a.wanted = api().desc_layout(d.object, what, 0);
-  COGRAD_CHECK(a.wanted != nullptr, "oneDNN does not tell the layout of a convolution's array");
+  COGRAD_CHECK(a.wanted != nullptr, "oneDNN does not report the layout of a convolution's array");
   a.bytes = api().layout_bytes(a.wanted);
   make_reorder(result ? a.wanted : a.plain.object, result ? a.plain.object : a.wanted, a.reorder);
 }
 
-// Null where the library has no implementation.
+// Returns null if the library has no implementation.
 Description describe(const Piece& p, const Forms& forms, const Layout& bias) {
   const ConvShape& s = p.shape;
   const Layout x = any(forms.x), w = any(forms.w), y = any(forms.y);
@@ -169,7 +169,7 @@ Key key_of(const Piece& p) {
   return key;
 }
 
-// Held while plans are made, so that no fork comes in between.
+// Held while plans are made, so that no fork happens meanwhile.
 std::mutex plans_mutex;
 
 std::map<Key, std::shared_ptr<const Plan>>& plans() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A convolution of some images and channels as oneDNN computes it, made once for each shape.
+// A convolution of some images and channels as oneDNN computes it; made once per shape.
 #pragma once
 #include <memory>
 #include <new>
@@ -12,8 +12,8 @@ namespace cograd::kernels::onednn {
 
 enum class Kind : uint8_t { forward, input_grad, weight_grad };
 
-// Images and channels of `shape`, whose arrays are parts of larger ones: elements from one image to
-// the next, and from one output channel's weights to the next.
+// Images and channels of `shape` whose arrays are parts of larger ones. The steps are the elements
+// from one image to the next, and from one output channel's weights to the next.
 struct Piece {
   Kind kind = Kind::forward;
   bool bias = false;
@@ -21,7 +21,7 @@ struct Piece {
   int64_t x_step = 0, y_step = 0, w_step = 0;
 };
 
-// Destroys a handle by the library's own function.
+// Owns an object of the library and destroys it by the library's own function.
 template <auto Destroy>
 struct Handle {
   Object object = nullptr;
@@ -41,7 +41,7 @@ using Primitive = Handle<&Api::primitive_destroy>;
 using Memory = Handle<&Api::memory_destroy>;
 using Stream = Handle<&Api::stream_destroy>;
 
-// Memory for arrays in the library's layouts, kept from one use to the next.
+// Memory for arrays in the library's layouts, which later uses reuse.
 class Room {
  public:
   ~Room() { ::operator delete(data_, kAligned); }
@@ -63,34 +63,35 @@ class Room {
   size_t size_ = 0;
 };
 
-// One array of a plan: as it lies with us, as the library wants it, and the way between.
+// One array of a plan: its layout in cograd, the layout that the library wants, and the conversion.
 struct Array {
   int name = 0;
   Layout plain;
-  Object wanted = nullptr;  // belongs to the description
-  Primitive reorder;        // null where both are one
-  size_t bytes = 0;         // of the wanted layout
+  Object wanted = nullptr;  // owned by the description
+  Primitive reorder;        // null if both layouts are the same
+  size_t bytes = 0;         // size in the wanted layout
 };
 
 struct Plan {
   Description description;
   Primitive primitive;
-  Array first, second, result;  // the result's reorder leads from the wanted layout
+  Array first, second, result;  // the result's reorder converts from the wanted layout
   Layout bias;
   Object scratch = nullptr;
   size_t scratch_bytes = 0;
 };
 
-// The plan of a piece, null where the library has none. Raises Memory.
+// Returns the plan of a piece, or null if the library has none. Raises Memory.
 std::shared_ptr<const Plan> plan_of(const Piece& piece);
 
-// What a thread needs to run plans.
+// Holds what a thread needs to run plans.
 class Runner {
  public:
   Runner();
-  // The array at `data` in the wanted layout, in `room` unless it is there already.
+  // Returns the array at `data` in the wanted layout; converts it into `room` unless it has that
+  // layout.
   const void* convert(const Array& array, const void* data, Room& room);
-  // `second` is in its wanted layout.
+  // `second` must be in its wanted layout.
   void run(const Plan& plan, const void* first, const void* second, const void* bias, void* result);
 
  private:

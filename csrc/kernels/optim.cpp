@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The choice of an optimizer's loop.
+// Chooses the loop of an optimizer.
 #include "kernels/optim.h"
 
 #include "kernels/isa.h"

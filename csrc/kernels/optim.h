@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One step of an optimizer over one parameter, in one pass.
+// Runs one step of an optimizer over one parameter, in one pass.
 #pragma once
 #include "cograd/dtype.h"
 #include "kernels/loops.h"
@@ -22,10 +22,10 @@ enum class OptimRule : uint8_t {
 
 // Variants of the rules.
 enum OptimFlags : unsigned {
-  kOptimDecay = 1,      // all: weight_decay is added to the gradient
+  kOptimDecay = 1,      // all: adds weight_decay to the gradient
   kOptimMomentum = 2,   // SGD, RMSprop
   kOptimNesterov = 4,   // SGD
-  kOptimFresh = 8,      // SGD: the buffer is made in this step
+  kOptimFresh = 8,      // SGD: this step creates the momentum buffer
   kOptimCentered = 4,   // RMSprop
   kOptimAmsgrad = 2,    // Adam
   kOptimRectified = 2,  // RAdam
@@ -34,19 +34,20 @@ enum OptimFlags : unsigned {
 };
 inline constexpr int kOptimScalars = 10;
 
-// The numbers that each rule reads, by place. Those of all come first.
+// The scalars that each rule reads, by position. The ones that all rules share come first.
 namespace optim_scalar {
 enum : int {
   kSign,    // -1 to maximize
-  kDecay,   // of kOptimDecay
-  kRate,    // what the update is multiplied by
-  kShrink,  // Adam, NAdam, RAdam, ASGD: the parameter is multiplied by it first
-  kOwn,     // from here on: as the rule's struct says
+  kDecay,   // for kOptimDecay
+  kRate,    // factor of the update
+  kShrink,  // Adam, NAdam, RAdam, ASGD: factor that first scales the parameter
+  kOwn,     // the rule's own scalars start here: see its struct
 };
 }  // namespace optim_scalar
 
-// Operands: parameter, gradient, then the state; all but the gradient are written. `params` points
-// to kOptimScalars doubles. Null if there is no such variant. 16-bit floats are computed in float.
+// Returns the loop of a variant, or null if there is none. Its operands are the parameter, the
+// gradient and the state; all but the gradient are written. `params` points to kOptimScalars
+// doubles. 16-bit floats are computed in float.
 LoopFn optim_loop(OptimRule rule, unsigned flags, DType t) noexcept;
 int optim_operands(OptimRule rule, unsigned flags) noexcept;
 

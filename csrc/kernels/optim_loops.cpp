@@ -14,7 +14,7 @@ namespace {
 
 using namespace optim_scalar;
 
-// What a rule sees of one element; it changes all but g.
+// The values that a rule sees for one element; it changes all but g.
 template <class T>
 struct Element {
   T p, g, a, b, c;
@@ -25,7 +25,8 @@ inline T root(T x) {
   return std::sqrt(x);
 }
 
-// Each rule: how many kinds of variants (bits of flags), operands, and the step of one element.
+// Each rule defines its variants (bits of flags), its number of operands, and the step of one
+// element.
 struct SgdRule {  // kOwn: momentum, 1 - dampening
   static constexpr unsigned kBits = 15;
   static constexpr int operands(unsigned f) { return f & kOptimMomentum ? 3 : 2; }
@@ -115,7 +116,7 @@ struct AdamaxRule {  // kOwn: 1 - beta1, beta2, eps. kRate: lr / (1 - beta1^step
   }
 };
 
-// kOwn as Adam's, then the factor of the gradient; kRate is that of the mean.
+// kOwn holds Adam's scalars, then the factor of the gradient; kRate is the factor of the mean.
 struct NAdamRule {
   static constexpr unsigned kBits = kOptimDecay;
   static constexpr int operands(unsigned) { return 4; }
@@ -143,7 +144,7 @@ struct RAdamRule {  // kOwn: 1 - beta1, beta2, 1 - beta2, eps
   }
 };
 
-struct RpropRule {  // kOwn: etaminus, etaplus, least and largest step
+struct RpropRule {  // kOwn: etaminus, etaplus, smallest and largest step
   static constexpr unsigned kBits = 0;
   static constexpr int operands(unsigned) { return 4; }
   template <unsigned F, class T>
@@ -194,7 +195,7 @@ __attribute__((noinline)) void kernel(char* const* ptrs, int64_t n, const void* 
   }
 }
 
-// By way of blocks in the compute type; all operands but the gradient are stored again.
+// Runs through blocks in the compute type; stores all operands but the gradient again.
 template <Form kForm, int kSize>
 void staged(KernelFn fn, int operands, char* const* ptrs, const int64_t* strides, int64_t n,
             const void* params) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Table of optimizers' loops for one instruction set.
+// The table of the optimizers' loops for one instruction set.
 #pragma once
 #include "kernels/optim.h"
 

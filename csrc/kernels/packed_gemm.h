@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Matrix products on the calling thread whose right side was packed once and is used many times;
-// compiled once per instruction set.
+// Computes matrix products on the calling thread with a right side that is packed once and used
+// many times. Compiled once per instruction set.
 #pragma once
 #include <algorithm>
 
@@ -8,17 +8,17 @@
 
 namespace cograd::kernels::COGRAD_ISA {
 
-// Columns of a panel: two vectors.
+// Number of columns of a panel: two vectors.
 template <class T>
 inline constexpr int kPanel = 2 * kLanes<T>;
 
-// Elements that pack() writes for a matrix of k rows and n columns.
+// Returns the number of elements that pack() writes for a matrix of k rows and n columns.
 template <class T>
 constexpr int64_t packed_size(int64_t k, int64_t n) {
   return (n + kPanel<T> - 1) / kPanel<T> * kPanel<T> * k;
 }
 
-// Panels of the k x n matrix whose element (i, j) is b[i * row_step + j * col_step], zeros behind.
+// Packs panels of the k x n matrix with elements b[i * row_step + j * col_step]; pads with zeros.
 template <class T>
 void pack(const T* b, int64_t row_step, int64_t col_step, int64_t k, int64_t n, T* out) {
   for (int64_t j0 = 0; j0 < n; j0 += kPanel<T>) {
@@ -36,7 +36,7 @@ void pack(const T* b, int64_t row_step, int64_t col_step, int64_t k, int64_t n, 
   }
 }
 
-// C's tile of R rows and P panels (the last with `cols` columns) = A B, added to C if Add.
+// Computes C's tile of R rows and P panels (the last with `cols` columns) = A B; adds to C if Add.
 template <class T, int R, int P, bool Add>
 COGRAD_INLINE void packed_tile(int64_t k, const T* a, int64_t row_step, int64_t col_step,
                                const T* b, int64_t panel_step, T* c, int64_t ldc, int64_t cols) {
@@ -75,8 +75,9 @@ void packed_rows(int64_t n, int64_t k, const T* a, int64_t row_step, int64_t col
   }
 }
 
-// C (m x n, row length ldc) = A B or, if Add, C + A B; A's element (i, p) is
-// a[i * row_step + p * col_step], b was packed. Each row is added in the same order whatever m is.
+// Computes C (m x n, row length ldc) = A B or, if Add, C + A B. b must be packed. A's element (i,
+// p)
+// is a[i * row_step + p * col_step]. Each row is added in the same order for any m.
 template <class T, bool Add>
 void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, int64_t row_step, int64_t col_step,
                  const T* b, T* c, int64_t ldc) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Splits pooling over planes; the maxima are in pool_loops.cpp.
+// Divides pooling among threads by planes; pool_loops.cpp computes the maxima.
 #include "kernels/pool.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ COGRAD_ISA_VALUE(PoolLoops, pool_loops)
 
 namespace {
 
-constexpr int64_t kGrain = 1 << 14;  // elements of a task
+constexpr int64_t kGrain = 1 << 14;  // elements per task
 
 template <class F>
 void each_plane(int64_t planes, int64_t work, F&& f) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Maxima of the windows of one plane; compiled once per instruction set.
+// Computes the maxima of the windows of one plane; compiled once per instruction set.
 #include "kernels/pool_loops.h"
 
 #include <algorithm>
@@ -21,21 +21,22 @@ constexpr T lowest() {
     return std::numeric_limits<T>::lowest();
 }
 
-// Whether v takes the place of the best so far: NaN stays once it is there.
+// True if v replaces the best element so far: NaN wins and stays.
 template <class T>
 inline bool better(T v, T best) {
   if constexpr (std::is_floating_point_v<T>) return v > best || v != v;
   return v > best;
 }
 
-// Positions are 32 bits wide: twice as many fit in a register.
+// Positions are 32 bits wide, because twice as many fit in a register.
 template <class T>
 struct Row {
   T* __restrict best;
   int32_t* __restrict place;
 };
 
-// Row `from` of the input, which begins at `offset` of the plane, under the windows of a row.
+// Folds row `from` of the input, which begins at `offset` in the plane, into the windows of an
+// output row.
 template <class T>
 void even_row(const PoolWindows& w, const T* __restrict from, int32_t offset, Row<T> r) {
   const int64_t n = w.out[2], step = w.stride;
@@ -95,7 +96,7 @@ void plane(const PoolWindows& w, const S* x, S* y, int64_t* index) {
   }
   for (int64_t line = 0; line < w.out[0] * w.out[1]; ++line, y += n, index += n) {
     const auto oz = static_cast<size_t>(line / w.out[1]), oy = static_cast<size_t>(line % w.out[1]);
-    // Of a window of -inf alone the first element is it.
+    // If a window holds only -inf, its first element is the maximum.
     const int64_t corner = (w.start[0][oz] * w.in[1] + w.start[1][oy]) * w.in[2];
     for (int64_t i = 0; i < n; ++i) {
       best[static_cast<size_t>(i)] = lowest<T>();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The inner loops behind pool.h, one copy per instruction set.
+// Declares the inner loops of pool.h, with one copy per instruction set.
 #pragma once
 #include "kernels/pool.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Random fills: splits the output into fixed pieces, makes words for each and converts them.
+// Random fills: split the output into fixed pieces, generate words for each and convert them.
 #include "kernels/random.h"
 #include "kernels/floating.h"
 
@@ -32,11 +32,11 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> c, std::array<uint32_
 
 namespace {
 
-constexpr int64_t kPieceGroups = 16;  // groups made at a time: 4 KiB of words
+constexpr int64_t kPieceGroups = 16;  // groups generated at a time: 4 KiB of words
 constexpr int64_t kGrainPieces = 8;
 
-// Calls f(words, groups, first element, count) on pieces of at most kPieceGroups groups, each
-// group serving `per_group` elements; returns the blocks used.
+// Calls f(words, groups, first element, count) for pieces of at most kPieceGroups groups, each of
+// which serves `per_group` elements. Returns the number of blocks used.
 template <class F>
 uint64_t for_pieces(int64_t n, int64_t per_group, PhiloxState s, const F& f) {
   const int64_t groups = (n + per_group - 1) / per_group;
@@ -69,8 +69,8 @@ struct Buffer {
   alignas(64) A data[kPieceGroups * kGroupWords];
 };
 
-// make() fills a buffer of A (float or double) with whole groups, then finish(value) turns each
-// into an element.
+// Calls make(), which fills a buffer of A (float or double) with whole groups, then finish(value),
+// which turns each value into an element.
 template <class T, class A, class Make, class Finish>
 uint64_t fill_as(void* out, int64_t n, PhiloxState s, const Make& make, const Finish& finish) {
   constexpr int64_t kPerGroup = std::is_same_v<A, double> ? 32 : 64;
@@ -100,7 +100,7 @@ uint64_t fill_floating(DType t, void* out, int64_t n, PhiloxState s, const MakeF
   }
 }
 
-// Largest number of dtype t that is below hi (hi itself if nothing is).
+// Returns the largest value of dtype t below hi, or hi itself if there is none.
 double below_limit(DType t, double hi, double lo) {
   if (!(hi > lo)) return hi;
   if (t == DType::Float64) return std::nextafter(hi, lo);
@@ -108,7 +108,7 @@ double below_limit(DType t, double hi, double lo) {
     const auto f = static_cast<float>(hi);
     return static_cast<double>(static_cast<double>(f) < hi ? f : std::nextafterf(f, -INFINITY));
   }
-  // Step down by one unit in the last place until the rounded value is below.
+  // Step down by one unit in the last place until the rounded value is below hi.
   double step = std::abs(hi) * (t == DType::Float16 ? 0x1p-12 : 0x1p-9) + 0x1p-26;
   for (double v = hi;; v -= step) {
     const double r = t == DType::Float16
@@ -187,7 +187,7 @@ uint64_t random_int(DType t, void* out, int64_t n, PhiloxState s, int64_t lo, in
 
 uint64_t random_bernoulli(DType t, void* out, int64_t n, PhiloxState s, double p) {
   const auto threshold = static_cast<uint64_t>(std::ceil(std::clamp(p, 0.0, 1.0) * 0x1p32));
-  // 32-bit comparison: word <= threshold - 1, and never for a threshold of 0.
+  // Compare in 32 bits: word <= threshold - 1, and never for a threshold of 0.
   const auto last = static_cast<uint32_t>(threshold - 1);
   const bool never = threshold == 0;
   const RandomLoops loops = random_loops();
@@ -246,7 +246,7 @@ uint64_t random_permutation(int64_t* out, int64_t n, PhiloxState s) {
 
 namespace {
 
-// Column numbers with replacement: inverse of the cumulative sum.
+// Draws column numbers with replacement, by inversion of the cumulative sum.
 void draw_with_replacement(const std::vector<double>& p, int64_t samples, const double* u,
                            int64_t* out) {
   std::vector<double> sum(p.size());
@@ -259,7 +259,7 @@ void draw_with_replacement(const std::vector<double>& p, int64_t samples, const 
   }
 }
 
-// Without replacement: the first arrivals of exponential clocks with rates p.
+// Draws without replacement: returns the first arrivals of exponential clocks with rates p.
 void draw_distinct(const std::vector<double>& p, int64_t samples, const double* u, int64_t* out) {
   std::vector<std::pair<double, int64_t>> arrival(p.size());
   for (size_t i = 0; i < p.size(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Draws by rejection, from a stream of Philox words per element or from torch's one stream. Both
-// ask for their numbers in the same order, which is torch's.
+// Draws by rejection, from one stream of Philox words per element or from torch's single stream.
+// Both consume their numbers in the same order, which is torch's.
 #include "kernels/random_draws.h"
 
 #include <algorithm>
@@ -16,12 +16,13 @@ namespace cograd::kernels {
 
 namespace {
 
-// The third word of the counter is 0 in fills; here it counts the blocks of the element.
+// The stream of one element. The third word of the counter is 0 in fills; here it counts the
+// element's blocks.
 class Stream {
  public:
   Stream(PhiloxState s, int64_t element) noexcept
       : seed_(s.seed), block_(s.offset + static_cast<uint64_t>(element)) {}
-  // Uniform in (0, 1), 52 bits.
+  // Draws a uniform number in (0, 1) with 52 bits.
   double uniform() noexcept {
     const uint64_t high = word();
     const uint64_t bits = (high << 32 | word()) >> 12;
@@ -61,7 +62,7 @@ class SharedStream {
   MtStream& words_;
 };
 
-// log(n!) less Stirling's (n + 1/2) log(n + 1) - (n + 1) + log(2 pi) / 2.
+// Returns log(n!) minus Stirling's (n + 1/2) log(n + 1) - (n + 1) + log(2 pi) / 2.
 double stirling_tail(double n) noexcept {
   static constexpr double kSmall[] = {
       0.081061466795327258, 0.041340695955409294, 0.027677925684998339, 0.020790672103765093,
@@ -72,8 +73,9 @@ double stirling_tail(double n) noexcept {
   return (1.0 / 12 - (1.0 / 360 - zz / 1260) * zz) * z;
 }
 
-// Logarithm of a gamma variable. Marsaglia and Tsang, "A simple method for generating gamma
-// variables" (2000); below 1 with their boost, whose power would underflow.
+// Draws the logarithm of a gamma variable by Marsaglia and Tsang, "A simple method for generating
+// gamma variables" (2000); for alpha < 1 with their boost, in logarithms because its power would
+// underflow.
 template <class R>
 double log_gamma_draw(double alpha, R& r) noexcept {
   double boost = 0;
@@ -100,8 +102,8 @@ double gamma_draw(double alpha, R& r) noexcept {
   return std::exp(log_gamma_draw(alpha, r));
 }
 
-// Multiplied uniforms for small rates, else PTRS of W. Hormann, "The transformed rejection method
-// for generating Poisson random variables" (1993).
+// Draws by multiplied uniforms for small rates, else by PTRS of W. Hormann, "The transformed
+// rejection method for generating Poisson random variables" (1993).
 template <class R>
 double poisson_draw(double rate, R& r) noexcept {
   if (!(rate > 0)) return rate == 0 ? 0 : std::numeric_limits<double>::quiet_NaN();
@@ -120,7 +122,7 @@ double poisson_draw(double rate, R& r) noexcept {
     const double k = std::floor((2 * a / us + b) * u + rate + 0.43);
     if (us >= 0.07 && v <= good) return k;
     if (k < 0 || (us < 0.013 && v > us)) continue;
-    // log of rate^k exp(-rate) / k!, by differences of what is large.
+    // Compute the log of rate^k exp(-rate) / k! from differences of the large terms.
     const double above = k + 1 - rate;
     const double mass = (k + 0.5) * -std::log1p(above / rate) + above -
                         0.5 * std::log(2 * std::numbers::pi * rate) - stirling_tail(k);
@@ -128,8 +130,8 @@ double poisson_draw(double rate, R& r) noexcept {
   }
 }
 
-// Sums of geometric gaps where few successes are expected, else BTRS of W. Hormann, "The generation
-// of binomial random variates" (1993). chance is in (0, 1/2].
+// Draws by sums of geometric gaps if few successes are expected, else by BTRS of W. Hormann, "The
+// generation of binomial random variates" (1993). p must be in (0, 1/2].
 template <class R>
 double binomial_core(double n, double p, R& r) noexcept {
   if (n * p < 10) {
@@ -152,7 +154,7 @@ double binomial_core(double n, double p, R& r) noexcept {
     const double k = std::floor((2 * a / us + b) * u + centre);
     if (us >= 0.07 && v <= good) return k;
     if (k < 0 || k > n) continue;
-    // log of mass(k) / mass(mode).
+    // Compute the log of mass(k) / mass(mode).
     const double ratio = (mode + 0.5) * std::log((mode + 1) / (odds * (n - mode + 1))) +
                          (n + 1) * std::log1p((k - mode) / (n - k + 1)) +
                          (k + 0.5) * std::log(odds * (n - k + 1) / (k + 1)) + stirling_tail(mode) +
@@ -170,7 +172,8 @@ double binomial_draw(double count, double p, R& r) noexcept {
   return p <= 0.5 ? binomial_core(n, p, r) : n - binomial_core(n, 1 - p, r);
 }
 
-// D. J. Best and N. I. Fisher, "Efficient simulation of the von Mises distribution" (1979).
+// Draws by D. J. Best and N. I. Fisher, "Efficient simulation of the von Mises distribution"
+// (1979).
 template <class R>
 double von_mises_draw(double kappa, R& r) noexcept {
   if (!(kappa >= 0)) return std::numeric_limits<double>::quiet_NaN();
@@ -204,7 +207,7 @@ double smallest() {
 
 constexpr int64_t kGrain = 256;
 
-// out[i] = f(i, stream of i) as T.
+// Computes out[i] = f(i, stream of i) as T.
 template <class T, class F>
 void for_elements(void* out, int64_t n, const DrawSource& source, const F& f) {
   T* to = static_cast<T*>(out);
@@ -223,7 +226,7 @@ void for_elements(void* out, int64_t n, const DrawSource& source, const F& f) {
   });
 }
 
-// draw(j, alpha of j) is the logarithm of a gamma variable.
+// draw(j, alpha of j) returns the logarithm of a gamma variable.
 template <class T, class F>
 void dirichlet_row(const T* alpha, T* out, int64_t size, std::vector<double>& logs, const F& draw) {
   double highest = -std::numeric_limits<double>::infinity();

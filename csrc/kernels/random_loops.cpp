@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Vector Philox4x32-10 and transformations of its words; compiled once per instruction set.
+// Vectorised Philox4x32-10 and transformations of its words; compiled once per instruction set.
 #include "kernels/random_loops.h"
 
 #include <cmath>
@@ -14,7 +14,7 @@ RandomLoops random_loops();
 namespace {
 
 constexpr int L = kLanes<uint32_t>;
-constexpr int kParts = static_cast<int>(kGroupBlocks) / L;  // vectors that make 16 lanes
+constexpr int kParts = static_cast<int>(kGroupBlocks) / L;  // vectors that make up 16 lanes
 using U = Vec<uint32_t, L>;
 using I = Vec<int32_t, L>;
 using F = Vec<float, L>;
@@ -23,11 +23,11 @@ using VD = Vec<double, D>;
 using VU = Vec<uint64_t, D>;
 using VI = Vec<int64_t, D>;
 
-// Both halves of the 64-bit products of the lanes with m.
+// Computes both halves of the 64-bit products of the lanes with m.
 COGRAD_INLINE void multiply(U x, uint32_t m, U* hi, U* lo) {
 #if defined(__AVX512F__)
   const __m512i k = _mm512_set1_epi32(static_cast<int>(m));
-  // The masked form, as GCC 12 warns about the plain one.
+  // Use the masked form, because GCC 12 warns about the plain one.
   const auto mul = [k](VU v) {
     return reinterpret_cast<VU>(_mm512_maskz_mul_epu32(0xFF, reinterpret_cast<__m512i>(v), k));
   };
@@ -86,7 +86,7 @@ COGRAD_INLINE U load_words(const uint32_t* p) {
   return v;
 }
 
-// The 64-bit numbers of a group: words 0 and 1 make entries 0..15, words 2 and 3 entries 16..31.
+// Loads 64-bit numbers of a group: words 0 and 1 make entries 0..15, words 2 and 3 entries 16..31.
 COGRAD_INLINE VU load_pair(const uint32_t* group, int i) {
   const uint32_t* p = group + (i / 16) * 32 + i % 16;
   Vec<uint32_t, D> low, high;
@@ -95,19 +95,21 @@ COGRAD_INLINE VU load_pair(const uint32_t* group, int i) {
   return (__builtin_convertvector(high, VU) << 32) | __builtin_convertvector(low, VU);
 }
 
-// 52 random bits as a number in [1, 2) minus 1 is exact; half a step more keeps it above 0.
+// Returns 52 random bits as a number in [1, 2), minus 1, which is exact; adding half a step keeps
+// it above 0.
 COGRAD_INLINE VD unit_open(VU bits) {
   return reinterpret_cast<VD>((bits >> 12) | 0x3FF0000000000000u) - (1.0 - 0x1p-53);
 }
 
-// (0, 1): 2^-33 at least, 1 - 2^-24 at most.
+// Returns a number in (0, 1): at least 2^-33, at most 1 - 2^-24.
 COGRAD_INLINE F unit_open(U bits) {
   const F u = __builtin_convertvector(reinterpret_cast<I>(bits >> 1), F) * 0x1p-31f + 0x1p-33f;
   const F top = F{} + (1.0f - 0x1p-24f);
   return u > top ? top : u;
 }
 
-// log of a positive normal number: atanh series around the mantissa in [sqrt(1/2), sqrt(2)).
+// Computes log of a positive normal number by the atanh series, for a mantissa in
+// [sqrt(1/2), sqrt(2)).
 COGRAD_INLINE F vlog(F x) {
   const I bits = reinterpret_cast<I>(x);
   const I e = (bits - 0x3F3504F3) >> 23;
@@ -145,16 +147,16 @@ COGRAD_INLINE VD vlog(VD x) {
   return n * 6.93147180369123816490e-1 + (n * 1.90821492927058770002e-10 + (f - s * (f - z * p)));
 }
 
-// sqrt lane by lane; the compiler makes one instruction of it.
+// Computes sqrt lane by lane; the compiler makes one instruction of it.
 template <class V, class A>
 COGRAD_INLINE V vsqrt(V v) {
   for (int i = 0; i < static_cast<int>(sizeof(V) / sizeof(A)); ++i) v[i] = std::sqrt(v[i]);
   return v;
 }
 
-// Sine and cosine of `bits` / 2^32 of a turn.
+// Computes sine and cosine of `bits` / 2^32 of a turn.
 COGRAD_INLINE void sincos_turn(U bits, F* sine, F* cosine) {
-  // The quadrant is the nearest multiple of a quarter turn; the rest lies within an eighth.
+  // The quadrant is the nearest multiple of a quarter turn; the rest is within an eighth.
   const U q = (bits + 0x20000000u) >> 30;
   const F r = __builtin_convertvector(reinterpret_cast<I>(bits - (q << 30)), F) * 1.46291808e-9f;
   const F z = r * r;
@@ -211,7 +213,7 @@ void uniform_double(const uint32_t* w, int64_t groups, double* out) {
   for (int64_t g = 0; g < groups; ++g) {
     for (int i = 0; i < 32; i += D) {
       const VU bits = load_pair(w + g * kGroupWords, i);
-      // 53 bits as a sum of 52 in the mantissa and the last one.
+      // Add 52 bits in the mantissa and the last bit to get 53 bits.
       const VD high = reinterpret_cast<VD>((bits >> 12) | 0x3FF0000000000000u) - 1.0;
       const VU last = (bits >> 11) & 1u;
       const VD low = reinterpret_cast<VD>((VU{} - last) & 0x3CA0000000000000u);
@@ -221,7 +223,7 @@ void uniform_double(const uint32_t* w, int64_t groups, double* out) {
   }
 }
 
-// Box-Muller on word pairs (0, 1) and (2, 3).
+// Applies Box-Muller to word pairs (0, 1) and (2, 3).
 void normal_float(const uint32_t* w, int64_t groups, float* out) {
   for (int64_t v = 0; v < groups * 2 * kParts; ++v) {
     const int64_t at = v / kParts * 32 + v % kParts * L;
@@ -274,7 +276,7 @@ void bits64(const uint32_t* w, int64_t groups, uint64_t* out) {
   }
 }
 
-// (bits * range) >> 64 from 32-bit halves.
+// Computes (bits * range) >> 64 from 32-bit halves.
 void below(const uint32_t* w, int64_t groups, uint32_t range, int64_t lo, int64_t* out) {
   for (int64_t g = 0; g < groups; ++g) {
     for (int i = 0; i < 32; ++i) {

@@ -67,8 +67,8 @@ double MtStream::normal() noexcept {
 
 namespace {
 
-// What torch's generators write: seed, words left, 1, next, 624 words of 8 bytes, then the normal
-// number kept as (0, value, 0), whether there is one, and a float that nothing uses any more.
+// The state that torch's generators write: seed, words left, 1, next, 624 words of 8 bytes, the
+// saved normal number as (0, value, 0), whether there is one, and a float that is no longer used.
 struct StateLayout {
   uint64_t seed;
   int32_t left;
@@ -119,7 +119,7 @@ bool MtStream::set_state(std::span<const uint8_t> bytes) noexcept {
 
 namespace {
 
-constexpr int64_t kPiece = 1024;  // elements made at a time
+constexpr int64_t kPiece = 1024;  // elements generated at a time
 
 template <class T, class V>
 T element(V v) {
@@ -129,7 +129,7 @@ T element(V v) {
     return static_cast<T>(v);
 }
 
-// Calls f(words, first element, count) on pieces that take `each` words an element.
+// Calls f(words, first element, count) for pieces that use `each` words per element.
 template <class F>
 void for_words(MtStream& s, int64_t n, int64_t each, const F& f) {
   alignas(64) uint32_t words[2 * kPiece];
@@ -168,7 +168,7 @@ void mt_uniform(DType t, void* out, int64_t n, MtStream& s, double lo, double hi
     for (int64_t at = 0; at < n; at += kPiece) {
       const int64_t k = std::min(kPiece, n - at);
       uniforms(s, k, low, width, piece);
-      // What is rounded up to hi, which is not in the range, becomes lo.
+      // A value that is rounded up to hi, which is outside the range, becomes lo.
       const T first = element<T>(low), end = element<T>(hi);
       for (int64_t i = 0; i < k; ++i) {
         const T v = element<T>(piece[i]);
@@ -187,7 +187,8 @@ void groups_of_normals(const double* u, int64_t groups, double mean, double std,
   mt_loops().normal_double(u, groups, mean, std, out);
 }
 
-// All uniform numbers, those of an unfinished last group too; whole groups become normal.
+// Draws all uniform numbers, including those of an unfinished last group; then whole groups become
+// normal.
 template <class A>
 void fill_groups(A* out, int64_t n, MtStream& s, A mean, A std) {
   uniforms(s, n, A(0), A(1), out);
@@ -195,7 +196,7 @@ void fill_groups(A* out, int64_t n, MtStream& s, A mean, A std) {
     groups_of_normals(out + 16 * lo, hi - lo, mean, std, out + 16 * lo);
   });
 }
-// Of these an unfinished group's are not drawn.
+// Does not draw the numbers of an unfinished group.
 template <class T>
 void fill_half_groups(T* out, int64_t n, MtStream& s, float mean, float std) {
   float piece[kPiece];
@@ -223,7 +224,7 @@ void mt_normal(DType t, void* out, int64_t n, MtStream& s, double mean, double s
     else
       fill_half_groups(to, n, s, m, sd);
     if (n % 16 == 0) return;
-    // The last 16 are drawn again, as a group.
+    // Draw the last 16 again, as a group.
     A last[16];
     uniforms(s, 16, A(0), A(1), last);
     groups_of_normals(last, 1, m, sd, last);
@@ -301,7 +302,7 @@ void mt_permutation(int64_t* out, int64_t n, MtStream& s) {
 
 namespace {
 
-// Column numbers by bisection of the row's cumulative sum over its total.
+// Draws column numbers by bisection of the row's cumulative sum over its total.
 template <class T>
 void draw_columns(const T* row, int64_t n, int64_t samples, MtStream& s, int64_t* out) {
   using A = std::conditional_t<std::is_same_v<T, double>, double, float>;
@@ -318,7 +319,7 @@ void draw_columns(const T* row, int64_t n, int64_t samples, MtStream& s, int64_t
   }
 }
 
-// The largest of p / exponential numbers.
+// Chooses the largest values of p / exponential number.
 template <class T>
 void draw_distinct(const T* row, const T* clock, int64_t n, int64_t samples, int64_t* out) {
   using A = std::conditional_t<std::is_same_v<T, double>, double, float>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The streams that torch draws from on a CPU: MT19937, one word after the other.
+// The streams from which torch draws on a CPU: MT19937, one word after the other.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace cograd::kernels {
 
-// MT19937 (Matsumoto and Nishimura, 1998) and the second numbers of Box-Muller pairs.
+// MT19937 (Matsumoto and Nishimura, 1998), with the second numbers of Box-Muller pairs.
 class MtStream {
  public:
-  static constexpr size_t kStateBytes = 5056;  // as torch lays a generator's state out
+  static constexpr size_t kStateBytes = 5056;  // size of a generator's state in torch's layout
   explicit MtStream(uint64_t seed) noexcept { reseed(seed); }
 
-  // The low 32 bits of a seed start a stream; all 64 are kept as its name.
+  // Starts a stream from the low 32 bits of a seed; seed() returns all 64.
   void reseed(uint64_t seed) noexcept;
   uint64_t seed() const noexcept { return seed_; }
   std::vector<uint8_t> state() const;
-  // False, and nothing changed, for bytes that no generator has.
+  // Returns false, and changes nothing, for bytes that are no valid state.
   bool set_state(std::span<const uint8_t> bytes) noexcept;
 
   uint32_t word() noexcept;
@@ -29,7 +29,7 @@ class MtStream {
     return high << 32 | word();
   }
   void words(uint32_t* out, int64_t n) noexcept;
-  double uniform() noexcept {  // 53 bits, [0, 1)
+  double uniform() noexcept {  // 53 bits in [0, 1)
     return static_cast<double>(pair() & ((uint64_t{1} << 53) - 1)) * 0x1p-53;
   }
   double normal() noexcept;
@@ -39,18 +39,18 @@ class MtStream {
   void refill() noexcept;
 
   uint64_t seed_ = 0;
-  uint32_t left_ = 1;  // 1: the next word needs a refill; else words to come and 1
+  uint32_t left_ = 1;  // 1: the next word needs a refill; else the number of words left plus 1
   uint32_t next_ = 0;
   bool has_normal_ = false;
   double next_normal_ = 0;
   std::array<uint32_t, kWords> state_;
 };
 
-// Fills of n contiguous elements. Floating dtypes but float64 take a word a number, float64 two.
+// Fill n contiguous elements. float64 uses two words per number, other floating dtypes one.
 void mt_uniform(DType t, void* out, int64_t n, MtStream& s, double lo, double hi);
-// From 16 numbers on in groups of 16 (`grouped`), else in pairs of float64.
+// Uses groups of 16 from 16 numbers on (`grouped`), else pairs in float64.
 void mt_normal(DType t, void* out, int64_t n, MtStream& s, double mean, double std, bool grouped);
-// value % range + lo, of two words each where `wide`; range 0 means 2^64.
+// Writes value % range + lo, from two words each if `wide`; range 0 means 2^64.
 void mt_int(DType t, void* out, int64_t n, MtStream& s, uint64_t range, int64_t lo, bool wide);
 void mt_bernoulli(DType t, void* out, int64_t n, MtStream& s, double p);
 void mt_bernoulli(DType t, void* out, int64_t n, MtStream& s, DType tp, const void* p);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MT19937's recurrence and what its words are turned into; compiled once per instruction set.
+// MT19937's recurrence and the conversions of its words; compiled once per instruction set.
 #include "kernels/random_mt_loops.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ void uniform_double(const uint32_t* w, int64_t n, double lo, double width, doubl
   for (int64_t i = 0; i < n; ++i) out[i] = std::fma(unit(w, i), width, lo);
 }
 
-// The turn is rounded before its cosine is taken, as torch does.
+// Rounds the turn before its cosine is computed, as torch does.
 template <class T>
 void normals(const T* u, int64_t groups, T mean, T std, T* out) {
   constexpr int64_t kMost = 32;
@@ -74,7 +74,7 @@ void normals(const T* u, int64_t groups, T mean, T std, T* out) {
       radius[i] = std::sqrt(T(-2) * log(T(1) - a[i])) * std;
       b[i] *= static_cast<T>(2 * std::numbers::pi);
     }
-    // Two loops: g++ would make one call of sine and cosine, which has no vector form.
+    // Use two loops: g++ would merge sine and cosine into one call, which has no vector form.
 #pragma omp simd
     for (int64_t i = 0; i < 8 * n; ++i) a[i] = radius[i] * cos(b[i]) + mean;
 #pragma omp simd

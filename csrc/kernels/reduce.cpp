@@ -21,17 +21,17 @@ ReduceLeaf reduce_leaf(LeafOp op, DType t) { return COGRAD_BEST_ISA(reduce_leaf)
 
 namespace {
 
-constexpr int64_t kMinChunk = 1 << 15;  // elements in one piece of a long reduction
+constexpr int64_t kMinChunk = 1 << 15;  // elements per piece of a long reduction
 constexpr int64_t kMaxChunks = 32;
 constexpr int64_t kColumnTile = 1024;
 
 struct Dim {
   int64_t size;
-  int64_t stride;  // bytes in the input
-  int64_t out;     // elements in the output (kept) or in the flattened index (reduced)
+  int64_t stride;  // stride in the input, in bytes
+  int64_t out;     // stride in the output (kept) or in the flattened index (reduced), in elements
 };
 
-// Dimensions in place: a reduction of a few elements must not allocate.
+// Stores dimensions in place: a reduction of a few elements must not allocate.
 class Dims {
  public:
   void push_back(const Dim& d) {
@@ -63,7 +63,7 @@ int64_t numel(const Dims& dims, size_t count) {
   return n;
 }
 
-// Drops dimensions of size 1, orders by stride if allowed, joins neighbours that are contiguous.
+// Drops dimensions of size 1, orders by stride if allowed, and merges contiguous neighbours.
 Dims simplify(std::span<const int64_t> sizes, std::span<const int64_t> strides, bool reorder) {
   Dims dims;
   int64_t out = 1;
@@ -73,7 +73,7 @@ Dims simplify(std::span<const int64_t> sizes, std::span<const int64_t> strides, 
   }
   std::reverse(dims.begin(), dims.end());
   if (reorder) {
-    // Insertion keeps equal strides in order and does not allocate.
+    // Insertion sort keeps equal strides in order and does not allocate.
     for (size_t i = 1; i < dims.size(); ++i) {
       for (size_t j = i; j > 0 && std::abs(dims[j].stride) > std::abs(dims[j - 1].stride); --j) {
         std::swap(dims[j], dims[j - 1]);
@@ -127,7 +127,7 @@ class Driver {
                inner_.stride != itemsize;
   }
 
-  // finish(states, count, first output element, output stride) writes results.
+  // Runs the reduction; finish(states, count, first output element, output stride) writes results.
   template <class F>
   void run(const F& finish) const {
     if (outputs_ == 0) return;
@@ -150,8 +150,8 @@ class Driver {
     for (int64_t i = 0; i < outputs_; ++i) finish(state, 1, i, 1);
   }
 
-  // Folds flat positions [lo, hi) of the reduced dimensions at `base` by calling
-  // segment(pointer, n, index) on runs of the innermost one.
+  // Folds flat positions [lo, hi) of the reduced dimensions at `base`: calls segment(pointer, n,
+  // index) for runs of the innermost dimension.
   template <class F>
   void for_segments(const char* base, int64_t lo, int64_t hi, const F& segment) const {
     const size_t outer = reduced_.size() - 1;
@@ -165,7 +165,7 @@ class Driver {
     }
   }
 
-  // Pieces of one output's terms; depends on the geometry only.
+  // Returns the number of terms per piece of one output; depends on the geometry only.
   int64_t chunk_terms(int64_t width) const {
     const int64_t least = std::max<int64_t>(1, kMinChunk / width);
     const int64_t most = divide_up(terms_, kMaxChunks);
@@ -272,7 +272,7 @@ class Driver {
   bool columns_;
 };
 
-// Writes f(i) for count results of a wide type into y[first + i * stride] of dtype `out`.
+// Writes f(i) for `count` results of a wide type to y[first + i * stride] of dtype `out`.
 template <class F>
 void write(DType out, void* y, int64_t count, int64_t first, int64_t stride, const F& f) {
   dispatch_real(out, [&](auto tag) {
@@ -319,7 +319,7 @@ LeafOp leaf_op(ReduceOp op) {
   return LeafOp::LogSumExp;
 }
 
-// log(sum) + max; an empty or all -inf reduction gives -inf.
+// Returns log(sum) + max; -inf for an empty or all -inf reduction.
 double lse_value(const LseState& s) {
   if (s.sum == 0) return -std::numeric_limits<double>::infinity();
   return std::log(s.sum) + s.max;

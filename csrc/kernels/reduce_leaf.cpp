@@ -13,13 +13,13 @@ ReduceLeaf stat_leaf(LeafOp op, bool single);  // reduce_stat.cpp
 
 namespace {
 
-// Lanes of one block add at most a few hundred terms each in the accumulator's precision.
+// Each lane of a block adds at most a few hundred terms in the accumulator's precision.
 constexpr int64_t kBlock = 4096;
 constexpr int64_t kGather = 512;   // elements widened at a time
 constexpr int64_t kTile = 1024;    // columns folded together
 constexpr int64_t kRowsMax = 256;  // rows folded in accumulator precision
 
-// map() turns an element into a term, fold() joins terms; both work on scalars and vectors.
+// map() turns an element into a term, and fold() combines terms; both accept scalars and vectors.
 // Integers wrap: scalars through unsigned arithmetic, vectors by nature.
 struct SumOp {
   template <class A>
@@ -73,7 +73,7 @@ struct MaxOp : SumOp {
     else
       return -std::numeric_limits<A>::infinity();
   }
-  // b wins when it is NaN (a > b is false); a NaN in a is kept by a != a.
+  // b wins if it is NaN (a > b is false); a NaN in a is kept by a != a.
   template <class V>
   static COGRAD_INLINE V fold(V a, V b) {
     return (a > b) | (a != a) ? a : b;
@@ -109,7 +109,7 @@ struct AbsMinOp : MinOp {
   }
 };
 
-// One block of at most kBlock elements.
+// Folds one block of at most kBlock elements.
 template <class Op, class A>
 Wide<A> fold_block(const A* p, int64_t n) {
   constexpr int L = kLanes<A>;
@@ -133,7 +133,7 @@ Wide<A> fold_block(const A* p, int64_t n) {
   return total;
 }
 
-// Calls f(pointer, count, position) on contiguous pieces of a row.
+// Calls f(pointer, count, position) for contiguous pieces of a row.
 template <class A, class F>
 COGRAD_INLINE void for_blocks(const ReduceLeaf& leaf, const char* x, int64_t n, int64_t stride,
                               F&& f) {
@@ -152,7 +152,7 @@ COGRAD_INLINE void for_blocks(const ReduceLeaf& leaf, const char* x, int64_t n, 
   }
 }
 
-// acc[j] = fold over four rows of m elements.
+// Folds four rows of m elements into acc[j].
 template <class Op, class A>
 void fold_rows(A* acc, const A* p0, const A* p1, const A* p2, const A* p3, int64_t m) {
   constexpr int L = kLanes<A>;
@@ -224,7 +224,7 @@ struct Simple {
   static ReduceLeaf leaf() { return {sizeof(W), init, row, col, merge}; }
 };
 
-// Counts non-zeros of an unsigned pattern U under leaf.magnitude_mask; the state is int64.
+// Counts non-zeros of an unsigned bit pattern U under leaf.magnitude_mask; the state is int64.
 template <class U>
 struct Nonzero {
   static int64_t count_block(const char* x, int64_t n, U mask) {
@@ -292,7 +292,8 @@ struct Nonzero {
   static ReduceLeaf leaf() { return {sizeof(int64_t), init, row, col, merge}; }
 };
 
-// Position of the extreme. A block is folded first and searched only if it improves the state.
+// Finds the position of the extreme. Folds a block first and searches it only if it improves the
+// state.
 template <class Op, class A>
 struct Arg {
   using W = Wide<A>;
@@ -315,7 +316,7 @@ struct Arg {
       s = State{v, index0 + i0 + find(p, m, static_cast<A>(v))};
     });
   }
-  // First position of v, which is there; NaN finds NaN.
+  // Returns the first position of v, which must be present; NaN finds NaN.
   static int64_t find(const A* p, int64_t n, A v) {
     constexpr int64_t kStep = 64;
     const auto same = [v](A a) { return v == v ? a == v : a != a; };
@@ -346,7 +347,7 @@ struct Arg {
       Vec<I, L> where{};
       for (int64_t r = 1; r < rows; ++r) {
         const Vec<A, L> v = at_row(r);
-        // fold keeps a NaN in `best` and prefers v on ties, so ask for a real change.
+        // fold keeps a NaN in `best` and prefers v on ties, so test for a real change.
         const auto changed = (Op::fold(best, v) != best) & (best == best);
         where = changed ? Vec<I, L>{} + static_cast<I>(r) : where;
         best = changed ? v : best;
@@ -406,7 +407,7 @@ ReduceLeaf float_acc(DType t) {
 ReduceLeaf loops_of(LeafOp op, DType t) {
   switch (op) {
     case LeafOp::Sum:
-      // The sum of bools is their count, several times faster.
+      // The sum of bools is their count, which is several times faster.
       return t == DType::Bool ? Nonzero<uint8_t>::leaf() : any_acc<Simple, SumOp>(t);
     case LeafOp::Prod:
       return any_acc<Simple, ProdOp>(t);

@@ -17,7 +17,7 @@ constexpr int64_t kBlock = 1024;  // elements per two-pass block
 constexpr int64_t kRowsMax = 64;  // rows per two-pass column block
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// Sum of f(v) over a buffer, four vectors at a time; f works on vectors and scalars.
+// Returns the sum of f(v) over a buffer, four vectors at a time; f accepts vectors and scalars.
 template <class A, class F>
 COGRAD_INLINE double sum_of(const A* p, int64_t n, F&& f) {
   constexpr int L = kLanes<A>;
@@ -39,7 +39,7 @@ COGRAD_INLINE double sum_of(const A* p, int64_t n, F&& f) {
   return total;
 }
 
-// One vector of neighbours, widened if need be.
+// Loads a vector of adjacent elements; widens them if necessary.
 template <class A>
 COGRAD_INLINE Vec<A, kLanes<A>> vector_at(const ReduceLeaf& leaf, const char* x) {
   if (leaf.native) return load(reinterpret_cast<const A*>(x));
@@ -58,13 +58,13 @@ void merge_var(VarState& s, double count, double mean, double m2) {
   const double delta = mean - s.mean;
   const double joined = s.mean + delta * (count / total);
   s.m2 += m2 + delta * delta * (s.count * count / total);
-  // NaN by inf - inf: the sum of the means is infinite, or NaN rightly.
+  // `joined` is NaN if inf - inf occurred. The sum of the means is then infinite, or correctly NaN.
   s.mean = joined == joined ? joined : s.mean + mean;
   s.count = total;
 }
 
-// A block whose squares overflow A, or that is not finite: Welford's method (1962) in double. An
-// infinite value leaves its sum as the mean.
+// Handles a block whose squares overflow A, or that is not finite, by Welford's method (1962) in
+// double. If a value is infinite, the mean becomes the sum.
 template <class A>
 void merge_extreme(VarState& s, const A* p, int64_t n) {
   double mean = 0, m2 = 0, sum = 0;
@@ -104,7 +104,7 @@ struct Var {
         merge_extreme(s, p, m);
         continue;
       }
-      // d1 is what rounding the mean to A left over.
+      // d1 is the rest left by rounding the mean to A.
       d1 /= count;
       merge_var(s, count, static_cast<double>(shift) + d1, std::max(d2 - count * d1 * d1, 0.0));
     }
@@ -155,7 +155,7 @@ struct Var {
   static ReduceLeaf leaf() { return {sizeof(VarState), init, row, col, merge}; }
 };
 
-// Joins sum * exp(max) into the state. Equal maxima (both inf included) add without exp(inf - inf).
+// Adds sum * exp(max) to the state. Equal maxima (both inf included) add without exp(inf - inf).
 void merge_lse(LseState& s, double max, double sum) {
   if (sum == 0) return;
   if (max == s.max || s.sum == 0) {
@@ -172,7 +172,8 @@ struct Lse {
   static void init(void* state, int64_t count) {
     std::fill_n(static_cast<LseState*>(state), count, LseState{-kInf, 0});
   }
-  // Where the maximum is infinite the terms are exp(v) with -inf giving 0; shift by 0 does that.
+  // If the maximum is infinite, the terms are exp(v), where -inf gives 0; shifting by 0 achieves
+  // that.
   static A finite_shift(A max) { return std::isinf(max) ? A(0) : max; }
 
   static void row(const ReduceLeaf& leaf, void* state, const char* x, int64_t n, int64_t stride,
@@ -237,7 +238,7 @@ struct Lse {
   static ReduceLeaf leaf() { return {sizeof(LseState), init, row, col, merge}; }
 };
 
-// Sum of |x|^p in double; pow dominates, so one element at a time.
+// Sums |x|^p in double, one element at a time because pow dominates the time.
 template <class A>
 struct Power {
   static void init(void* state, int64_t count) {

@@ -20,7 +20,7 @@
 
 namespace cograd::kernels::COGRAD_ISA {
 
-// The type arithmetic happens in: float for the 16-bit types, int64 for bool and integers.
+// The type for arithmetic: float for the 16-bit types, int64 for bool and integers.
 template <class T>
 struct AccOf {
   using type = int64_t;
@@ -44,7 +44,7 @@ struct AccOf<double> {
 template <class T>
 using Acc = typename AccOf<T>::type;
 
-// The type results are carried in between blocks.
+// The type that carries results between blocks.
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<Acc<T>, int64_t>, int64_t, double>;
 
@@ -65,7 +65,7 @@ inline constexpr int kVectorBytes = 16;
 template <class A>
 inline constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(A));
 
-// L elements of storage type T, converted to accumulator type.
+// Loads L elements of storage type T and converts them to the accumulator type.
 template <class T, int L = kLanes<Acc<T>>>
 COGRAD_INLINE Vec<Acc<T>, L> load(const T* p) {
   using A = Acc<T>;
@@ -117,7 +117,7 @@ COGRAD_INLINE void store(T* p, Vec<Acc<T>, L> v) {
   }
 }
 
-// The element at any address. Memory from elsewhere holds any byte where a bool is: what is not 0
+// Loads an element from any address. Foreign memory may hold any byte as a bool: every byte but 0
 // is true.
 template <class T>
 COGRAD_INLINE Acc<T> widened(const void* p) {
@@ -127,7 +127,7 @@ COGRAD_INLINE Acc<T> widened(const void* p) {
   return static_cast<Acc<T>>(v);
 }
 
-// Conversion of n contiguous elements to and from accumulator type.
+// Converts n contiguous elements to the accumulator type; narrow_row converts them back.
 template <class T>
 void widen_row(const T* x, int64_t n, Acc<T>* out) {
   using A = Acc<T>;
@@ -141,7 +141,7 @@ void narrow_row(const Acc<T>* x, int64_t n, T* out) {
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(x[i]);
 }
 
-// Joins the lanes in pairs, in the wide type: lane i with lane i + L / 2, and so on.
+// Combines the lanes in pairs, in the wide type: lane i with lane i + L / 2, and so on.
 template <class A, int L, class F>
 COGRAD_INLINE Wide<A> join_lanes(Vec<A, L> v, F&& fold) {
   if constexpr (L == 1) {
@@ -160,8 +160,8 @@ COGRAD_INLINE double add_lanes(Vec<A, L> v) {
   return join_lanes<A, L>(v, [](auto a, auto b) { return a + b; });
 }
 
-// exp in float: relative error below 2e-7 down to exp(-87.3), 0 below (with AVX-512 subnormal),
-// inf above 88.73; NaN stays.
+// Computes exp in float: the relative error is below 2e-7 down to exp(-87.3); below that the result
+// is 0 (subnormal with AVX-512), above 88.73 it is inf. NaN stays NaN.
 template <int L>
 COGRAD_INLINE Vec<float, L> vexp(Vec<float, L> x) {
 #if defined(__AVX512F__)
@@ -176,7 +176,7 @@ COGRAD_INLINE Vec<float, L> vexp(Vec<float, L> x) {
   F c = x < lo ? lo : x;
   c = c > hi ? hi : c;
   c = nan ? F{} : c;
-  // Adding 1.5 * 2^23 rounds to an integer held in the low mantissa bits.
+  // Adding 1.5 * 2^23 rounds to an integer, which is then in the low mantissa bits.
   const F t = c * 1.44269504f + 12582912.0f;
   const F n = t - 12582912.0f;
   F r = c - n * 0.693145752f;
@@ -187,7 +187,7 @@ COGRAD_INLINE Vec<float, L> vexp(Vec<float, L> x) {
   p = p * r + 1.66665149e-1f;
   p = p * r + 0.5f;
   p = p * r * r + r + 1.0f;
-  // 2^n in two factors, as n reaches 128.
+  // Multiply by 2^n in two factors, because n reaches 128.
   const I e = reinterpret_cast<I>(t) - 0x4B400000;
   const I e1 = e >> 1, e2 = e - e1;
   p = p * reinterpret_cast<F>((e1 + 127) << 23) * reinterpret_cast<F>((e2 + 127) << 23);
@@ -209,7 +209,7 @@ COGRAD_INLINE Vec<double, L> vexp(Vec<double, L> x) {
   const F n = t - 6755399441055744.0;
   F r = c - n * 6.93147180369123816490e-1;
   r = r - n * 1.90821492927058770002e-10;
-  // Taylor to r^13 / 13!: |r| <= 0.347 leaves 4e-18.
+  // Taylor series up to r^13 / 13!: |r| <= 0.347 leaves an error of 4e-18.
   F p = F{} + 1.0 / 6227020800.0;
   p = p * r + 1.0 / 479001600.0;
   p = p * r + 1.0 / 39916800.0;

@@ -6,11 +6,11 @@
 
 namespace cograd::kernels::COGRAD_ISA {
 
-// Rows of a tile of two vectors: as many as leave registers for the factors.
+// Rows of a tile of two vectors: as many as leave enough registers for the factors.
 inline constexpr int kTileRows = kVectorBytes == 64 ? 12 : kVectorBytes == 32 ? 6 : 4;
 
-// Where a tile's factors come from: factor(r) is A[r, p], vector(v) is B[p] from lane v L on, for a
-// p that advance() makes one larger.
+// These provide a tile's factors: factor(r) returns A[r, p] and vector(v) returns B[p] from lane v
+// L on, for a p that advance() increases by one.
 template <class T>
 struct StridedFactors {
   const T* a;
@@ -18,7 +18,7 @@ struct StridedFactors {
   COGRAD_INLINE T factor(int r) const { return a[r * row]; }
   COGRAD_INLINE void advance() { a += step; }
 };
-// Panels of two vectors, `panel` elements apart, whose rows lie `step` apart.
+// Reads panels of two vectors, `panel` elements apart, whose rows are `step` apart.
 template <class T>
 struct PanelVectors {
   const T* b;
@@ -29,7 +29,7 @@ struct PanelVectors {
   COGRAD_INLINE void advance() { b += step; }
 };
 
-// sum[r][v] += A[r, p] B[p, v] for p below depth, R rows of V vectors.
+// Computes sum[r][v] += A[r, p] B[p, v] for p below depth, with R rows of V vectors.
 template <class T, int R, int V, class A, class B>
 COGRAD_INLINE void add_products(int64_t depth, A a, B b, Vec<T, kLanes<T>> (&sum)[R][V]) {
   for (int64_t p = 0; p < depth; ++p) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tables of separable maps, and the split over planes.
+// Builds the tables of separable maps, and divides planes among threads.
 #include "kernels/resample.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace cograd::kernels {
 COGRAD_ISA_VALUE(ResampleLoops, resample_loops)
 
 namespace {
-constexpr int64_t kGrain = 1 << 14;  // elements of a task
+constexpr int64_t kGrain = 1 << 14;  // elements per task
 }
 
 ResampleDim ResampleDim::transposed() const {
@@ -23,7 +23,7 @@ ResampleDim ResampleDim::transposed() const {
   r.identity = identity;
   if (identity) return r;
   const auto n = static_cast<size_t>(in);
-  // The outputs that read input j are neighbours, as start and start + count never fall.
+  // The outputs that read input j are adjacent, as start and start + count never decrease.
   std::vector<int64_t> first(n, -1), last(n, 0);
   for (int64_t i = 0; i < out; ++i) {
     const auto at = static_cast<size_t>(i);

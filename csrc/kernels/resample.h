@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Separable linear maps of the last dims: interpolation and average pooling are such, and so are
-// their gradients.
+// Separable linear maps of the last dims. Interpolation, average pooling and their gradients are
+// such maps.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -9,19 +9,20 @@
 
 namespace cograd::kernels {
 
-// out[i] = sum over t < count[i] of weight[i * taps + t] * in[start[i] + t]; start never falls.
+// The map out[i] = sum over t < count[i] of weight[i * taps + t] * in[start[i] + t]; start never
+// decreases.
 struct ResampleDim {
   int64_t in = 1, out = 1, taps = 1;
   bool identity = true;
   std::vector<int64_t> start, count;
   std::vector<double> weight;
 
-  // The map that its gradient is.
+  // Returns the map that computes the gradient.
   ResampleDim transposed() const;
 };
 
 struct Resampling {
-  ResampleDim dims[3];  // missing ones are in front
+  ResampleDim dims[3];  // missing dims come first
 
   int64_t in_size() const { return dims[0].in * dims[1].in * dims[2].in; }
   int64_t out_size() const { return dims[0].out * dims[1].out * dims[2].out; }
@@ -30,7 +31,7 @@ struct Resampling {
   }
 };
 
-// y (planes, out) of x (planes, in), contiguous, of a floating dtype or int64.
+// Computes y (planes, out) from x (planes, in), both contiguous, of a floating dtype or int64.
 void resample(DType t, const Resampling& r, int64_t planes, const void* x, void* y);
 
 }  // namespace cograd::kernels

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One dim after the other of a plane that stays in the cache; compiled once per instruction set.
+// Maps one dim after the other of a plane that stays in the cache; compiled once per instruction
+// set.
 #include "kernels/resample_loops.h"
 
 #include <algorithm>
@@ -14,12 +15,12 @@ ResampleLoops resample_loops();
 
 namespace {
 
-// A dim's weights in the type that is computed in.
+// Holds a dim's weights in the compute type.
 template <class A>
 struct Taps {
   const ResampleDim* dim = nullptr;
   std::unique_ptr<A[]> weight;
-  bool even = false;  // all weights are `same`, starts `step` apart, counts equal
+  bool even = false;  // all weights are `same`, starts are `step` apart, counts are equal
   A same = 0;
   int64_t first = 0, step = 0, count = 0;
 
@@ -43,7 +44,7 @@ struct Taps {
   const A* of(int64_t i) const { return weight.get() + i * dim->taps; }
 };
 
-// y[j] = sum over t of w[t] * x[t * n + j].
+// Computes y[j] = sum over t of w[t] * x[t * n + j].
 template <class A>
 void mix_rows(const A* __restrict x, const A* w, int64_t count, int64_t n, A* __restrict y) {
   if (count == 0) return (void)std::fill_n(y, n, A(0));
@@ -64,7 +65,7 @@ void mix_rows(const A* __restrict x, const A* w, int64_t count, int64_t n, A* __
     for (int64_t j = 0; j < n; ++j) y[j] += w[t] * x[t * n + j];
 }
 
-// The last dim of one row.
+// Maps the last dim of one row.
 template <class A>
 void mix_row(const Taps<A>& taps, const A* __restrict x, A* __restrict y) {
   const int64_t n = taps.dim->out;
@@ -126,7 +127,7 @@ void pass(const Taps<A>& taps, int64_t outer, int64_t inner, const A* x, A* y) {
   }
 }
 
-// The dims that change anything, those that make the plane smaller first.
+// The dims whose map is not the identity; those that shrink the plane come first.
 template <class A>
 class Passes {
  public:

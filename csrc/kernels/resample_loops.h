@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The inner loops behind resample.h, one copy per instruction set.
+// Declares the inner loops of resample.h, with one copy per instruction set.
 #pragma once
 #include "kernels/resample.h"
 

@@ -15,10 +15,10 @@ COGRAD_ISA_VALUE(RnnLoops, rnn_loops)
 
 namespace {
 
-// Elements of a cell that are worth a thread.
+// Number of elements of a cell that are worth a thread.
 constexpr int64_t kCellGrain = 1 << 12;
 
-// A matrix as the loops read it, in memory of its own.
+// Holds a matrix packed as the loops read it.
 class Packed {
  public:
   Packed(DType t, const void* b, int64_t row_step, int64_t col_step, int64_t k, int64_t n) {
@@ -33,7 +33,8 @@ class Packed {
   std::unique_ptr<char[]> data_;
 };
 
-// A row's values do not depend on which others share its piece, so pieces follow the threads.
+// A row's values do not depend on the other rows of its piece, so pieces may depend on the number
+// of threads.
 template <class F>
 void each_piece(const RnnSteps& s, F&& f) {
   constexpr int64_t kLeast = 4, kWork = 1 << 18;

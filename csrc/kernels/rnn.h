@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The steps of one recurrent layer in one direction; what does not depend on the step before is
-// the caller's: products with the input, gradients of weights.
+// The steps of one recurrent layer in one direction. The caller computes everything that does not
+// depend on the previous step: products with the input and gradients of weights.
 #pragma once
 #include <cstdint>
 
@@ -10,46 +10,47 @@ namespace cograd::kernels {
 
 enum class RnnMode : uint8_t { Tanh, Relu, Lstm, Gru };
 
-// Values of a step for `sizes[t]` rows begin at row offsets[t]; sizes never grow with t. All arrays
-// are contiguous and of one dtype, float or double. G: gates of the mode, 1, 4 or 3.
+// Values of step t for `sizes[t]` rows begin at row offsets[t]; sizes never grow with t. All arrays
+// are contiguous and have one dtype, float or double. G is the mode's number of gates: 1, 4 or 3.
 struct RnnSteps {
   RnnMode mode;
-  bool reverse;           // from the last step to the first
-  int64_t steps, batch;   // batch: rows of the states
-  int64_t hidden, width;  // width: of the output, less than hidden if projected
+  bool reverse;           // runs from the last step to the first
+  int64_t steps, batch;   // `batch` is the number of rows of the states
+  int64_t hidden, width;  // `width` of the output is less than `hidden` if projected
   const int64_t *sizes, *offsets;
   const void* w_hh;  // [G * hidden, width]
-  const void* w_hr;  // [width, hidden] or null
-  const void* b_hn;  // gru: [hidden], of the product with the state in the new gate; or null
+  const void* w_hr;  // [width, hidden], may be null
+  const void* b_hn;  // gru: [hidden], bias of the state's product in the new gate; may be null
 
   int64_t gates() const { return mode == RnnMode::Lstm ? 4 : mode == RnnMode::Gru ? 3 : 1; }
 };
 
 struct RnnForward {
-  void* gates;  // in: products with the input and biases [total, G * hidden]; out: activations
+  void* gates;  // in: products with the input plus biases [total, G * hidden]; out: activations
   void* cells;  // lstm: cells [total, hidden]; gru: the new gate's product with the state
-  void* raw;    // lstm with projection: what is projected [total, hidden]
+  void* raw;    // lstm with projection: the values before projection [total, hidden]
   void* out;    // [total, width]
-  void *h, *c;  // in: first states [batch, width], [batch, hidden]; out: last ones
+  void *h, *c;  // in: initial states [batch, width], [batch, hidden]; out: final states
 };
 void rnn_forward(DType t, const RnnSteps& s, const RnnForward& f);
 
 struct RnnBackward {
-  const void *gates, *cells, *out, *h0, *c0;  // saved
-  const void* g_out;                          // [total, width] or null
-  void *gh, *gc;                              // in: gradients of the last states; out: of the first
-  void* g_gates;        // out: of the products with the input [total, G * hidden]
-  void* g_state_gates;  // out, gru: of the products with the state, likewise
-  void* g_raw;          // out, projection: of the projected values [total, width]
-  void* h_before;       // out: the state each step saw [total, width]
+  const void *gates, *cells, *out, *h0, *c0;  // saved by forward
+  const void* g_out;                          // [total, width], may be null
+  void *gh, *gc;        // in: gradients of the final states; out: of the initial states
+  void* g_gates;        // out: gradients of the products with the input [total, G * hidden]
+  void* g_state_gates;  // out, gru: gradients of the products with the state, same shape
+  void* g_raw;          // out, projection: gradients of the projected values [total, width]
+  void* h_before;       // out: the state that each step read [total, width]
 };
 void rnn_backward(DType t, const RnnSteps& s, const RnnBackward& b);
 
-// One step of an LSTM up to its output gate and its cell; all contiguous and of one dtype.
+// One step of an LSTM up to its output gate and its cell; all arrays are contiguous and have one
+// dtype.
 struct LstmCell {
   int64_t rows, hidden;
-  const void *gates, *c;  // before their activations [rows, 4 * hidden]; the cell before
-  void *o, *cell;         // the output gate, the new cell
+  const void *gates, *c;  // gates before activation [rows, 4 * hidden]; the previous cell
+  void *o, *cell;         // the output gate and the new cell
 };
 void lstm_cell(DType t, const LstmCell& s);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Steps of recurrent layers for some rows: a small product and the gates' arithmetic each.
+// Computes the steps of recurrent layers for some rows; each step is a small product and the gates'
+// arithmetic.
 #include "kernels/rnn_loops.h"
 
 #include <memory>
@@ -14,7 +15,7 @@ RnnLoops rnn_loops();
 namespace {
 
 inline double tanh_of(double v) { return tanh(v); }
-// expm1(2 v) / (expm1(2 v) + 2), exact to the last bits near zero, too.
+// Computes expm1(2 v) / (expm1(2 v) + 2), which is exact to the last bits near zero, too.
 inline float tanh_of(float v) {
   const float least = v < -10.0f ? -10.0f : v;
   const float x = least > 10.0f ? 10.0f : least;
@@ -24,7 +25,7 @@ inline float tanh_of(float v) {
   return m / (m + 2.0f);
 }
 
-// One row of an LSTM step: gates to their activations, the cell and the output.
+// Computes one row of an LSTM step: the activations of the gates, the cell and the output.
 template <class T>
 void lstm_row(T* __restrict gates, T* __restrict c, T* __restrict cell, T* __restrict out,
               int64_t n) {
@@ -55,7 +56,8 @@ void lstm_row_backward(const T* __restrict gates, const T* __restrict before,
   }
 }
 
-// One row of a single LSTM step whose output is another op's; `o` and `cell` are the results.
+// Computes one row of a single LSTM step whose output another op computes; `o` and `cell` are the
+// results.
 template <class T>
 void cell_row(const T* __restrict gates, const T* __restrict c, T* __restrict o, T* __restrict cell,
               int64_t n) {
@@ -79,7 +81,8 @@ void cell_row_backward(const T* __restrict gates, const T* __restrict c, const T
   }
 }
 
-// One row of a GRU step; q: the state's product for the three gates, its last part is kept.
+// Computes one row of a GRU step. q is the state's product for the three gates; `kept` stores its
+// last part.
 template <class T>
 void gru_row(T* __restrict gates, const T* __restrict q, const T* __restrict bias,
              T* __restrict kept, const T* __restrict h, T* __restrict out, int64_t n) {
@@ -239,7 +242,7 @@ class BackwardRows {
         out[j] = squash ? gh[j] * (T(1) - y[j] * y[j]) : (y[j] > T(0) ? gh[j] : T(0));
     }
   }
-  // The row of the step before for row `r` of this piece, -1 if there is none.
+  // Returns the row of the previous step for row `r` of this piece; -1 if there is none.
   int64_t before(int64_t t, int64_t r) const {
     const int64_t p = s_.reverse ? t + 1 : t - 1;
     if (p < 0 || p >= s_.steps || lo_ + r >= s_.sizes[p]) return -1;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Implicit reparameterisation (Figurnov, Mohamed, Mnih 2018): of a sample x with distribution
-// function F(x; a) and density f, dx/da = -(dF/da) / f. Numbers that carry a derivative by a go
-// through the series and continued fractions of F / f, where nothing over- or underflows.
+// Implicit reparameterisation (Figurnov, Mohamed, Mnih 2018): for a sample x with distribution
+// function F(x; a) and density f, dx/da = -(dF/da) / f. Dual numbers carry the derivative with
+// respect to `a` through series and continued fractions of F / f, where nothing over- or
+// underflows.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -16,7 +17,7 @@ namespace cograd::kernels {
 
 namespace {
 
-// A value and its derivative by the parameter.
+// A value and its derivative with respect to the parameter.
 struct Dual {
   double v, d;
 };
@@ -30,11 +31,11 @@ Dual operator/(Dual a, Dual b) {
 Dual constant(double v) { return {v, 0}; }
 
 constexpr double kTiny = 1e-300;
-// Where series and fractions end, by the dtype that the result is for.
+// The precision at which series and fractions end, by the dtype of the result.
 template <class T>
 constexpr double kEps = std::is_same_v<T, double> ? 1e-17 : 1e-10;
 
-// b0 + a1 / (b1 + a2 / (b2 + ...)) by Lentz's method; term(i) gives (a_i, b_i).
+// Computes b0 + a1 / (b1 + a2 / (b2 + ...)) by Lentz's method; term(i) returns (a_i, b_i).
 template <class F>
 Dual continued_fraction(Dual b0, double eps, const F& term) {
   Dual f = b0, c = b0, d = constant(0);
@@ -56,7 +57,7 @@ struct Term {
   Dual a, b;
 };
 
-// P(a, x) = x f / a * sum of x^n / ((a + 1) ... (a + n)); for x up to about a.
+// P(a, x) = x f / a * sum of x^n / ((a + 1) ... (a + n)); used for x up to about a.
 double gamma_by_series(double a, double x, double eps) {
   double term = 1, sum = 1, slope = 0, inverses = 0;
   for (int n = 1; n < 100000; ++n) {
@@ -69,7 +70,7 @@ double gamma_by_series(double a, double x, double eps) {
   }
   return -x / a * ((std::log(x) - digamma(a + 1)) * sum + slope);
 }
-// Q(a, x) = x f / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)); for x above a.
+// Q(a, x) = x f / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)); used for x above a.
 double gamma_by_fraction(double a, double x, double eps) {
   const Dual q = continued_fraction({x + 1 - a, -1}, eps, [&](int i) {
     return Term{{-i * (i - a), static_cast<double>(i)}, {x + 2 * i + 1 - a, -1}};
@@ -77,7 +78,7 @@ double gamma_by_fraction(double a, double x, double eps) {
   const Dual whole = constant(1) / q;
   return x * ((std::log(x) - digamma(a)) * whole.v + whole.d);
 }
-// Of large a, by x = a + z sqrt(a) + (z^2 - 1) / 3 + ... with z normal (Cornish and Fisher).
+// For large a: x = a + z sqrt(a) + (z^2 - 1) / 3 + ... with z normal (Cornish and Fisher).
 double gamma_by_quantile(double a, double x) {
   const double root = std::sqrt(a);
   double z = std::clamp((x - a) / root, -1e3, 1e3);
@@ -100,8 +101,8 @@ double gamma_grad(double a, double x, double eps) {
   return x < a + 1 ? gamma_by_series(a, x, eps) : gamma_by_fraction(a, x, eps);
 }
 
-// I_x(p, q) / (x (1 - x) f) = 1 / (p (1 + d1 / (1 + d2 / ...))) for x up to about the mean; with
-// the logarithm of x (1 - x) f, whose derivative is log_slope.
+// Uses I_x(p, q) / (x (1 - x) f) = 1 / (p (1 + d1 / (1 + d2 / ...))) for x up to about the mean.
+// log_slope is the derivative of the logarithm of x (1 - x) f.
 double beta_by_fraction(double x, Dual p, Dual q, double log_slope, double eps) {
   const Dual sum = p + q;
   const Dual f = continued_fraction(constant(1), eps, [&](int i) {
@@ -115,10 +116,10 @@ double beta_by_fraction(double x, Dual p, Dual q, double log_slope, double eps) 
     return Term{a, constant(1)};
   });
   const Dual scaled = constant(1) / (p * f);
-  return log_slope * scaled.v + scaled.d;  // d I / dparameter over x (1 - x) f
+  return log_slope * scaled.v + scaled.d;  // d I / dparameter divided by x (1 - x) f
 }
 
-// dx/da of x ~ Beta(a, b), over 1 - x.
+// Computes dx/da of x ~ Beta(a, b), divided by 1 - x.
 double beta_grad(double x, double a, double b, double eps) {
   if (!(a > 0) || !(b > 0) || !(x >= 0 && x <= 1)) return std::numeric_limits<double>::quiet_NaN();
   if (x == 0) return 0;
@@ -126,7 +127,7 @@ double beta_grad(double x, double a, double b, double eps) {
   if (x == 1) x = std::nextafter(1.0, 0.0);
   const double y = 1 - x;
   if (std::max(a, b) > 1e7) {
-    // One of the two gamma variables of x = G / (G + H) is nearly constant, or both are normal.
+    // Either one of the gamma variables in x = G / (G + H) is nearly constant, or both are normal.
     if (a <= 1e5) return gamma_grad(a, x / y * b, eps) / b * y;
     if (b <= 1e5) return x / a;
     const double mean = a / sum, spread = std::sqrt(mean * (1 - mean) / (sum + 1));

@@ -13,7 +13,7 @@
 namespace cograd::kernels {
 namespace {
 
-constexpr int64_t kGrain = 1 << 14;  // elements a task should have
+constexpr int64_t kGrain = 1 << 14;  // elements per task
 constexpr int64_t kTile = 256;       // columns scanned side by side
 
 template <class T>
@@ -28,7 +28,7 @@ template <>
 struct ScanAcc<BFloat16> {
   using type = float;
 };
-// Rounding errors of a running float sum would grow with n.
+// Use double: rounding errors of a running float sum would grow with n.
 template <>
 struct ScanAcc<float> {
   using type = double;
@@ -48,7 +48,7 @@ bool is_nan(T v) {
     return v != v;
 }
 
-// Runs body(x offset, step, count) over tiles of neighbouring columns; rows lie `inner` apart.
+// Runs body(x offset, count) over tiles of adjacent columns; rows are `inner` apart.
 template <class F>
 void for_tiles(int64_t outer, int64_t n, int64_t inner, const F& body) {
   if (outer == 0 || n == 0 || inner == 0) return;
@@ -63,7 +63,7 @@ void for_tiles(int64_t outer, int64_t n, int64_t inner, const F& body) {
   });
 }
 
-// y = running op over rows; the accumulators of a tile live in a small array.
+// Computes y = running op over rows; the accumulators of a tile are in a small array.
 template <class T, class A, class Op>
 void scan(const T* x, T* y, int64_t outer, int64_t n, int64_t inner, A identity, const Op& op) {
   for_tiles(outer, n, inner, [&](int64_t first, int64_t width) {
@@ -88,7 +88,7 @@ void scan(const T* x, T* y, int64_t outer, int64_t n, int64_t inner, A identity,
   });
 }
 
-// Sums wrap like torch's: unsigned arithmetic for integers.
+// Adds. Integers wrap as in torch, through unsigned arithmetic.
 template <class A>
 A add(A a, A b) {
   if constexpr (std::is_integral_v<A>) {
@@ -106,7 +106,7 @@ A multiply(A a, A b) {
   }
 }
 
-// log(exp(a) + exp(b)) without overflow; equal infinities stay themselves.
+// Computes log(exp(a) + exp(b)) without overflow; equal infinities are returned unchanged.
 double log_add(double a, double b) {
   if (a != a || b != b) return a + b;
   const double hi = std::max(a, b), lo = std::min(a, b);
@@ -123,7 +123,7 @@ void extreme(const T* x, T* values, int64_t* indices, int64_t outer, int64_t n, 
       int64_t where = 0;
       for (int64_t i = 0; i < n; ++i) {
         const T v = x[j + i * inner];
-        // Ties move the index to the later position, as torch's do.
+        // On ties the index moves to the later position, as in torch.
         if (i == 0 || is_nan(v) || (!is_nan(best) && better(v, best))) {
           best = v;
           where = i;

@@ -7,14 +7,14 @@
 
 namespace cograd::kernels {
 
-// x and y have the same dtype and may be the same memory; bool is not accepted (the caller
-// converts it to int64, as torch does).
+// x and y have the same dtype and may be the same memory. Bool is not accepted: the caller converts
+// it to int64, as torch does.
 void cumsum(DType t, const void* x, void* y, int64_t outer, int64_t n, int64_t inner);
 void cumprod(DType t, const void* x, void* y, int64_t outer, int64_t n, int64_t inner);
-// Floating dtypes only; an -inf prefix stays -inf.
+// Accepts floating dtypes only; an -inf prefix stays -inf.
 void logcumsumexp(DType t, const void* x, void* y, int64_t outer, int64_t n, int64_t inner);
 
-// Running extreme and the position where it was last reached; NaN wins and stays.
+// Compute the running extreme and the position where it was last reached; NaN wins and stays.
 void cummax(DType t, const void* x, void* values, int64_t* indices, int64_t outer, int64_t n,
             int64_t inner);
 void cummin(DType t, const void* x, void* values, int64_t* indices, int64_t outer, int64_t n,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Splits softmax work over rows or column tiles; the loops are in softmax_loops.cpp.
+// Divides softmax among threads by rows or column tiles; the loops are in softmax_loops.cpp.
 #include "kernels/softmax.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ COGRAD_ISA_VALUE(SoftmaxLoops, softmax_loops)
 
 namespace {
 
-constexpr int64_t kGrain = 1 << 13;  // elements a task should have
+constexpr int64_t kGrain = 1 << 13;  // elements per task
 
 void run(SoftmaxOp op, DType t, const void* a, const void* b, void* out, int64_t outer, int64_t n,
          int64_t inner) {

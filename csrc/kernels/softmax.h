@@ -7,14 +7,14 @@
 
 namespace cograd::kernels {
 
-// Floating dtypes, contiguous arrays; y (or gx) may be the same memory as an input.
+// Accept floating dtypes and contiguous arrays; y (or gx) may be the same memory as an input.
 void softmax(DType t, const void* x, void* y, int64_t outer, int64_t n, int64_t inner);
 void log_softmax(DType t, const void* x, void* y, int64_t outer, int64_t n, int64_t inner);
 
-// gx = y * (g - sum(g * y)); y is softmax's result.
+// Computes gx = y * (g - sum(g * y)); y is the result of softmax.
 void softmax_backward(DType t, const void* g, const void* y, void* gx, int64_t outer, int64_t n,
                       int64_t inner);
-// gx = g - exp(y) * sum(g); y is log_softmax's result.
+// Computes gx = g - exp(y) * sum(g); y is the result of log_softmax.
 void log_softmax_backward(DType t, const void* g, const void* y, void* gx, int64_t outer, int64_t n,
                           int64_t inner);
 

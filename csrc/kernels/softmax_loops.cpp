@@ -16,7 +16,7 @@ SoftmaxLoops softmax_loops();
 
 namespace {
 
-// A vector of the last n % L elements, padded with `fill`.
+// Loads a vector of the last n % L elements, padded with `fill`.
 template <class A>
 COGRAD_INLINE Vec<A, kLanes<A>> load_tail(const A* p, int64_t count, A fill) {
   Vec<A, kLanes<A>> v = Vec<A, kLanes<A>>{} + fill;
@@ -46,7 +46,7 @@ A row_max(const A* x, int64_t n) {
   return m;
 }
 
-// One row. NaN anywhere, +inf, or a row of -inf gives NaN through x - max.
+// Computes one row. Any NaN, +inf, or a row of -inf results in NaN through x - max.
 template <class A>
 void forward_row(bool log, const A* x, A* y, int64_t n) {
   constexpr int L = kLanes<A>;
@@ -107,7 +107,7 @@ void run_row(SoftmaxOp op, const A* a, const A* b, A* out, int64_t n) {
   }
 }
 
-// K vectors of columns at once; row i of an array starts at i * stride.
+// Computes K vectors of columns at once; row i of an array starts at i * stride.
 template <class A, int K>
 void run_columns(SoftmaxOp op, const A* a, const A* b, A* out, int64_t n, int64_t stride) {
   constexpr int L = kLanes<A>;
@@ -181,7 +181,7 @@ void rows_of(SoftmaxOp op, const T* a, const T* b, T* out, int64_t rows, int64_t
   }
 }
 
-// Whole vectors of a native type run in place; the rest goes through a padded copy.
+// Runs whole vectors of a native type in place; the rest goes through a padded copy.
 template <class T>
 void columns_of(SoftmaxOp op, const T* a, const T* b, T* out, int64_t n, int64_t inner,
                 int64_t width) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The inner loops behind softmax.h and cross entropy, one copy per instruction set.
+// Declares the inner loops of softmax.h and cross entropy, with one copy per instruction set.
 #pragma once
 #include <cstdint>
 
@@ -14,13 +14,13 @@ enum class SoftmaxOp : uint8_t {
   LogSoftmaxBackward,  // a = g, b = y
 };
 
-// `rows` contiguous rows of n.
+// Processes `rows` contiguous rows of n elements.
 using SoftmaxRows = void (*)(SoftmaxOp op, DType t, const void* a, const void* b, void* out,
                              int64_t rows, int64_t n);
-// `width` neighbouring columns of n rows that lie `inner` elements apart.
+// Processes `width` adjacent columns of n rows, which are `inner` elements apart.
 using SoftmaxColumns = void (*)(SoftmaxOp op, DType t, const void* a, const void* b, void* out,
                                 int64_t n, int64_t inner, int64_t width);
-// out[i] = exp(a[i]) * scale.
+// Computes out[i] = exp(a[i]) * scale.
 using ScaledExp = void (*)(DType t, const void* a, double scale, void* out, int64_t n);
 
 struct SoftmaxLoops {
@@ -30,7 +30,7 @@ struct SoftmaxLoops {
 };
 const SoftmaxLoops& softmax_loops();
 
-// Columns a task handles at once.
+// Columns that a task handles at once.
 inline constexpr int64_t kSoftmaxTile = 64;
 
 }  // namespace cograd::kernels

@@ -12,15 +12,15 @@
 namespace cograd::kernels {
 namespace {
 
-constexpr int64_t kGrain = 1 << 12;            // elements a task should have
-constexpr int64_t kChunk = 1 << 17;            // a longer row is sorted in pieces and merged
-constexpr int64_t kMaxRow = int64_t{1} << 32;  // positions of packed entries and radix counts
+constexpr int64_t kGrain = 1 << 12;            // elements per task
+constexpr int64_t kChunk = 1 << 17;            // longer rows are sorted in pieces and merged
+constexpr int64_t kMaxRow = int64_t{1} << 32;  // limit of packed positions and radix counts
 
 void check_row(int64_t n) {
   COGRAD_CHECK(n < kMaxRow, "sort: dimension has ", n, " elements, expected fewer than 4294967296");
 }
 
-// Entries of one row; descending order complements the keys, which keeps ties in order.
+// Loads the entries of one row. Descending order complements the keys, which keeps ties in order.
 template <class T, class E>
 void load_row(const T* x, int64_t n, int64_t step, bool descending, E* out) {
   using K = SortKey<T>;
@@ -44,7 +44,7 @@ void store_row(const T* x, const E* entries, int64_t n, int64_t step, T* values,
   }
 }
 
-// One long row: pieces of fixed size sorted in parallel, then merged in pairs.
+// Sorts one long row: sorts pieces of fixed size in parallel, then merges them in pairs.
 template <class E>
 E* sort_long(E* entries, E* other, int64_t n) {
   const int64_t pieces = (n + kChunk - 1) / kChunk;
@@ -68,7 +68,7 @@ E* sort_long(E* entries, E* other, int64_t n) {
   return entries;
 }
 
-// Calls f(row offset in x, row number) for every row of [outer, n, inner].
+// Calls f(first row, end row) on ranges of the rows of [outer, n, inner].
 template <class F>
 void for_rows(int64_t outer, int64_t n, int64_t inner, const F& f) {
   HeavyScope heavy(outer * n * inner);
@@ -106,7 +106,7 @@ void sort_rows(const T* x, T* values, int64_t* indices, int64_t outer, int64_t n
   });
 }
 
-// The first k entries in order, into out. A heap when few are wanted, else selection.
+// Writes the first k entries in order to `out`: uses a heap for few entries, else selection.
 template <class T, class E>
 void select_row(const T* x, int64_t n, int64_t step, int64_t k, bool largest, E* out) {
   using K = SortKey<T>;
@@ -130,7 +130,7 @@ void select_row(const T* x, int64_t n, int64_t step, int64_t k, bool largest, E*
   std::sort(out, out + k);
 }
 
-// Writes entry `e` of a row to its place in [outer, inner].
+// Writes entry `e` of a row to position `place` in [outer, inner].
 template <class T, class E>
 void store_one(const T* row, int64_t inner, E e, int64_t place, T* values, int64_t* indices) {
   const int64_t from = index_of(e);
@@ -159,7 +159,7 @@ E nth(E* entries, int64_t n, int64_t k) {
   return entries[k];
 }
 
-// Keys of NaN exist for floating dtypes only.
+// True for a NaN key; only floating dtypes have such keys.
 template <class T, class E>
 bool is_nan_entry(const E& e) {
   if constexpr (std::is_integral_v<T>)
@@ -224,7 +224,7 @@ void median(DType t, const void* x, void* values, int64_t* indices, int64_t oute
                   if (nan && first_nan < 0) first_nan = i;
                 }
                 if (first_nan >= 0 && (!ignore_nan || numbers == 0)) return e[first_nan];
-                // NaN keys are last, so the lower median of the numbers is in front.
+                // NaN keys are last, so the lower median of the other values is in front.
                 return nth(e, n, (numbers - 1) / 2);
               });
   });

@@ -12,7 +12,7 @@
 
 namespace cograd::kernels {
 
-// Bool and integers sort as themselves; -0 equals 0; every NaN has the largest key.
+// Returns the key. Bool and integers sort by value; -0 equals 0; every NaN has the largest key.
 template <class T>
 auto sort_key(T v) {
   if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, uint8_t>) {
@@ -34,7 +34,7 @@ auto sort_key(T v) {
 }
 template <class T>
 using SortKey = decltype(sort_key(T{}));
-// Memory from elsewhere holds any byte where a bool is: what is not 0 is true.
+// Returns the key of *p. Foreign memory may hold any byte as a bool: every byte but 0 is true.
 template <class T>
 SortKey<T> key_at(const T* p) {
   if constexpr (std::is_same_v<T, bool>)
@@ -43,8 +43,8 @@ SortKey<T> key_at(const T* p) {
     return sort_key(*p);
 }
 
-// A key and where it came from. 32-bit keys share a word with a 32-bit position, so that entries
-// compare as one number and no two are equal.
+// A key and its original position. 32-bit keys share a word with a 32-bit position, so that entries
+// compare as one integer and no two are equal.
 struct WideEntry {
   uint64_t key;
   int64_t index;
@@ -61,14 +61,15 @@ inline int64_t index_of(const WideEntry& e) { return e.index; }
 template <class T>
 using SortEntry = std::conditional_t<sizeof(SortKey<T>) == 4, uint64_t, WideEntry>;
 
-// A buffer that is not zeroed.
+// Allocates a buffer without zeroing it.
 template <class E>
 std::unique_ptr<E[]> sort_buffer(int64_t n) {
   return std::unique_ptr<E[]>(new E[static_cast<size_t>(n)]);
 }
 
-// Sorts n entries by key, keeping the order of equal ones; `other` is scratch of the same size.
-// Returns which of the two holds the result. Digits that all entries share cost one count only.
+// Sorts n entries by key and keeps the order of equal ones; `other` is scratch of the same size.
+// Returns the one of the two that holds the result. A digit that all entries share only costs its
+// count.
 template <class E>
 E* radix_sort(E* entries, E* other, int64_t n) {
   if (n < 128) {

@@ -19,8 +19,8 @@ constexpr int64_t kGrain = 1 << 12;
 template <class T>
 using Plain = std::conditional_t<std::is_class_v<T>, float, T>;
 
-// First position whose entry is >= v (> v if right). Written with negations, as torch does, so
-// that a NaN is searched for, and found in the sequence, as if beyond everything.
+// Returns the first position whose entry is >= v (> v if right). Uses negations, as torch does, so
+// that a NaN, as v or in the sequence, is treated as larger than everything.
 template <class T, class At>
 int64_t bound(int64_t n, T v, bool right, const At& at) {
   int64_t lo = 0, hi = n;
@@ -62,7 +62,7 @@ void search(const T* sorted, const int64_t* sorter, int64_t n, bool shared, cons
   });
 }
 
-// Adds weights (or 1) into bins in double, then writes them in x's dtype.
+// Adds weights (or 1) to bins in double, then writes the bins in x's dtype.
 template <class T, class Bin>
 void histogram(const T* x, const T* weights, int64_t n, int64_t bins, T* out, const Bin& bin) {
   std::vector<double> total(static_cast<size_t>(bins), 0.0);

@@ -17,7 +17,7 @@ bool is_nan_key(SortKey<T> k) {
   return !std::is_integral_v<T> && k == static_cast<SortKey<T>>(~SortKey<T>{0});
 }
 
-// Equal for unique: the same key, and not NaN.
+// True if two keys are equal for unique: the same key, and not NaN.
 template <class T>
 bool same(SortKey<T> a, SortKey<T> b) {
   return a == b && !is_nan_key<T>(a);

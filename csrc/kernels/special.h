@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Special functions that no vector library has. Included by the per-ISA kernel files only.
+// Special functions that no vector library has. Only the per-ISA kernel files include this.
 #pragma once
 #include "kernels/special_functions.h"
 #include "kernels/vecmath.h"
@@ -7,7 +7,7 @@
 namespace cograd::kernels {
 namespace {
 
-// lgamma would write the global signgam.
+// Uses lgamma_r, because lgamma would write the global signgam.
 inline float lgamma(float v) {
   int sign_of_gamma;
   return ::lgammaf_r(v, &sign_of_gamma);
@@ -19,7 +19,7 @@ inline double lgamma(double v) {
 
 inline constexpr double kPi = 3.14159265358979323846;
 
-// Recurrence up to 10, then the asymptotic series; reflection for negative arguments.
+// Uses the recurrence up to 10, then the asymptotic series; reflection for negative arguments.
 inline double digamma(double v) {
   if (v == 0) return ::copysign(HUGE_VAL, -v);
   double shift = 0;
@@ -51,13 +51,13 @@ inline double trigamma(double v) {
   tail += (1 + 0.5 / v + z * (1.0 / 6 - z * (1.0 / 30 - z * (1.0 / 42 - z / 30)))) / v;
   return factor * (sum + tail);
 }
-// The n-th derivative of digamma, n >= 1 (DLMF 5.15.1).
+// Computes the n-th derivative of digamma, n >= 1 (DLMF 5.15.1).
 inline double polygamma_of(double v, double n) {
   const double s = n + 1, sign = ::fmod(n, 2) == 1 ? 1 : -1;
   if (v <= 0 && v == ::floor(v)) return sign * HUGE_VAL;  // as torch: the limit from the right
   return sign * ::tgamma(s) * special::zeta(s, v);
 }
-// Halley steps on erfc from a closed-form start that is within 2e-3.
+// Runs Halley steps on erfc from a closed-form start with an error below 2e-3.
 inline double erfinv(double v) {
   const double p = __builtin_fabs(v);
   if (!(p < 1)) return p == 1 ? ::copysign(HUGE_VAL, v) : __builtin_nan("");

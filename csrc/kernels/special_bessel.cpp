@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bessel and Airy functions: polynomials near the origin, with the logarithm's part apart (DLMF
+// Bessel and Airy functions: polynomials near the origin, with the logarithmic part separate (DLMF
 // 10.8, 10.31), and amplitudes of the asymptotic forms far from it (DLMF 10.17, 10.40, 9.7).
 #include <math.h>
 
@@ -19,8 +19,8 @@ constexpr double kNaN = __builtin_nan("");
 struct Wave {
   double j, y;
 };
-// Both functions of one order beyond 8. cos(x - pi/4) is (cos x + sin x) / sqrt 2: no rounded
-// shift.
+// Computes J and Y of one order for x >= 8. cos(x - pi/4) is (cos x + sin x) / sqrt 2, which avoids
+// a rounded shift.
 Wave far0(double x) {
   if (x == HUGE_VAL) return {0, 0};
   const double r = 8 / x, p = tables::kP0(r * r), q = r * tables::kQ0(r * r);
@@ -34,7 +34,7 @@ Wave far1(double x) {
   return {scale * (p * (s - c) + q * (s + c)), scale * (q * (s - c) - p * (s + c))};
 }
 
-// log(exp) would overflow before the product does.
+// Multiplies by exp(x) in two steps: exp(x) may overflow where the product does not.
 double times_exp(double v, double x) {
   const double half = exp(0.5 * x);
   return v * half * half;
@@ -102,7 +102,7 @@ double spherical_bessel_j0(double x) noexcept {
 
 namespace {
 
-// 2/3 x^1.5 as a sum of two numbers: its sine is wanted where it is large.
+// Returns 2/3 x^1.5 as a sum of two numbers, because callers need its sine where it is large.
 std::pair<double, double> airy_zeta(double x) {
   const double root = sqrt(x), root_rest = fma(-root, root, x) / (2 * root);
   const double power = x * root, power_rest = fma(x, root, -power) + x * root_rest;

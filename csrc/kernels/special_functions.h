@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Special functions of doubles, compiled once for every CPU. Errors are below 1e-12 of the value,
-// near zeros of the function's amplitude. Polynomials: special_tables.h.
+// Special functions of doubles, compiled once for every CPU. The error is below 1e-12 of the value,
+// and near zeros below 1e-12 of the function's amplitude. special_tables.h has the polynomials.
 #pragma once
 
 namespace cograd::kernels::special {
@@ -21,17 +21,18 @@ double k1e(double x) noexcept;
 double spherical_bessel_j0(double x) noexcept;
 double airy_ai(double x) noexcept;
 
-// Of the normal distribution, DLMF 7.
+// Functions of the normal distribution, DLMF 7.
 double erfcx(double x) noexcept;     // exp(x^2) erfc(x)
 double log_ndtr(double x) noexcept;  // log of the distribution function
 double ndtri(double p) noexcept;     // its inverse
 
-// Incomplete gamma functions P(a, x) and Q(a, x), DLMF 8; Hurwitz' zeta, DLMF 25.11.
+// Incomplete gamma functions P(a, x) and Q(a, x), DLMF 8; Hurwitz' zeta function, DLMF 25.11.
 double gamma_p(double a, double x) noexcept;
 double gamma_q(double a, double x) noexcept;
 double zeta(double s, double q) noexcept;
 
-// Orthogonal polynomials, DLMF 18. The degree is cut to an integer; below 0 the value is 0.
+// Orthogonal polynomials, DLMF 18. The degree is truncated to an integer; for degrees below 0 the
+// value is 0.
 double chebyshev_t(double x, double n) noexcept;
 double chebyshev_u(double x, double n) noexcept;
 double chebyshev_v(double x, double n) noexcept;

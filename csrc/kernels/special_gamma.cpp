@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Incomplete gamma functions: W. Gautschi, "A computational procedure for incomplete gamma
-// functions" (1979), and N. M. Temme's uniform expansion where a is large and x near it; and
-// Hurwitz' zeta function.
+// Incomplete gamma functions: by W. Gautschi, "A computational procedure for incomplete gamma
+// functions" (1979), and by N. M. Temme's uniform expansion for large a and x near a. Also Hurwitz'
+// zeta function.
 #include <math.h>
 
 #include <iterator>
@@ -17,7 +17,7 @@ namespace {
 constexpr double kLarge = 1e100, kEpsilon = 1.1e-16;
 constexpr int kMostTerms = 2000;
 
-// m - log(1 + m), without cancellation: log(1 + m) = 2 atanh(m / (2 + m)).
+// Computes m - log(1 + m) without cancellation: log(1 + m) = 2 atanh(m / (2 + m)).
 double log_gap(double m) {
   if (m > 0.6 || m < -0.5) return m - log1p(m);
   const double r = m / (2 + m), square = r * r;
@@ -29,16 +29,16 @@ double log_gap(double m) {
   return m * r - 2 * sum;
 }
 
-// Gamma(a) / (sqrt(2 pi / a) (a / e)^a) for a >= 16, DLMF 5.11.1.
+// Computes Gamma(a) / (sqrt(2 pi / a) (a / e)^a) for a >= 16, DLMF 5.11.1.
 double scaled_gamma(double a) {
   const double z = 1 / (a * a);
   return exp((1.0 / 12 - z * (1.0 / 360 - z * (1.0 / 1260 - z * (1.0 / 1680 - z / 1188)))) / a);
 }
 
-// x^a exp(-x) / Gamma(a + 1).
+// Computes x^a exp(-x) / Gamma(a + 1).
 double prefactor(double a, double x) {
   if (a < 16) {
-    const double whole = floor(a), part = a - whole;  // Gamma(a + 1) by its recurrence
+    const double whole = floor(a), part = a - whole;  // for the recurrence of Gamma(a + 1)
     double product = 1;
     for (double i = 1; i <= whole; ++i) product *= part + i;
     return exp(a * log(x) - x - part * tables::kLogGamma1p(part)) / product;
@@ -48,18 +48,19 @@ double prefactor(double a, double x) {
   return exp(-a * gap) / (sqrt(6.28318530717958647693 * a) * scaled_gamma(a));
 }
 
-// DLMF 8.7.1, of P.
+// Computes P by DLMF 8.7.1.
 double p_series(double a, double x) {
   double term = 1, sum = 1;
   for (int n = 1; n < kMostTerms && term >= kEpsilon * sum;) {
-    for (const int end = n + 4; n < end; ++n) {  // looking at each would take longer
+    for (const int end = n + 4; n < end; ++n) {  // checking after each term would take longer
       term *= x / (a + n);
       sum += term;
     }
   }
   return prefactor(a, x) * sum;
 }
-// DLMF 8.9.2, of Q: numerators and denominators of the convergents, made smaller now and then.
+// Computes Q by DLMF 8.9.2: rescales the numerators and denominators of the convergents now and
+// then.
 double q_fraction(double a, double x) {
   const double front = prefactor(a, x) * a;
   if (front == 0) return 0;
@@ -84,7 +85,7 @@ double q_fraction(double a, double x) {
   }
   return front * value;
 }
-// Q for small a and x: 1 - x^a / Gamma(1 + a) is an expm1, the rest a series.
+// Computes Q for small a and x: 1 - x^a / Gamma(1 + a) is an expm1, the rest is a series.
 double q_small(double a, double x) {
   double sum = 0, power = 1;
   for (int n = 1; n < 100; ++n) {
@@ -95,7 +96,7 @@ double q_small(double a, double x) {
   const double exponent = a * (log(x) - tables::kLogGamma1p(a));
   return -expm1(exponent) - exp(exponent) * a * sum;
 }
-// DLMF 8.12.3 and 8.12.4: P, or Q where `upper`.
+// Computes P, or Q if `upper`, by DLMF 8.12.3 and 8.12.4.
 double uniform(double a, double x, bool upper) {
   const double m = (x - a) / a, gap = log_gap(m);
   const double eta = copysign(sqrt(2 * gap), m), z = eta * sqrt(0.5 * a);
@@ -114,7 +115,7 @@ double uniform(double a, double x, bool upper) {
 
 bool is_uniform(double a, double x) { return a >= 20 && fabs(x - a) <= 0.3 * a; }
 
-// P and Q where neither argument is at a limit.
+// Compute P and Q if neither argument is at a limit.
 double lower(double a, double x) {
   if (is_uniform(a, x)) return uniform(a, x, false);
   if (x <= a + 1) return p_series(a, x);
@@ -146,8 +147,8 @@ double gamma_q(double a, double x) noexcept {
 
 namespace {
 
-// Sum of (q + k)^-s over k >= 0, for q > 0: Euler and Maclaurin's tail (DLMF 25.11.43) from s + 12
-// on. A large s ends the sum early: the rest is a few times the last term.
+// Computes the sum of (q + k)^-s over k >= 0, for q > 0: Euler and Maclaurin's tail (DLMF 25.11.43)
+// from s + 12 on. For a large s the sum ends early: the rest is a few times the last term.
 double zeta_of_positive(double s, double q) {
   double sum = 0;
   for (; q < s + 12; q += 1) {
@@ -175,9 +176,10 @@ double zeta(double s, double q) noexcept {
     if (s == HUGE_VAL) return q < 1 ? HUGE_VAL : q == 1 ? 1 : 0;
     return q == HUGE_VAL ? 0 : zeta_of_positive(s, q);
   }
-  if (q == floor(q)) return HUGE_VAL;  // minus infinity as well
+  if (q == floor(q)) return HUGE_VAL;  // true for minus infinity, too
   if (s != floor(s)) return __builtin_nan("");
-  // The terms of negative bases by themselves where few, else all integers less those beyond q.
+  // Add the terms of negative bases one by one if they are few, else compute their sum as a
+  // difference of two infinite sums.
   const double sign = fmod(s, 2) == 0 ? 1 : -1;
   const double above = q - floor(q), below = ceil(q) - q;
   if (q > -30) {

@@ -28,7 +28,8 @@ double log_ndtr(double x) noexcept {
 
 namespace {
 
-// A quotient of polynomials of degree 7, from the constants up; even and odd powers apart.
+// Computes a quotient of polynomials of degree 7; coefficients start with the constant. Sums even
+// and odd powers separately.
 double ratio(const double (&over)[8], const double (&under)[8], double x) {
   const double z = x * x;
   const auto sum = [&](const double (&c)[8]) {

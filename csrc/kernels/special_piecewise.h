@@ -6,11 +6,11 @@ namespace cograd::kernels::tables {
 
 template <int kDegree>
 struct Piecewise {
-  const double* values;  // kDegree + 1 for each piece, of powers of u in [-1, 1]
+  const double* values;  // kDegree + 1 coefficients per piece, for powers of u in [-1, 1]
   int pieces;
   double low, scale;  // a piece is 1 / scale wide
 
-  // Even and odd powers apart: two chains of half the length.
+  // Sums even and odd powers separately: two chains of half the length.
   double operator()(double t) const noexcept {
     static_assert(kDegree % 2 == 1);
     const double at = (t - low) * scale;

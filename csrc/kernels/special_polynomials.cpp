@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Orthogonal polynomials. Chebyshev's of degree 7 and up by their trigonometric and hyperbolic
-// forms (DLMF 18.5), all others by the recurrence in the degree (DLMF 18.9): time proportional to
-// it. NaN and overflow end a recurrence; Laguerre's of more than 2**22 is not evaluated: NaN.
+// Orthogonal polynomials. Chebyshev's of degree 7 and up use trigonometric and hyperbolic forms
+// (DLMF 18.5), all others the recurrence in the degree (DLMF 18.9), which takes time proportional
+// to it. NaN and overflow end a recurrence; Laguerre's of a degree above 2**22 returns NaN.
 #include <math.h>
 
 #include <array>
@@ -12,11 +12,11 @@ namespace cograd::kernels::special {
 
 namespace {
 
-constexpr double kRecurrence = 6;  // the highest degree of Chebyshev's that is not a cosine
+constexpr double kRecurrence = 6;  // highest Chebyshev degree that uses the recurrence
 
 bool below_zero(double n) { return !(n > -1); }
 
-// 2 x p - q from p_0 = 1 and p_1 = first.
+// Computes p_n by p_k+1 = 2 x p_k - p_k-1 from p_0 = 1 and p_1 = first.
 double chebyshev(double x, double n, double first) {
   if (n == 0) return 1;
   double before = 1, now = first;
@@ -31,7 +31,7 @@ constexpr double kLaguerreMost = 4194304;
 constexpr double kLegendreRecurrence = 1048576;
 double odd_sign(double n) { return fmod(n, 2) == 0 ? 1 : -1; }
 
-// Of theta, x = cos(theta), or hyperbolic of t, |x| = cosh(t): the four kinds, degree n >= 7.
+// The four kinds for degree n >= 7, as functions of theta with x = cos(theta).
 double t_of_angle(double angle, double n) { return cos(n * angle); }
 double u_of_angle(double angle, double n) {
   const double s = sin(angle);
@@ -41,7 +41,7 @@ double v_of_angle(double angle, double n) { return cos((n + 0.5) * angle) / cos(
 double w_of_angle(double angle, double n) {
   return angle == 0 ? 2 * n + 1 : sin((n + 0.5) * angle) / sin(0.5 * angle);
 }
-// exp((n + shift) t) over two, where that alone counts, divided by the denominator.
+// The same, as hyperbolic functions of t with |x| = cosh(t).
 double t_of_size(double t, double n) { return cosh(n * t); }
 double u_of_size(double t, double n) { return t == 0 ? n + 1 : sinh((n + 1) * t) / sinh(t); }
 double v_of_size(double t, double n) { return cosh((n + 0.5) * t) / cosh(0.5 * t); }
@@ -50,7 +50,8 @@ double w_of_size(double t, double n) {
 }
 
 using Form = double (*)(double, double);
-// `angle` where |x| <= 1, else `size`: t of |x|. Mirrored: p(-x) = sign * mirror(x).
+// `angle` is used for |x| <= 1, else `size` with the t of |x|.
+// Mirrored: p(-x) = sign * mirror(x).
 struct Kind {
   Form angle, size, mirrored_angle, mirrored_size;
 };
@@ -65,7 +66,7 @@ double evaluate(const Kind& kind, double x, double n) {
   if (size <= 1) return sign * (mirror ? kind.mirrored_angle : kind.angle)(acos(size), n);
   return sign * (mirror ? kind.mirrored_size : kind.size)(acosh(size), n);
 }
-// Of 2 x - 1, whose half angle is that of sqrt(x): no digits of a small x are lost.
+// Evaluates at 2 x - 1, whose half angle is the angle of sqrt(x): a small x loses no digits.
 double evaluate_shifted(const Kind& kind, double x, double n) {
   if (x < 0) {
     const double t = 2 * asinh(sqrt(-x));  // cosh(t) = 1 - 2 x
@@ -78,8 +79,8 @@ double evaluate_shifted(const Kind& kind, double x, double n) {
 
 double whole(double n) { return trunc(n); }
 
-// P_n for n > kLegendreRecurrence and |x| != 1, where the terms left out are below 1e-12 of the
-// envelope: Szego, Orthogonal Polynomials, 8.21.17, with the next term in 1 / n.
+// Computes P_n for n > kLegendreRecurrence and |x| != 1, where the neglected terms are below 1e-12
+// of the envelope: Szego, Orthogonal Polynomials, 8.21.17, with the next term in 1 / n.
 double legendre_of_high_degree(double x, double n) {
   const double sign = x < 0 ? odd_sign(n) : 1, size = fabs(x), m = n + 0.5;
   if (isnan(x)) return x;
@@ -163,7 +164,7 @@ double hermite_he(double x, double n) noexcept {
 }
 namespace {
 
-// k / (k + 1): a division takes as long as the rest of a recurrence's step.
+// Tabulates k / (k + 1): a division takes as long as the rest of a recurrence's step.
 constexpr int kTabled = 64;
 constexpr auto kPart = [] {
   std::array<double, kTabled> r{};
@@ -171,7 +172,7 @@ constexpr auto kPart = [] {
   return r;
 }();
 
-// p_n from p_0 = 1 and p_k+1 = next(r) p_k - r p_k-1, where r = k / (k + 1).
+// Computes p_n from p_0 = 1 and p_k+1 = next(r) p_k - r p_k-1, where r = k / (k + 1).
 template <class Next>
 double recurrence(double n, Next&& next) {
   double before = 0, now = 1;
@@ -195,7 +196,7 @@ double recurrence(double n, Next&& next) {
 
 }  // namespace
 
-// With r = k / (k + 1): (2 k + 1) / (k + 1) is 1 + r, and 1 / (k + 1) is 1 - r.
+// For r = k / (k + 1): (2 k + 1) / (k + 1) is 1 + r, and 1 / (k + 1) is 1 - r.
 double laguerre_l(double x, double n) noexcept {
   if (below_zero(n)) return 0;
   n = whole(n);

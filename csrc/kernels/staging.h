@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Turns a kernel over contiguous arrays of its compute type into a LoopFn over strides and 16-bit
-// floats, by way of blocks in the first-level cache. Included by the per-ISA kernel files only.
+// floats, through blocks in the first-level cache. Only the per-ISA kernel files include this.
 #pragma once
 #include <stdint.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include <immintrin.h>
 #endif
 
-// See vecmath.h for the unnamed namespace.
+// See vecmath.h for the reason for the unnamed namespace.
 namespace cograd::kernels {
 namespace {
 
@@ -19,10 +19,10 @@ enum class Form : uint8_t { plain, half, bfloat };
 inline constexpr int kStages = 5;
 inline constexpr int64_t kBlock = 512;
 
-// How the operands of one kernel lie in memory; ops[0] is the output.
+// Describes the memory of a kernel's operands; ops[0] is the output.
 struct Layout {
   int nops;
-  int pad;  // the kernel handles multiples of this many elements only
+  int pad;  // the kernel only accepts multiples of this many elements
   int size[kStages];
   Form form[kStages];
 };
@@ -32,7 +32,7 @@ using KernelFn = void (*)(char* const* ptrs, int64_t n, const void* params);
 inline float half_to_float(uint16_t h) {
   const uint32_t magnitude = static_cast<uint32_t>(h & 0x7FFFu) << 13;
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16;
-  // 2^112 moves the exponent to its place and normalises subnormals.
+  // 2^112 moves the exponent to its position and normalises subnormals.
   const float scaled = __builtin_bit_cast(float, magnitude) * 0x1p112f;
   const uint32_t special = 0x7F800000u | (magnitude & 0x007FFFFFu);
   const uint32_t bits = (h & 0x7C00u) == 0x7C00u ? special : __builtin_bit_cast(uint32_t, scaled);
@@ -103,7 +103,7 @@ void narrow(uint16_t* out, const float* in, int64_t n, Form form) {
   for (; i < n; ++i) out[i] = float_to_half(in[i]);
 }
 
-// Unaligned element access: a view may start at any byte of a mapped buffer.
+// Copies unaligned elements: a view may start at any byte of a mapped buffer.
 template <class U>
 void move_strided(char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
@@ -137,7 +137,7 @@ struct Stages {
   alignas(64) uint16_t narrow[kBlock];
 };
 
-// Elements i.. of operand k, in the compute type, in its block.
+// Loads elements i.. of operand k, in the compute type, into its block.
 void load_block(Stages& s, const Layout& l, int k, const char* from, int64_t stride, int64_t n) {
   char* to = s.block[k];
   if (l.form[k] == Form::plain) {
@@ -160,13 +160,13 @@ void store_block(Stages& s, const Layout& l, char* to, int64_t stride, int64_t n
   narrow(packed, reinterpret_cast<const float*>(s.block[0]), n, l.form[0]);
   if (stride != 2) move_elements(to, stride, reinterpret_cast<char*>(s.narrow), 2, n, 2);
 }
-// Repeats element 0 from n up to `padded`, so that the padding is as ordinary as the data.
+// Repeats element 0 from n up to `padded`, so that the padding holds ordinary values.
 void pad_block(Stages& s, const Layout& l, int k, int64_t n, int64_t padded) {
   const int size = l.form[k] == Form::plain ? l.size[k] : 4;
   move_elements(s.block[k] + n * size, size, s.block[k], 0, padded - n, size);
 }
 
-// number_at: an operand of stride 0 and 16 bits that is `number` instead.
+// If number_at is not 0, that operand has stride 0 and 16 bits, and `number` replaces it.
 __attribute__((noinline, noclone)) void run_staged(KernelFn kernel, const Layout& l,
                                                    char* const* ptrs, const int64_t* strides,
                                                    int64_t n, const void* params, int number_at = 0,
@@ -201,7 +201,7 @@ __attribute__((noinline, noclone)) void run_staged(KernelFn kernel, const Layout
   }
 }
 
-// The LoopFn of a kernel: contiguous data goes straight in, all else by way of blocks.
+// The LoopFn of a kernel: passes contiguous data directly, everything else through blocks.
 template <KernelFn kKernel, const Layout& kLayout>
 void loop(char* const* ptrs, const int64_t* strides, int64_t n, const void* params) {
   bool plain = true;

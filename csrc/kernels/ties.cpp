@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Cuts [outer, n, inner] into pieces that are counted first and filled when all are counted.
+// Cuts [outer, n, inner] into pieces; counts the ties of all pieces first, then fills them.
 #include "kernels/ties.h"
 
 #include <algorithm>
@@ -16,9 +16,9 @@ COGRAD_ISA_VALUE(TieLoops, tie_loops)
 
 namespace {
 
-constexpr int64_t kWidth = 512;         // columns of a piece
-constexpr int64_t kPiece = 1 << 15;     // elements of a piece
-constexpr int64_t kTieGrain = 1 << 14;  // elements a task should have
+constexpr int64_t kWidth = 512;         // columns per piece
+constexpr int64_t kPiece = 1 << 15;     // elements per piece
+constexpr int64_t kTieGrain = 1 << 14;  // elements per task
 
 template <class T>
 TieLoopsOf<T> loops_of() {
@@ -40,11 +40,11 @@ struct Ties {
   TieLoopsOf<T> loops = loops_of<T>();
   int64_t width = std::min(inner, kWidth);
   int64_t tiles = (inner + kWidth - 1) / kWidth;
-  int64_t rows = std::clamp<int64_t>(kPiece / width, 1, n);  // of a piece
-  int64_t pieces = (n + rows - 1) / rows;                    // of a tile
+  int64_t rows = std::clamp<int64_t>(kPiece / width, 1, n);  // per piece
+  int64_t pieces = (n + rows - 1) / rows;                    // per tile
 
   struct Piece {
-    int64_t at, column, rows, width;  // first element; first of y and g
+    int64_t at, column, rows, width;  // first element; first column of y and g
   };
   Piece piece(int64_t task) const {
     const int64_t k = task % pieces, tile = task / pieces % tiles, o = task / pieces / tiles;
@@ -61,7 +61,7 @@ struct Ties {
     for (int64_t j = column; j < column + n_columns; ++j) lost |= y[j] != y[j];
     return lost;
   }
-  // `lost`: whether some line is NaN throughout.
+  // `lost` is true if some line consists of NaN only.
   void fill(const Piece& p, const T* share, bool lost) const {
     loops.fill(x + p.at, p.rows, inner, p.width, y + p.column, share, out + p.at);
     if (lost) [[unlikely]]
@@ -72,7 +72,7 @@ struct Ties {
       if (const T best = y[p.column + j]; best != best)
         for (int64_t i = 0; i < p.rows; ++i) out[p.at + i * inner + j] = best;
   }
-  // As the formula has it: the ties' part of one, times the gradient.
+  // Computes in the formula's order: one tie's share of 1, times the gradient.
   static T part(int64_t count, T g) { return g * (T(1) / static_cast<T>(count)); }
 
   void at_once() const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Counting and filling of ties; compiled once per instruction set.
+// Counts and fills ties; compiled once per instruction set.
 #include "kernels/ties_loops.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ bool tie(T x, T y) {
   return (x == y) | ((x != x) & (y != y));
 }
 
-// One column, both lines contiguous.
+// Handles one column with contiguous elements.
 template <class T>
 int32_t count_line(const T* x, int64_t n, T y) {
   int32_t count = 0;

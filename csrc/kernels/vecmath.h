@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Scalar math under one name per function for float, double and integers, declared so that g++
-// turns loops over it into vector calls. Included by the per-ISA kernel files only.
+// turns loops over it into vector calls. Only the per-ISA kernel files include this.
 #pragma once
 #include <math.h>
 #include <stdint.h>
 
-// glibc shows its vector variants under __FAST_MATH__ only; the attribute promises no more than
-// that they exist.
+// glibc declares its vector variants under __FAST_MATH__ only; the attribute promises only that
+// they exist.
 #if defined(__x86_64__) && defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 35)
 #define COGRAD_SIMD __attribute__((simd("notinbranch")))
 #define COGRAD_VEC1(name)                   \
@@ -45,8 +45,8 @@ COGRAD_VEC2(hypot)
 #undef COGRAD_VEC2
 #endif
 
-// Everything stays in an unnamed namespace: an inline function with external linkage, compiled
-// here for AVX-512, could be the copy that the linker keeps for the baseline.
+// Everything is in an unnamed namespace: if an inline function had external linkage, the linker
+// could use the copy that was compiled here for AVX-512 in the baseline, too.
 namespace cograd::kernels {
 namespace {
 
@@ -86,17 +86,17 @@ COGRAD_MATH2(copysign)
 inline double exp(double v) { return ::exp(v); }
 inline double erf(double v) { return ::erf(v); }
 
-// v = 2 k ln 2 + r with |r| <= ln 2; expm1(r), and 2^k for k in [-126, 127].
+// Splits v = 2 k ln 2 + r with |r| <= ln 2; holds expm1(r), and 2^k for k in [-126, 127].
 struct ExpParts {
   float root;  // 2^k
   float expm1_r;
 };
 inline ExpParts exp_parts(float v) {
-  // Rounds to an integer and leaves it, biased as an exponent, in the low bits.
+  // Adding kShift rounds to an integer, which is then in the low bits, biased as an exponent.
   constexpr float kShift = 0x1.8p23f + 127.0f;
   const float shifted = v * 0.72134752f + kShift;
   const float k = shifted - kShift;
-  // 2 ln 2 in two pieces, the first short enough for an exact product.
+  // Subtract 2 ln 2 in two pieces, the first short enough for an exact product.
   float r = v - k * 1.38671875f;
   r = r + k * 4.2438881e-4f;
   float p = 0.00019610836f;
@@ -108,13 +108,13 @@ inline ExpParts exp_parts(float v) {
   return {__builtin_bit_cast(float, __builtin_bit_cast(uint32_t, shifted) << 23), p * (r * r) + r};
 }
 
-// Inlined float exp and erf: half the time of a libmvec call, 1.5 and 3 ulp.
+// Inlined float exp and erf: half the time of a libmvec call, errors of 1.5 and 3 ulp.
 inline float exp(float v) {
   const float above = v < -105.0f ? -105.0f : v;
   const ExpParts e = exp_parts(above > 89.0f ? 89.0f : above);
   return (e.expm1_r * e.root + e.root) * e.root;  // subnormal results are rounded once
 }
-// -expm1(log(erfc(|v|))), with a polynomial for the logarithm.
+// Computes -expm1(log(erfc(|v|))), with a polynomial for the logarithm.
 inline float erf(float v) {
   const float magnitude = __builtin_fabsf(v);
   const float x = magnitude > 4.0f ? 4.0f : magnitude;
@@ -141,7 +141,7 @@ inline constexpr bool is_float<double> = true;
 template <>
 inline constexpr bool is_float<long double> = true;
 
-// Identity on integers. round is half to even: nobody changes the rounding mode.
+// Rounding is the identity for integers. `round` is half to even: nobody changes the rounding mode.
 #define COGRAD_ROUNDING(name, builtin)                                         \
   inline float name(float v) { return __builtin_##builtin##f(v); }             \
   inline double name(double v) { return __builtin_##builtin(v); }              \
@@ -166,7 +166,7 @@ inline T abs(T v) {
 template <class T>
 inline T sign(T v) {
   if constexpr (is_float<T>) {
-    // NaN compares false twice, so it would come out as 0; torch keeps it 0 as well.
+    // NaN compares false twice, so it becomes 0, as in torch.
     return (v > T(0) ? T(1) : T(0)) - (v < T(0) ? T(1) : T(0));
   } else {
     return static_cast<T>((v > T(0)) - (v < T(0)));
@@ -193,11 +193,11 @@ inline T zeros_like(T) {
   return T(0);
 }
 template <class T>
-inline T no_derivative(T, const char*) {  // never run: the formula on tensors raises
+inline T no_derivative(T, const char*) {  // never called: the formula on tensors raises
   return T(0);
 }
 template <class T>
-inline T not_implemented(T, const char*) {  // likewise
+inline T not_implemented(T, const char*) {  // never called, either
   return T(0);
 }
 
@@ -223,7 +223,7 @@ COGRAD_INTEGER_CONSTANT(isneginf, false)
 COGRAD_INTEGER_CONSTANT(signbit, v < T(0))
 #undef COGRAD_INTEGER_CONSTANT
 
-// The comparisons and `where` as functions: gradient formulas use them on tensors and on scalars.
+// The comparisons and `where` are functions: gradient formulas use them on tensors and on scalars.
 #define COGRAD_COMPARISON(name, op) \
   template <class T>                \
   inline bool name(T a, T b) {      \
@@ -243,7 +243,7 @@ inline T where(bool c, T a, T b) {
   return c ? a : b;
 }
 
-// NaN from either side.
+// Return NaN if one argument is NaN.
 template <class T>
 inline T maximum(T a, T b) {
   return a != a || a > b ? a : b;
@@ -252,7 +252,7 @@ template <class T>
 inline T minimum(T a, T b) {
   return a != a || a < b ? a : b;
 }
-// The number where one side is NaN.
+// Return the other argument if one is NaN.
 template <class T>
 inline T fmax(T a, T b) {
   return a >= b || b != b ? a : b;
@@ -261,7 +261,7 @@ template <class T>
 inline T fmin(T a, T b) {
   return a <= b || b != b ? a : b;
 }
-// maximum(v, lo), then minimum with hi, as torch orders them when lo > hi; a NaN bound wins.
+// Compute maximum(v, lo), then minimum with hi, in torch's order for lo > hi; a NaN bound wins.
 template <class T>
 inline T clamp_min(T v, T lo) {
   return v < lo || lo != lo ? lo : v;
@@ -271,12 +271,12 @@ inline T clamp_max(T v, T hi) {
   return v > hi || hi != hi ? hi : v;
 }
 
-// One exact step, r = a - trunc(a / b) * b. NaN where the quotient is too large or an operand is
-// special: the kernel does those lanes again in long double. `overflow` times the largest good
-// quotient is just finite; a select in its place would keep callers from vectorising.
+// Corrects r = a - trunc(a / b) * b, one exact step. Returns NaN for a too large quotient or
+// special operands; the kernel recomputes these lanes in long double. `overflow` times the largest
+// valid quotient is just finite; a select instead would keep callers from vectorising.
 template <class T>
 inline T fmod_finish(T a, T b, T quotient, T r, T overflow) {
-  // The rounded quotient may be one too large; then r has the wrong sign.
+  // The rounded quotient may be too large by one; then r has the wrong sign.
   const bool beyond = (r != T(0)) & ((r < T(0)) != (a < T(0)));
   const T fixed = beyond ? r + copysign(b, a) : r;
   const T test = quotient * overflow;
@@ -293,7 +293,7 @@ inline double fmod(double a, double b) {
 }
 #else
 inline float fmod(float a, float b) {
-  const double wide = a, q = wide / b;  // for good quotients the product is exact in double
+  const double wide = a, q = wide / b;  // for valid quotients the product is exact in double
   return static_cast<float>(fmod_finish<double>(a, b, q, wide - trunc(q) * b, 0x1p1002));
 }
 inline double fmod(double a, double b) { return ::fmod(a, b); }
@@ -326,11 +326,12 @@ template <class T>
 inline T fmod(T a, T b) {
   return static_cast<T>(a - div_trunc(a, b) * b);
 }
-// Sign of the divisor, as in Python.
+// The result has the sign of the divisor, as in Python.
 template <class T>
 inline T remainder(T a, T b) {
   const T r = fmod(a, b);
-  // Bitwise logic on the comparisons: short-circuits would keep the loop from vectorising.
+  // Combine the comparisons with bitwise logic: short-circuits would keep the loop from
+  // vectorising.
   const bool across = (r != T(0)) & ((b < T(0)) != (r < T(0)));
   return across ? static_cast<T>(r + b) : r;
 }
@@ -367,7 +368,7 @@ inline T pow(T a, T b) {
   return result;
 }
 
-// In three factors, each a normal number: 2^b alone may overflow where a * 2^b does not.
+// Multiplies by three factors, each a normal number: 2^b alone may overflow where a * 2^b does not.
 template <class T>
 inline T ldexp(T a, T b) {
   constexpr T kMost = sizeof(T) == 4 ? 378 : 3066;

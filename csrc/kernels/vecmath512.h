@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// float32 functions on whole AVX-512 vectors, where its own instructions beat what loops over
-// vecmath.h become. Included by the per-ISA kernel files only.
+// float32 functions on whole AVX-512 vectors, for which AVX-512 instructions are faster than
+// compiled loops over vecmath.h. Only the per-ISA kernel files include this.
 #pragma once
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
 #include <immintrin.h>
 
 #include <initializer_list>
 
-// See vecmath.h for the unnamed namespace.
+// See vecmath.h for the reason for the unnamed namespace.
 namespace cograd::kernels {
 namespace {
 
 // ln 2 in two pieces: a product of the first with an integer below 2^12 is exact.
 inline constexpr float kLn2High = 0.693145752f, kLn2Low = 1.42860677e-6f;
 
-// exp(v), 1 ulp. vscalefps rounds subnormal results once, and gives what exp does at inf and NaN;
-// the lower bound keeps the polynomial finite where the reduction has lost its meaning.
+// Computes exp(v) to 1 ulp. vscalefps rounds subnormal results once and returns the right values
+// for inf and NaN. The lower bound keeps the polynomial finite where the reduction is meaningless.
 inline __m512 exp512(__m512 v) {
   const __m512 shift = _mm512_set1_ps(0x1.8p23f);
   const __m512 x = _mm512_max_ps(_mm512_set1_ps(-1000.0f), v);
   const __m512 k = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(1.44269504f), shift), shift);
   __m512 r = _mm512_fnmadd_ps(k, _mm512_set1_ps(kLn2High), x);
   r = _mm512_fnmadd_ps(k, _mm512_set1_ps(kLn2Low), r);
-  // Of even degree, so positive for any r.
+  // The polynomial has even degree and is positive for any r.
   __m512 p = _mm512_set1_ps(0x1.6a1f5ep-10f);
   p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.123cccp-7f));
   p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.555904p-5f));
@@ -33,12 +33,12 @@ inline __m512 exp512(__m512 v) {
   return _mm512_scalef_ps(p, k);
 }
 
-// 2^k and expm1(2 h) / 2, where -2 a = k ln 2 + 2 h, for 0 <= a < 40.
+// Holds 2^k and expm1(2 h) / 2, where -2 a = k ln 2 + 2 h, for 0 <= a < 40.
 struct ExpParts512 {
   __m512 scale, half;
 };
 inline ExpParts512 exp_parts512(__m512 a) {
-  // Leaves k, biased as an exponent, in the low bits.
+  // Adding `shift` leaves k, biased as an exponent, in the low bits.
   const __m512 shift = _mm512_set1_ps(0x1.8p23f + 127.0f);
   const __m512 t = _mm512_fnmadd_ps(a, _mm512_set1_ps(2.88539008f), shift);
   const __m512 k = _mm512_sub_ps(t, shift);
@@ -53,14 +53,14 @@ inline ExpParts512 exp_parts512(__m512 a) {
   return {scale, _mm512_fmadd_ps(_mm512_mul_ps(h, h), q, h)};
 }
 
-// The magnitude of `value` with the sign of `sign`.
+// Returns the magnitude of `value` with the sign of `sign`.
 inline __m512 copysign512(__m512 value, __m512 sign) {
   const __m512i mask = _mm512_set1_epi32(0x7FFFFFFF);
   return _mm512_castsi512_ps(
       _mm512_ternarylogic_epi32(mask, _mm512_castps_si512(value), _mm512_castps_si512(sign), 0xCA));
 }
 
-// tanh(v) = -h / (1 + h) with h = expm1(-2 |v|) / 2.
+// Computes tanh(v) = -h / (1 + h) with h = expm1(-2 |v|) / 2.
 inline __m512 tanh512(__m512 v) {
   // A NaN is the second operand, which minps returns.
   const __m512 a = _mm512_min_ps(_mm512_set1_ps(10.0f), _mm512_abs_ps(v));
@@ -74,7 +74,7 @@ inline __m512 tanh512(__m512 v) {
   return copysign512(q, v);
 }
 
-// erf(v) = 1 - exp(log(erfc(|v|))), with a polynomial for the logarithm (that of vecmath.h).
+// Computes erf(v) = 1 - exp(log(erfc(|v|))), with vecmath.h's polynomial for the logarithm.
 inline __m512 erf512(__m512 v) {
   const __m512 x = _mm512_min_ps(_mm512_set1_ps(4.0f), _mm512_abs_ps(v));
   __m512 q = _mm512_set1_ps(-9.2563243e-06f / 2);
@@ -93,8 +93,8 @@ inline __m512 gelu512(__m512 v) {
   return _mm512_fmadd_ps(half, e, half);
 }
 
-// log(v), 2 ulp: v = 2^e m with m in [3/4, 3/2). Zeros, infinities, negative numbers and NaN come
-// out right by what getmant and getexp say of them.
+// Computes log(v) to 2 ulp: v = 2^e m with m in [3/4, 3/2). The results of getmant and getexp make
+// zeros, infinities, negative numbers and NaN come out right.
 inline __m512 log512(__m512 v) {
   const __m512 m = _mm512_getmant_ps(v, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_nan);
   const __m512 e = _mm512_sub_ps(_mm512_getexp_ps(v), _mm512_getexp_ps(m));
@@ -112,8 +112,8 @@ inline __m512 log512(__m512 v) {
   return _mm512_fmadd_ps(e, _mm512_set1_ps(0.693147181f), y);
 }
 
-// sqrt(v), correctly rounded by Markstein's steps; special and very small or large numbers by the
-// instruction.
+// Computes sqrt(v), correctly rounded by Markstein's steps; uses the instruction for special, very
+// small and very large numbers.
 inline __m512 sqrt512(__m512 v) {
   const __m512i low = _mm512_set1_epi32(0x0D800000);  // 2^-100
   const __m512i above = _mm512_sub_epi32(_mm512_castps_si512(v), low);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The interpreter lock. What a thread meets that asks for it while Python ends: py_exit.cpp.
+// Wraps the interpreter lock. py_exit.cpp describes what happens to a thread that requests it while
+// Python shuts down.
 #pragma once
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 namespace cograd::python {
 
-// noexcept: a frame of _C with a personality routine, so that no frame below it is unwound.
+// noexcept gives these frames a personality routine of _C (py_exit.cpp), so that no frame below
+// them is unwound.
 inline PyGILState_STATE ensure_gil() noexcept { return PyGILState_Ensure(); }
 inline void restore_thread(PyThreadState* state) noexcept { PyEval_RestoreThread(state); }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reading an object may run code (__index__, __len__, a warning filter) that changes the list it
-// stands in. Every list that C++ code reads goes through HeldItems.
+// Reading an object may run code (__index__, __len__, a warning filter) that changes the list that
+// contains it. All C++ code reads lists through HeldItems.
 #pragma once
 #include "python/py_tensor.h"
 
 namespace cograd::python {
 
-// The items of a list or tuple, safe from what reading one of them does to the list: they are
-// copied unless all are plain numbers. The object itself must outlive this.
+// Holds the items of a list or tuple. Copies a list unless all items are plain numbers, so that
+// reading one item cannot change the others. The list or tuple must outlive this object.
 class HeldItems {
  public:
   explicit HeldItems(PyObject* o) : o_(o) {
@@ -16,7 +16,7 @@ class HeldItems {
     if (!copy_) throw_python_error();
     o_ = copy_.ptr();
   }
-  // Whether the items of a list or tuple are numbers that run no code when they are read.
+  // True if all items of a list or tuple are numbers that run no code when they are read.
   static bool all_plain(PyObject* o) noexcept {
     PyObject* const* items = PySequence_Fast_ITEMS(o);
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
@@ -34,7 +34,7 @@ class HeldItems {
   py::object copy_;
 };
 
-// The same of any sequence; what iterating it gives.
+// Returns the items of any iterable as a tuple that other code cannot change.
 inline py::object held_sequence(PyObject* o) {
   py::object items =
       py::reinterpret_steal<py::object>(PyTuple_CheckExact(o) ? Py_NewRef(o) : PySequence_Tuple(o));

@@ -18,7 +18,7 @@ void warn_user(const std::string& text) {
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw_python_error();
 }
 
-// `name(a: T, b: U = 1) -> V` without the types.
+// Removes the types from `name(a: T, b: U = 1) -> V`.
 std::string untyped(const std::string& line) {
   std::string text;
   bool type = false;
@@ -32,8 +32,8 @@ std::string untyped(const std::string& line) {
   return text;
 }
 
-// pybind11's docs begin with `name(parameters) -> type`: puts before them the same in the form from
-// which CPython makes __text_signature__. The text is pybind11's, which frees it.
+// pybind11's docs begin with `name(parameters) -> type`. Puts the same signature in front of them
+// in the form from which CPython builds __text_signature__. pybind11 owns and frees the text.
 void show_signature(PyObject* o) {
   if (PyInstanceMethod_Check(o)) o = PyInstanceMethod_GET_FUNCTION(o);
   if (!PyCFunction_Check(o)) return;
@@ -42,7 +42,7 @@ void show_signature(PyObject* o) {
   PyMethodDef* def = reinterpret_cast<PyCFunctionObject*>(o)->m_ml;
   const std::string doc = def->ml_doc == nullptr ? "" : def->ml_doc;
   const std::string line = untyped(doc.substr(0, doc.find('\n')));
-  if (doc.find("\n--\n\n") != std::string::npos) return;  // under two names
+  if (doc.find("\n--\n\n") != std::string::npos) return;  // registered under two names
   if (!line.starts_with(std::string(def->ml_name) + "(") || !line.ends_with(")")) return;
   char* text = strdup((line + "\n--\n\n" + doc).c_str());
   if (text == nullptr) return;
@@ -61,7 +61,8 @@ void show_signatures(const py::handle& owner) {
 }  // namespace
 }  // namespace cograd::python
 
-// Its start waits for ever in a subinterpreter, whose threads PyGILState_Ensure() does not know.
+// Runs in the main interpreter only: in a subinterpreter, pybind11's start-up waits forever because
+// PyGILState_Ensure() does not know its threads.
 PYBIND11_MODULE(_C_of_main, m) {
   using namespace cograd::python;
   cograd::set_warn_handler(warn_user);

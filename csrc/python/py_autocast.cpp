@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The state of autocast, one for each thread, and the casts it asks for.
+// Holds the per-thread state of autocast and casts the arguments of ops.
 #include "python/py_autocast.h"
 
 #include <mutex>
@@ -14,9 +14,9 @@ namespace cograd::python {
 
 namespace {
 
-// A parameter in the lower precision, made once in the outermost block.
+// A parameter cast to the lower precision; cached until the outermost autocast block ends.
 struct Cached {
-  Tensor source;  // held, so that no other tensor gets its address
+  Tensor source;  // kept alive, so that no other tensor gets its address
   uint32_t version;
   Tensor cast;
 };
@@ -56,7 +56,8 @@ bool casts(const Tensor& t, DType to) {
   return (is_half(from) || from == DType::Float32) && from != to;
 }
 
-// Parameters are cast once for all their uses; a cast without a gradient must not serve one with.
+// Parameters are cast once for all their uses. A cast made without a gradient must not be reused
+// where one is needed, so casts are cached only while recording.
 bool cacheable(const Tensor& t, DType to) {
   return here.cache && here.depth > 0 && to == here.type && t.dtype() == DType::Float32 &&
          t->base == nullptr && requires_grad(t) && grad_fn(t.impl()) == nullptr &&
@@ -74,13 +75,13 @@ Tensor cast_to(const Tensor& t, DType to) {
       known->second.cast.dtype() == to)
     return known->second.cast;
   Tensor made = call_op(cast, {tensor_value(t), type});
-  // What was there is dropped last: its nodes may run code that changes the cache.
+  // Destroy the old entry last: destroying its nodes may run code that changes the cache.
   const auto dropped = std::exchange(here.casts[t.impl()], {t, t->write_count(), made});
   return made;
 }
 
-// The manager's __enter__, in C++ for the same reason as the grad modes'. What __exit__ brings back
-// is put on the manager's list.
+// Implements __enter__ of the autocast manager, in C++ for the same reason as the grad modes
+// (py_grad_modes.cpp). Pushes the previous state, which __exit__ restores, on the manager's list.
 py::object enter_autocast(const py::object& manager) {
   auto before = py::cast<py::list>(manager.attr("_before"));
   const bool cpu = py::cast<std::string>(manager.attr("device")) == "cpu";
@@ -148,12 +149,12 @@ void init_autocast(py::module_& m) {
         }
         return out;
       },
-      "Under autocast, floating tensors of less than float64 as float32; others as they are.");
+      "Under autocast, casts floating tensors below float64 to float32; returns others unchanged.");
   m.def("_autocast_cache_enabled", [] { return here.cache; });
   m.def("_set_autocast_cache_enabled", [](bool on) { here.cache = on; });
   m.def("_autocast_nest", [](int by) { return here.depth += by; });
   m.def("_clear_autocast_cache", [] {
-    const auto dropped = std::exchange(here.casts, {});  // their nodes may run Python code
+    const auto dropped = std::exchange(here.casts, {});  // their nodes may run code when destroyed
   });
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Autocast: ops whose declaration says so, called from Python, get their tensors in another dtype.
+// Autocast: converts the tensor arguments of ops called from Python to the dtype that the op's
+// declaration requests.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -10,13 +11,13 @@
 
 namespace cograd::python {
 
-// A bit of watch_modes (autograd/watch.h): some thread is under autocast.
+// The bit of watch_modes (autograd/watch.h) that is set while some thread is under autocast.
 inline constexpr uint32_t kWatchAutocast = 256;
 
-// The arguments of one call as autocast wants them; keeps what it made until the call is over.
+// Casts the arguments of one call for autocast and keeps the casts alive until the call ends.
 class AutocastArguments {
  public:
-  // `given` itself where this thread is not under autocast, or the op has no rule.
+  // Returns `given` itself if this thread is not under autocast or the op has no rule.
   const Value* of(const OpRecord& r, const Value* given);
 
  private:

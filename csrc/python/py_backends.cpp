@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The libraries behind products and convolutions, for cograd.backends.
+// Exposes the libraries used for matrix products and convolutions to cograd.backends.
 #include "python/py_backends.h"
 #include "kernels/library.h"
 

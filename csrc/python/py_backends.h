@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Libraries behind products and convolutions.
+// Exposes the libraries used for matrix products and convolutions.
 #pragma once
 #include "python/py_tensor.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tensors from Python data: tensor(), as_tensor(), new_tensor().
+// Builds tensors from Python data: tensor(), as_tensor(), new_tensor().
 #include <cmath>
 #include <limits>
 
@@ -24,8 +24,8 @@ Kind kind_of(PyObject* o) noexcept {
   return Kind::Sequence;
 }
 
-// The items of any sequence. Lists are not copied: each item is looked up when its turn comes, and
-// is held while it is read, as that may run code that changes the list.
+// Reads the items of any sequence. A list is not copied: each item is looked up when it is reached
+// and held while it is read, because reading it may run code that changes the list.
 class Items {
  public:
   explicit Items(PyObject* o)
@@ -40,7 +40,8 @@ class Items {
   py::object fast_;
 };
 
-// The shape, from the first item of each level; the others are checked when they are read.
+// Infers the shape from the first item at each depth; the other items are checked when they are
+// read.
 void find_sizes(const char* op, PyObject* data, Dims& sizes) {
   py::object x = py::reinterpret_borrow<py::object>(data);
   for (;;) {
@@ -152,7 +153,7 @@ double real_value(const char* op, PyObject* o) {
   return v;
 }
 
-// A number that may go into an integer or bool tensor; a Float Scalar only if `o` is one.
+// Reads a scalar for an integer or bool tensor. Returns a Float Scalar only if `o` is a float.
 Scalar whole_value(const char* op, PyObject* o) {
   if (PyBool_Check(o)) return Scalar(o == Py_True);
   if (PyFloat_Check(o)) return Scalar(PyFloat_AS_DOUBLE(o));
@@ -180,7 +181,7 @@ Scalar whole_value(const char* op, PyObject* o) {
   fail_number(op, "value", s, t);
 }
 
-// As torch: a negative number may wrap round in an unsigned type as long as its size fits.
+// As in torch, a negative value may wrap around in an unsigned type if its magnitude fits.
 template <class T>
 T narrow(const char* op, const Scalar& s) {
   using L = std::numeric_limits<T>;
@@ -259,7 +260,7 @@ class Filler {
  private:
   void copy_array(PyObject* o, size_t d) {
     Tensor part = copy_of_ndarray(op_, o);
-    // The sizes of the copy, not the array's: the array may change.
+    // Compare the copy's sizes, not the array's: the array may change.
     const IntList expected = out_.sizes().subspan(d);
     COGRAD_CHECK_VALUE(same(part.sizes(), expected), op_, "(): expected an array of shape ",
                        to_string(expected), " at dim ", d, " (got ", to_string(part.sizes()), ")");
@@ -275,7 +276,8 @@ class Filler {
   T* p_;
 };
 
-// What a foreign tensor (no number, no sequence) gives as its __array__(); null for anything else.
+// Returns the array from `o.__array__()` for an object that is no tensor, scalar or sequence; null
+// if it has none.
 py::object array_of(PyObject* o) {
   if (PyFloat_Check(o) || PyLong_Check(o) || kind_of(o) != Kind::Scalar || is_numpy_scalar(o))
     return {};
@@ -424,16 +426,17 @@ void init_construct(py::module_& m) {
   static PyMethodDef functions[] = {
       {"tensor", COGRAD_FASTCALL(py_tensor), METH_FASTCALL | METH_KEYWORDS,
        "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)\n--\n\n"
-       "A new leaf tensor with a copy of data: a number, nested sequences, an array or a tensor."},
+       "Makes a leaf tensor with a copy of data: a scalar, nested sequences, an array or a "
+       "tensor."},
       {"as_tensor", COGRAD_FASTCALL(py_as_tensor), METH_FASTCALL | METH_KEYWORDS,
        "as_tensor(data, *, dtype=None, device=None)\n--\n\n"
-       "data as a tensor, without a copy where data is a tensor or an array of that dtype."},
+       "Returns data as a tensor; copies only if data is no tensor or array of that dtype."},
       {nullptr, nullptr, 0, nullptr}};
   static PyMethodDef methods[] = {
       {"new_tensor", COGRAD_FASTCALL(method_new_tensor), METH_FASTCALL | METH_KEYWORDS,
        "new_tensor($self, data, *, dtype=None, device=None, requires_grad=False, "
        "pin_memory=False)\n--\n\n"
-       "A new leaf tensor with a copy of data, by default of this tensor's dtype."},
+       "Makes a new leaf tensor with a copy of data, by default with this tensor's dtype."},
       {nullptr, nullptr, 0, nullptr}};
   add_functions(m, functions);
   add_methods(methods);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// DLPack in both directions, versions 0.x and 1.x of its capsules.
+// Exports and imports DLPack capsules of versions 0.x and 1.x.
 #include <pybind11/stl.h>
 
 #include "python/py_interop.h"
@@ -8,7 +8,7 @@ namespace cograd::python {
 
 namespace {
 
-// The structs of the DLPack specification.
+// These structs follow the DLPack specification.
 enum DlDeviceType : int32_t { kDlCpu = 1 };
 enum DlTypeCode : uint8_t {
   kDlInt = 0,
@@ -34,7 +34,7 @@ struct DlTensor {
   int32_t ndim;
   DlType dtype;
   int64_t* shape;
-  int64_t* strides;  // in elements; null: C order
+  int64_t* strides;  // in elements; null means C order
   uint64_t byte_offset;
 };
 struct DlManaged {
@@ -90,7 +90,8 @@ DType from_dl(const DlType& d) {
 
 // ---- export ----------------------------------------------------------------------------------
 
-// What a consumer holds: the storage, not the tensor, whose geometry may change.
+// The object a consumer holds. It keeps the storage, not the tensor, because a tensor's geometry
+// may change.
 template <class Managed>
 struct Export {
   Managed managed;
@@ -105,7 +106,7 @@ struct Export {
   }
 };
 
-// Runs when a capsule dies: one that nobody took over still owns the tensor.
+// Runs when a capsule is destroyed. A capsule that nobody consumed still owns the tensor.
 template <class Managed>
 void close_capsule(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, capsule_name<Managed>()) == 0) return;
@@ -151,8 +152,8 @@ void check_export_request(const Tensor& t, const py::object& stream) {
   check_one_value(t, "__dlpack__()");
   if (has_tangent_here(t))
     fail_buffer(
-        "Can't export a tensor that has a tangent, use tensor.detach(): what is computed outside "
-        "would have none.");
+        "Can't export a tensor that has a tangent, use tensor.detach(): results computed outside "
+        "of cograd would lose the tangent.");
   if (requires_grad(t))
     fail_buffer("Can't export tensors that require gradient, use tensor.detach()");
   if (!stream.is_none() && !(py::isinstance<py::int_>(stream) && py::cast<int64_t>(stream) == -1)) {
@@ -177,7 +178,7 @@ py::object tensor_dlpack(py::object self, const py::object& stream, const py::ob
   check_export_device(dl_device);
   const bool versioned =
       !max_version.is_none() && py::cast<std::pair<int64_t, int64_t>>(max_version).first >= 1;
-  // The arguments have been read, which may have run code that changed the tensor.
+  // Check again: reading the arguments may have run code that changed the tensor.
   check_export_request(unwrap(self.ptr()), stream);
   Tensor t = Tensor::steal(unwrap(self.ptr())->alias());
   uint64_t flags = 0;
@@ -200,7 +201,7 @@ template <class Managed>
 void drop_managed(void* p) {
   auto* m = static_cast<Managed*>(p);
   if (m->deleter == nullptr || !Py_IsInitialized()) return;
-  const PyGILState_STATE gil = ensure_gil();  // a producer may count Python references
+  const PyGILState_STATE gil = ensure_gil();  // the deleter may decrement Python reference counts
   m->deleter(m);
   PyGILState_Release(gil);
 }
@@ -230,7 +231,8 @@ Geometry read_geometry(const DlTensor& d) {
                        g.strides[i], " at dim ", i, " is not supported; copy the array first");
   for (size_t i = 0; i < g.strides.size(); ++i)
     if (g.strides[i] < 0) g.strides[i] = 1;
-  COGRAD_CHECK(empty || d.data != nullptr, "from_dlpack(): the tensor has no memory");
+  COGRAD_CHECK(empty || d.data != nullptr,
+               "from_dlpack(): the data pointer of a non-empty tensor is null");
   if (g.data != nullptr) g.data += d.byte_offset;
   COGRAD_CHECK(
       reinterpret_cast<uintptr_t>(g.data) % static_cast<uintptr_t>(dtype_size(g.dtype)) == 0,
@@ -238,7 +240,7 @@ Geometry read_geometry(const DlTensor& d) {
   return g;
 }
 
-// Takes the tensor out of the capsule; on an error the capsule keeps it.
+// Moves the tensor out of the capsule. On an error the capsule keeps it.
 template <class Managed>
 Tensor import_capsule(PyObject* capsule, bool* copied) {
   auto* m = static_cast<Managed*>(PyCapsule_GetPointer(capsule, capsule_name<Managed>()));
@@ -282,7 +284,7 @@ void check_producer(const py::object& ext) {
                                "; cograd runs on the CPU (type 1)"));
 }
 
-// Producers older than DLPack 1.0 do not know the arguments.
+// Calls __dlpack__ with arguments, or without them for producers older than DLPack 1.0.
 py::object ask_producer(const py::object& ext, std::optional<bool> copy) {
   py::dict arguments;
   arguments["max_version"] = py::make_tuple(1, 0);
@@ -323,13 +325,13 @@ void init_dlpack(py::module_& m) {
       py::cpp_function(&tensor_dlpack, py::name("__dlpack__"), py::is_method(type), py::kw_only(),
                        py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
                        py::arg("dl_device") = py::none(), py::arg("copy") = py::none(),
-                       "The memory as a DLPack capsule; versioned if max_version allows it.");
+                       "Makes a DLPack capsule of the memory, versioned if max_version allows it.");
   type.attr("__dlpack_device__") =
       py::cpp_function([](const py::object&) { return py::make_tuple(1, 0); },
                        py::name("__dlpack_device__"), py::is_method(type), "(1, 0): the CPU.");
   m.def("from_dlpack", &from_dlpack, py::arg("ext_tensor"), py::kw_only(),
         py::arg("device") = py::none(), py::arg("copy") = py::none(),
-        "A tensor over the memory of a DLPack capsule or of an object with __dlpack__.");
+        "Makes a tensor that shares memory with a DLPack capsule or an object with __dlpack__.");
 }
 
 }  // namespace cograd::python

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads that ask for the interpreter lock while Python is being finalized. Before 3.14 Python
-// ends them by pthread_exit(), for which glibc unwinds the stack: destructors run without the lock,
-// and `noexcept` or `catch (...)` end the process. Any C function of Python's may do so, as any may
-// run Python code. Hence the linker gives every frame of _C this personality routine (--wrap).
+// Handles threads that request the interpreter lock while Python shuts down. Before 3.14 Python
+// ends them with pthread_exit(), for which glibc unwinds the stack: destructors run without the
+// lock, and `noexcept` or `catch (...)` abort the process. Any C function of Python may do this, as
+// it may run Python code. So the linker (--wrap) gives every frame of _C this personality routine.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ bool finalizing() noexcept {
 
 extern "C" {
 
-// NOLINTBEGIN(bugprone-reserved-identifier): the linker's names
+// NOLINTBEGIN(bugprone-reserved-identifier): names required by --wrap
 _Unwind_Reason_Code __real___gxx_personality_v0(int, _Unwind_Action, _Unwind_Exception_Class,
                                                 _Unwind_Exception*, _Unwind_Context*);
 
@@ -31,7 +31,7 @@ _Unwind_Reason_Code __wrap___gxx_personality_v0(int version, _Unwind_Action acti
                                                 _Unwind_Exception* exception,
                                                 _Unwind_Context* context) {
   if ((actions & _UA_FORCE_UNWIND) != 0 && finalizing())
-    while (true) pause();  // the process is about to end
+    while (true) pause();  // the process is about to end, so stop here
   return __real___gxx_personality_v0(version, actions, kind, exception, context);
 }
 // NOLINTEND(bugprone-reserved-identifier)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Libraries of registered ops: loading, finding their ops, and what cograd/python.h is built on.
+// Loads libraries of registered ops, finds their ops, and implements the functions behind
+// cograd/python.h.
 #include <dlfcn.h>
 #include <pybind11/stl.h>
 
@@ -17,13 +18,13 @@ std::string joined(const std::vector<std::string>& lines) {
   return text;
 }
 
-// Loads the shared object; its initialisers register ops. Raises ImportError if it cannot be loaded
-// or one of its ops was refused.
+// Loads the shared object, whose initialisers register ops. Raises ImportError if it cannot be
+// loaded or one of its ops was rejected.
 std::vector<std::string> load_library(const std::string& path, std::string owner) {
   api::begin_loading(std::move(owner));
   void* library = nullptr;
   {
-    // Initialisers may run Python-free code of any length, and take locks of their own.
+    // The library's static initialisers register its ops.
     library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   }
   const char* why = library == nullptr ? dlerror() : nullptr;
@@ -40,7 +41,7 @@ py::object find_foreign_op(const std::string& qualified) {
   return foreign_op_object(*op);
 }
 
-// What stubs, opcheck and documentation want to know.
+// Returns the facts about an op that stubs, opcheck and the documentation use.
 py::dict describe_op(const std::string& qualified) {
   const ForeignOp* op = api::find_foreign(qualified);
   if (op == nullptr) throw py::attribute_error("there is no registered op '" + qualified + "'");
@@ -122,7 +123,8 @@ constexpr cograd_python_bridge kBridge{sizeof(cograd_python_bridge),
 
 }  // namespace
 
-// torch's names of overloads: op.default is the op, op.other the registered "op__other".
+// Implements torch's overload names: op.default is the op itself, op.other the registered op
+// "op__other".
 PyObject* op_attribute(PyObject* op, PyObject* name, const ForeignOp* f) {
   PyObject* found = PyObject_GenericGetAttr(op, name);
   if (found != nullptr || f == nullptr || PyErr_ExceptionMatches(PyExc_AttributeError) == 0)
@@ -139,7 +141,7 @@ PyObject* op_attribute(PyObject* op, PyObject* name, const ForeignOp* f) {
 
 void init_extension(py::module_& m) {
   cograd_set_python(&kBridge);
-  // A Python exception that C++ code swallowed must not outlive the interpreter.
+  // A stored Python exception that C++ code swallowed must not outlive the interpreter.
   py::module_::import("atexit").attr("register")(py::cpp_function(&api::forget));
   m.def("_load_library", &load_library, py::arg("path"), py::arg("owner") = "");
   m.def("_find_op", &find_foreign_op);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ctx type of Python Functions: what forward and backward may ask of it, its node and memory.
+// The ctx type of Python Functions: the methods that forward and backward call, its node and its
+// memory.
 #include "python/py_function.h"
 
 #include <structmember.h>
@@ -41,7 +42,7 @@ void free_function(void* p) noexcept {
 
 void function_dealloc(PyObject* o) {
   if (PyObject_GC_IsTracked(o)) PyObject_GC_UnTrack(o);
-  // What the object holds may be the end of a long chain of its kind: freed by the nodes' loop.
+  // The object may own a long chain of such objects; destroy_later frees the chain in a loop.
   destroy_later(free_function, o);
 }
 
@@ -69,7 +70,7 @@ int function_clear(PyObject* o) {
   return 0;
 }
 
-// --- what forward declares -------------------------------------------------------------------
+// --- called by forward ------------------------------------------------------------------------
 
 PyObject* save_for_backward(PyObject* o, PyObject* const* args, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
@@ -133,10 +134,10 @@ PyObject* set_materialize_grads(PyObject* o, PyObject* value) {
   Py_RETURN_NONE;
 }
 
-// --- what backward asks ----------------------------------------------------------------------
+// --- called by backward -----------------------------------------------------------------------
 
-// A tensor that forward kept, as the jvp that runs may see it: with handles of vmaps that have
-// ended as its own.
+// Returns a tensor saved by forward as the running jvp may see it: batched tensors of vmaps that
+// have ended are translated to the vmap levels reopened for the jvp.
 Tensor kept_for_forward(FunctionNode& node, const Tensor& t, size_t index) {
   const Tensor& memory = memory_of(t);
   if (!is_intermediate(memory)) return node.seen_here(t);
@@ -226,7 +227,8 @@ PyObject* get_saved_for_forward(PyObject* o, void* closure) {
   });
 }
 
-// An intermediate of forward kept as an attribute must not lose its part of a second derivative.
+// Guards an intermediate of forward that is kept as an attribute, so that it cannot silently lose
+// its part of a second derivative.
 PyObject* function_getattro(PyObject* o, PyObject* name) {
   PyObject* v = PyObject_GenericGetAttr(o, name);
   if (v == nullptr || !is_tensor(v)) return v;
@@ -253,8 +255,8 @@ PyObject* function_getattro(PyObject* o, PyObject* name) {
 
 namespace {
 
-// Function.apply: on a class it runs forward; on a ctx, which may be of the same class, it runs
-// that node's backward, as grad_fn.apply does.
+// Implements Function.apply. On a class it runs forward. On a ctx, which may be an instance of that
+// class, it runs the node's backward, as grad_fn.apply does.
 PyObject* node_apply = nullptr;
 struct ApplyDescriptor {
   PyObject_HEAD PyObject* of_class;
@@ -316,9 +318,9 @@ size_t FunctionNode::argument_of(size_t i) const noexcept {
 void init_function(py::module_& m) {
   static PyMethodDef methods[] = {
       {"save_for_backward", FASTCALL(save_for_backward), METH_FASTCALL,
-       "Keeps tensors (or None) for backward; at most one call."},
+       "Saves tensors (or None) for backward; call it at most once."},
       {"save_for_forward", FASTCALL(save_for_forward), METH_FASTCALL,
-       "Keeps tensors (or None) for jvp."},
+       "Saves tensors (or None) for jvp."},
       {"mark_dirty", FASTCALL(mark_dirty), METH_FASTCALL,
        "Declares inputs that forward wrote in place; each must be returned."},
       {"mark_non_differentiable", FASTCALL(mark_non_differentiable), METH_FASTCALL,
@@ -329,13 +331,13 @@ void init_function(py::module_& m) {
        "Runs an instance-style Function."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef getset[] = {
-      {"saved_tensors", get_saved_tensors, nullptr, "What save_for_backward kept.", nullptr},
+      {"saved_tensors", get_saved_tensors, nullptr, "Saved by save_for_backward.", nullptr},
       {"_raw_saved_tensors", get_raw_saved, nullptr, "The slots of saved_tensors.", nullptr},
       {"saved_variables", get_saved_tensors, nullptr, "Old name of saved_tensors.", nullptr},
       {"needs_input_grad", get_needs_input_grad, set_needs_input_grad,
-       "Per argument: whether its gradient is wanted, in backward: by this run.", nullptr},
+       "True for each argument whose gradient is needed (in backward: by this run).", nullptr},
       {"to_save", get_field<&PyFunctionObject::to_save>, nullptr, nullptr, nullptr},
-      {"saved_for_forward", get_saved_for_forward, nullptr, "What save_for_forward kept.", nullptr},
+      {"saved_for_forward", get_saved_for_forward, nullptr, "Saved by save_for_forward.", nullptr},
       {"dirty_tensors", get_field<&PyFunctionObject::dirty>, nullptr, nullptr, nullptr},
       {"non_differentiable", get_field<&PyFunctionObject::non_differentiable>, nullptr, nullptr,
        nullptr},
@@ -365,12 +367,12 @@ void init_function(py::module_& m) {
   if (node_apply == nullptr) throw_python_error();
   static PyMethodDef apply = {"apply", FASTCALL(function_apply),
                               METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
-                              "Runs forward and records it. Takes what forward takes after ctx."};
+                              "Runs and records forward with the arguments after ctx."};
   m.attr("_function_apply") = py::reinterpret_steal<py::object>(
       make_apply_descriptor(PyDescr_NewClassMethod(function_base_type, &apply)));
   m.attr("_FunctionBase") = py::handle(reinterpret_cast<PyObject*>(function_base_type));
   m.def("_register_function", &register_function);
-  // Used by once_differentiable: the results of backward, closed to further differentiation.
+  // Used by once_differentiable: marks results of backward as not differentiable again.
   m.def("_once_differentiable", [](const Tensor& t, py::handle ctx) {
     COGRAD_CHECK_TYPE(PyType_IsSubtype(Py_TYPE(ctx.ptr()), function_base_type),
                       "once_differentiable: expected the ctx of a Function, got ",

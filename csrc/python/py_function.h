@@ -8,7 +8,7 @@ namespace cograd::python {
 
 struct PyFunctionObject;
 
-// Lives inside its PyFunctionObject. All C++ references together hold one Python reference.
+// Is stored inside its PyFunctionObject. All C++ references together hold one Python reference.
 class FunctionNode final : public CustomNode {
  public:
   explicit FunctionNode(PyFunctionObject* owner) : owner_(owner) {
@@ -25,7 +25,7 @@ class FunctionNode final : public CustomNode {
   bool takes_samples() const override;
   std::string jvp_to_write() const override;
   PyFunctionObject* owner() const noexcept { return owner_; }
-  // The argument of forward that is tensor input `i`.
+  // Returns the position among forward's arguments of tensor input `i`.
   size_t argument_of(size_t i) const noexcept;
 
  protected:
@@ -40,15 +40,15 @@ class FunctionNode final : public CustomNode {
 struct PyFunctionObject {
   PyObject_HEAD PyObject* dict;
   PyObject* weakrefs;
-  PyObject* to_save;          // tuple given to save_for_backward, until forward ends
-  PyObject* to_save_forward;  // tuple given to save_for_forward, until apply ends
-  PyObject* dirty;            // tuple given to mark_dirty
+  PyObject* to_save;          // tuple passed to save_for_backward, until forward ends
+  PyObject* to_save_forward;  // tuple passed to save_for_forward, until apply ends
+  PyObject* dirty;            // tuple passed to mark_dirty
   PyObject* non_differentiable;
   PyObject* needs_override;       // needs_input_grad assigned by the user
-  bool recorded;                  // part of a graph
-  bool in_jvp;                    // saved_tensors are what save_for_forward kept
-  bool used;                      // an instance-style object that has been called
-  SmallVec<int, 4> input_of_arg;  // which tensor input each argument is, -1 for others
+  bool recorded;                  // the node is part of a graph
+  bool in_jvp;                    // saved_tensors returns what save_for_forward saved
+  bool used;                      // an instance-style object that was called before
+  SmallVec<int, 4> input_of_arg;  // index of each argument among the tensor inputs, -1 if none
   alignas(FunctionNode) unsigned char node_bytes[sizeof(FunctionNode)];
 
   FunctionNode* node() noexcept { return reinterpret_cast<FunctionNode*>(node_bytes); }

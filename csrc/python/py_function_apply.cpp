@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// apply() of Python Functions: forward without recording, outputs joined to the graph, backward.
+// apply() of Python Functions: runs forward without recording, connects outputs to the graph, runs
+// backward.
 #include "python/py_function_apply.h"
 
 #include <unordered_map>
@@ -14,13 +15,13 @@ namespace {
 
 enum class Style : uint8_t { Static, Setup, Instance };
 
-// What is known of a Function subclass. Pointers are borrowed: the class outlives its calls.
+// Facts about a Function subclass. Pointers are borrowed: the class outlives its calls.
 struct ClassInfo {
   PyObject* cls = nullptr;
   PyTypeObject* ctx_type = nullptr;
-  PyObject* helper = nullptr;  // Python side: names for messages, binding of keywords
+  PyObject* helper = nullptr;  // Python object that describes arguments and binds keywords
   Style style = Style::Static;
-  Py_ssize_t parameters = -1;  // of forward after ctx; -1 if it takes *args
+  Py_ssize_t parameters = -1;  // number of forward's parameters after ctx; -1 if it accepts *args
 };
 
 std::unordered_map<PyTypeObject*, ClassInfo>& infos() {
@@ -43,7 +44,7 @@ const char* class_name(const ClassInfo& info) {
   return dot != nullptr ? dot + 1 : name;
 }
 
-// "argument 'weight' (position 2) of MyLinear.forward (file.py:12)"
+// Returns text like "argument 'weight' (position 2) of MyLinear.forward (file.py:12)".
 std::string describe_argument(const ClassInfo& info, size_t i) {
   py::object text = py::handle(info.helper).attr("describe_argument")(py::handle(info.cls), i);
   return py::cast<std::string>(text);
@@ -54,11 +55,11 @@ struct Call {
   PyFunctionObject* f;
   PyObject* const* args;
   size_t n;
-  PyObject* names;  // of the last arguments, which forward takes by keyword only
+  PyObject* names;  // names of the trailing arguments, which are keyword-only in forward
   CustomCall core;
 };
 
-// Tells `look` every element of a list, tuple or dict; not those of nested ones.
+// Calls `look` with every element of a list, tuple or dict, but not with elements of nested ones.
 template <class F>
 void each_element(PyObject* o, F&& look) {
   if (PyDict_Check(o)) {
@@ -86,7 +87,7 @@ void scan_argument(const Call& call, PyObject* o, size_t i) {
                       "pytree = True on the Function."));
 }
 
-// Tells the core which arguments are tensors.
+// Reports to the core which arguments are tensors.
 void classify_arguments(Call& call) {
   PyFunctionObject* f = call.f;
   int inputs = 0;
@@ -110,7 +111,7 @@ size_t positional_count(size_t n, PyObject* names) {
 PyRef call_with_ctx(PyObject* callable, PyObject* ctx, PyObject* const* args, size_t n,
                     PyObject* names = nullptr) {
   SmallVec<PyObject*, 8> v;
-  v.push_back(nullptr);  // room for a bound self
+  v.push_back(nullptr);  // slot for a bound self
   v.push_back(ctx);
   for (size_t i = 0; i < n; ++i) v.push_back(args[i]);
   return PyRef(PyObject_Vectorcall(callable, v.data() + 1,
@@ -159,7 +160,7 @@ PyRef run_forward(Call& call) {
 
 using Impls = SmallVec<TensorImpl*, 4>;
 
-// The tensors of a tuple, null for what is none.
+// Returns the tensors of a tuple, with null for other objects.
 Impls impls_of(PyObject* tuple) {
   Impls out;
   if (tuple == nullptr) return out;
@@ -171,7 +172,8 @@ Impls impls_of(PyObject* tuple) {
 }
 std::span<TensorImpl* const> span_of(const Impls& v) noexcept { return {v.data(), v.size()}; }
 
-// Containers pass through untouched: tensors inside them are no outputs.
+// Containers are returned unchanged: tensors inside them are not outputs. Warns or raises if that
+// would lose a gradient.
 void check_output_type(const Call& call, PyObject* o, bool alone) {
   if (!call.core.recording() || !is_container(o)) return;
   bool hidden = false, made = false;
@@ -193,8 +195,8 @@ void check_output_type(const Call& call, PyObject* o, bool alone) {
                       "gradient. Return it directly, or set pytree = True on the Function."));
 }
 
-// The object for output `t`, which was `returned`: the same where it is the same tensor; otherwise
-// one of its class, unless the class takes no part in overrides (Parameter).
+// Returns the Python object for output `t`. Returns `returned` if it is the same tensor, else makes
+// an object of its class, unless that class does not take part in overrides (Parameter).
 PyObject* output_object(Tensor t, PyObject* returned) {
   if (t.is(unwrap(returned))) {
     Py_INCREF(returned);
@@ -219,7 +221,7 @@ PyObject* finish(Call& call, const PyRef& returned) {
     outputs.push_back(is_tensor(o) ? unwrap(o) : Tensor());
     if (!is_tensor(o)) check_output_type(call, o, !many);
   }
-  // Hooks of saved tensors may run, which may declare anew: these stay alive.
+  // Keep these tuples alive: saved-tensor hooks may run and call mark_dirty and the like again.
   const PyRef held[] = {PyRef::borrow(f->dirty), PyRef::borrow(f->non_differentiable),
                         PyRef::borrow(f->to_save)};
   const Impls dirty = impls_of(f->dirty), fixed = impls_of(f->non_differentiable),
@@ -232,9 +234,10 @@ PyObject* finish(Call& call, const PyRef& returned) {
       f->recorded = true;
     }
     call.core.give_tangents({outputs.data(), n}, declared);
-    Py_CLEAR(f->to_save_forward);  // every jvp has run; an output among them would own itself
+    Py_CLEAR(f->to_save_forward);  // every jvp has run; an output in the tuple would form a cycle
   } catch (...) {
-    // What joined the graph before the error, and is kept by ctx, is for the collector to see.
+    // Outputs that joined the graph before the error, and that ctx keeps, must be visible to the
+    // cycle collector.
     for (size_t i = 0; i < n; ++i)
       if (is_tensor(item(i)) && requires_grad(unwrap(item(i)))) ensure_tracked(item(i));
     Py_CLEAR(f->to_save);
@@ -270,7 +273,8 @@ PyObject* run(const ClassInfo& info, PyFunctionObject* f, PyObject* const* args,
   return finish(call, returned);
 }
 
-// Keywords and defaults: brought into the order of forward's parameters by the Python helper.
+// Calls the Python helper, which brings keywords and defaults into the order of forward's
+// parameters.
 py::tuple bind_keywords(const ClassInfo& info, PyObject* const* args, size_t n, PyObject* kwnames) {
   py::tuple positional(n);
   for (size_t i = 0; i < n; ++i) positional[i] = py::reinterpret_borrow<py::object>(args[i]);
@@ -379,7 +383,7 @@ namespace {
 
 py::object base_class() { return py::module_::import("cograd.autograd.function").attr("Function"); }
 
-// A tangent for each argument of forward, None where there is none.
+// Returns a tangent for each argument of forward, None where there is none.
 py::tuple tangents_of_arguments(const SmallVec<int, 4>& input_of_arg,
                                 std::span<const Tensor> tangents) {
   py::tuple out(input_of_arg.size());
@@ -458,8 +462,8 @@ PyObject* function_apply(PyObject* cls, PyObject* const* args, Py_ssize_t n, PyO
   });
 }
 
-// The first call uses the instance itself; later ones a copy of its attributes, so that the graphs
-// of several calls stay apart.
+// The first call uses the instance itself. Later calls use a copy of its attributes, so that the
+// graphs of several calls stay separate.
 PyObject* function_call_instance(PyObject* self, PyObject* const* args, Py_ssize_t n,
                                  PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
@@ -480,7 +484,7 @@ PyObject* function_call_instance(PyObject* self, PyObject* const* args, Py_ssize
 
 namespace {
 
-// Until the class is gone: a later one may have its address.
+// Keeps the info until the class is destroyed: a later class may have the same address.
 void keep_info(const py::object& cls, const ClassInfo& info) {
   auto* key = reinterpret_cast<PyTypeObject*>(cls.ptr());
   const bool known = infos().contains(key);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Running custom Functions: apply, the wrapping of outputs, and the call of backward.
+// Runs custom Functions: apply, the wrapping of outputs, and the call of backward.
 #pragma once
 #include "python/py_function.h"
 
@@ -9,10 +9,11 @@ PyObject* new_function_object(PyTypeObject* type);
 PyObject* function_apply(PyObject* cls, PyObject* const* args, Py_ssize_t n, PyObject* kwnames);
 PyObject* function_call_instance(PyObject* self, PyObject* const* args, Py_ssize_t n,
                                  PyObject* kwnames);
-// Called once per Function subclass: its style and the type of its ctx objects.
+// Registers the style and ctx type of a Function subclass; called once per subclass.
 void register_function(py::type cls, const std::string& style, py::object ctx_type,
                        py::object helper, Py_ssize_t parameters);
 
-// Visits what a node owns: proxies of nodes and tensors during a collection (py_gc.cpp).
+// Visits the tensors, nodes and objects that a node owns, for the proxies of a collection
+// (py_gc.cpp).
 int visit_contents(Node* n, visitproc visit, void* arg);
 }  // namespace cograd::python

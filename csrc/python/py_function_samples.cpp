@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Python Functions called with samples of a vmap: by their vmap, or sample by sample.
+// Calls Python Functions with batched tensors: through their vmap rule, or sample by sample.
 #include "python/py_function_samples.h"
 
 #include "autograd/custom_samples.h"
@@ -47,7 +47,7 @@ class PythonSamples final : public SampledCall {
                                 std::span<const SampleDim> dims,
                                 std::vector<SampleDim>& out_dims) override {
     if (names_.size() > 0)
-      throw py::type_error(name() + ".vmap takes no keyword-only arguments of forward: " +
+      throw py::type_error(name() + ".vmap does not support keyword-only arguments of forward: " +
                            py::cast<std::string>(py::str(names_)));
     py::tuple in_dims(args_.size());
     for (size_t i = 0; i < args_.size(); ++i) {
@@ -77,7 +77,7 @@ class PythonSamples final : public SampledCall {
   }
 
   std::vector<Tensor> call(std::span<const Tensor> inputs) override {
-    const py::tuple values = replaced(inputs);  // those of keywords last, as a vectorcall has them
+    const py::tuple values = replaced(inputs);  // values of keywords come last, as in a vectorcall
     if (!apply_) apply_ = cls_.attr("apply");
     const auto result = py::reinterpret_steal<py::object>(PyObject_Vectorcall(
         apply_.ptr(), PySequence_Fast_ITEMS(values.ptr()), values.size() - names_.size(),
@@ -89,7 +89,7 @@ class PythonSamples final : public SampledCall {
     return tensors_of(parts);
   }
 
-  // The result's structure with these tensors.
+  // Returns the result's structure with these tensors in it.
   py::object result(const std::vector<Tensor>& outputs) const {
     if (!is_sequence(first_)) return outputs[0].defined() ? as_object(outputs[0]) : first_;
     py::tuple out(outputs.size());
@@ -99,7 +99,8 @@ class PythonSamples final : public SampledCall {
   }
 
  private:
-  // An error in the rule says that it is one: a Jacobian then does without the rule.
+  // Marks an error raised inside the rule as such, so that a Jacobian can fall back to calls
+  // without it.
   py::object rule_result(const py::object& info, const py::tuple& dims, const py::tuple& args) {
     try {
       return cls_.attr("vmap")(info, dims, *args);
@@ -108,7 +109,8 @@ class PythonSamples final : public SampledCall {
       throw;
     }
   }
-  // What the user's code returned, which may change a list later: as a tuple.
+  // Copies a list that the user's code returned into a tuple, as the code may change the list
+  // later.
   static py::object settled(const py::object& o) {
     if (!PyList_Check(o.ptr())) return o;
     PyObject* items = PyList_AsTuple(o.ptr());
@@ -134,11 +136,11 @@ class PythonSamples final : public SampledCall {
   }
   SampleDim dim_of(py::handle d) const {
     if (d.is_none()) return {};
-    COGRAD_CHECK_TYPE(PyLong_Check(d.ptr()), name(), ": the vmap rule gave an out_dim of type ",
+    COGRAD_CHECK_TYPE(PyLong_Check(d.ptr()), name(), ": the vmap rule returned an out_dim of type ",
                       Py_TYPE(d.ptr())->tp_name, ", expected int or None");
     return py::cast<int64_t>(d);
   }
-  // What is no tensor cannot differ from sample to sample.
+  // Raises if a non-tensor result differs from sample to sample.
   void check_same(const py::object& result) const {
     for (size_t i = 0; i < count(result) && i < count(first_); ++i) {
       const py::object a = item(first_, i), b = item(result, i);
@@ -183,7 +185,7 @@ bool generates_vmap_rule(py::handle cls) {
 PyObject* apply_samples(py::handle cls, const py::tuple& args, const py::tuple& names) {
   COGRAD_CHECK_KIND(NotImplemented, py::cast<std::string>(cls.attr("_style")) != "instance",
                     "vmap: ", py::cast<std::string>(cls.attr("__name__")),
-                    " has a forward that is no staticmethod, which vmap does not run");
+                    ".forward is not a staticmethod; vmap supports static forwards only");
   PythonSamples call(cls, args, names);
   return call.result(call_samples(call, call.inputs())).release().ptr();
 }

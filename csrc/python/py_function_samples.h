@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Python Functions inside of a vmap.
+// Runs Python Functions inside a vmap.
 #pragma once
 #include "python/py_tensor.h"
 
 namespace cograd::python {
 
-// Whether the class's forward, backward and jvp run on tensors that have samples.
+// True if the class's forward, backward and jvp themselves run on batched tensors.
 bool generates_vmap_rule(py::handle cls);
-// cls.apply(*args) where arguments have samples; `names` are those of the last ones, which forward
-// takes by keyword only. A new reference.
+// Computes cls.apply(*args) where arguments are batched. `names` are the names of the last
+// arguments, which are keyword-only in forward. Returns a new reference.
 PyObject* apply_samples(py::handle cls, const py::tuple& args, const py::tuple& names);
 
 }  // namespace cograd::python

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Python's cycle collector sees the C++ graph: at the start of a full collection every node and
-// tensor that Python objects reach gets a proxy object whose reference count is the C++ one and
-// which visits what the C++ object owns. The proxies are gone when the collection ends.
+// Shows the C++ graph to Python's cycle collector. At the start of a full collection every node and
+// tensor that Python objects reach gets a proxy object. Its reference count is the C++ one and it
+// visits what the C++ object owns. The proxies are destroyed when the collection ends.
 #include <unordered_map>
 
 #include "autograd/engine.h"
@@ -16,7 +16,7 @@ namespace {
 struct Proxy {
   PyObject_HEAD Node* node;  // both null once the collection is over
   TensorImpl* tensor;
-  Py_ssize_t counted;  // references of C++ that its own count pretends to be
+  Py_ssize_t counted;  // number of C++ references included in its reference count
 };
 PyTypeObject* proxy_type = nullptr;
 
@@ -43,7 +43,8 @@ class Visits final : public GraphVisitor {
   void see(const void* p) {
     if (proxies == nullptr) return;
     const auto it = proxies->find(p);
-    // What a finalizer has taken a reference of since the count lives, so nobody may own all of it.
+    // A finalizer may have taken a reference since the count. Such an object is alive, so don't
+    // report it: the collector would subtract all references it counted.
     if (it != proxies->end() && references_of(*it->second) - 1 <= it->second->counted)
       object(it->second);
   }
@@ -51,8 +52,8 @@ class Visits final : public GraphVisitor {
   void* arg_;
 };
 
-// What a tensor owns. An accumulator's references count as the tensor's, so the tensor owns
-// what hangs on it.
+// Visits everything a tensor owns. References to an accumulator count as references to its tensor,
+// so the tensor owns what is attached to the accumulator.
 void visit_tensor(TensorImpl* t, GraphVisitor& v) {
   if (t->grad_fn != nullptr) v.node(t->grad_fn);
   if (t->base != nullptr) v.tensor(t->base);
@@ -72,7 +73,7 @@ int proxy_traverse(PyObject* o, visitproc visit, void* arg) {
   } else if (p->node == nullptr) {
     return 0;
   } else if (p->node->is_accumulator()) {
-    // All references on the accumulator together hold one on its tensor.
+    // All references to the accumulator together hold one reference to its tensor.
     v.tensor(static_cast<AccumulateGrad*>(p->node)->variable_impl());
   } else if (p->node->is_python()) {
     v.object(static_cast<FunctionNode*>(p->node)->owner());
@@ -93,7 +94,8 @@ int proxy_clear(PyObject* o) {
       grad.swap(t->meta->grad);
       if (t->meta->accumulator != nullptr) t->meta->accumulator->clear();
     }
-    // Not its node, which other results may need: where that is garbage, its own proxy is cleared.
+    // Don't clear its node, which other results may need: if the node is garbage, its own proxy is
+    // cleared.
   } else if (!p->node->is_accumulator() && !p->node->is_python()) {
     const NodeRef hold = NodeRef::borrow(p->node);
     p->node->clear();
@@ -137,7 +139,7 @@ class Discover final : public GraphVisitor {
 };
 
 std::vector<PyObject*>* live_proxies = nullptr;
-bool counted_anew = false;  // in this collection
+bool counted_anew = false;  // true once the counts were refreshed in this collection
 
 void end_collection() {
   if (proxies == nullptr) return;
@@ -149,7 +151,8 @@ void end_collection() {
       nodes.emplace_back(std::exchange(p->node, nullptr));
     else
       tensors.push_back(Tensor::steal(std::exchange(p->tensor, nullptr)));
-    // Python code that ran meanwhile may hold the proxy: gc.get_objects() names it, gc.garbage too.
+    // Python code that ran meanwhile may hold the proxy: gc.get_objects() returns it, and
+    // gc.garbage may hold it.
     Py_SET_REFCNT(o, Py_REFCNT(o) - p->counted + 1);
     if (Py_REFCNT(o) == 1) PyObject_GC_UnTrack(o);
     Py_DECREF(o);
@@ -161,9 +164,9 @@ void end_collection() {
   end_graph_reading();
 }
 
-// Python's finalizers have run, which may have taken references from C++: the counts are brought up
-// to date before the collector looks what has come back to life. The first proxy's finalizer does
-// it for all; those of generation 1 run after it, and what they take Visits sees.
+// Python finalizers that ran may have taken references in C++. Updates all counts before the
+// collector checks which objects were resurrected. The first proxy's finalizer does it for all;
+// finalizers of generation 1 run after it, and Visits::see detects the references they take.
 void proxy_finalize(PyObject*) {
   if (live_proxies == nullptr || std::exchange(counted_anew, true)) return;
   for (PyObject* o : *live_proxies) {
@@ -174,10 +177,11 @@ void proxy_finalize(PyObject*) {
   }
 }
 
-// gc.get_objects. A collection may begin in a frame without __import__, as that of a named tuple.
+// gc.get_objects, imported in advance: a collection may begin in a frame without __import__, such
+// as that of a named tuple.
 PyObject* get_objects = nullptr;
 
-// Every tensor and node that a Python object holds.
+// Adds every tensor and node that a Python object holds.
 void add_python_roots(Discover& discover) {
   py::object objects = py::handle(get_objects)();
   for (py::handle o : py::reinterpret_borrow<py::list>(objects)) {
@@ -198,7 +202,7 @@ void make_proxies() {
   for (const auto& f : discover.found) {
     const void* key = f.node != nullptr ? static_cast<const void*>(f.node) : f.tensor;
     const uint32_t refs = f.tensor != nullptr ? f.tensor->refs.load() : f.node->references();
-    if (refs == 0) {  // a ctx that no graph holds: a Python object and nothing else
+    if (refs == 0) {  // a ctx that no graph holds is only a Python object
       proxies->erase(key);
       continue;
     }
@@ -209,7 +213,8 @@ void make_proxies() {
     p->counted = static_cast<Py_ssize_t>(refs);
     (*proxies)[key] = p;
     Py_SET_REFCNT(reinterpret_cast<PyObject*>(p), static_cast<Py_ssize_t>(refs));
-    // Kept alive until the end, uncounted: clearing one piece of garbage may free another.
+    // Keep the object alive until the end without counting that reference: clearing one piece of
+    // garbage may free another.
     if (f.tensor != nullptr)
       f.tensor->retain();
     else
@@ -221,19 +226,19 @@ void make_proxies() {
 
 void begin_collection() {
   end_collection();
-  if (!begin_graph_reading()) return;  // everything counts as alive this time
+  if (!begin_graph_reading()) return;  // then everything counts as alive in this collection
   counted_anew = false;
   proxies = new ProxyMap;
   live_proxies = new std::vector<PyObject*>;
   try {
     make_proxies();
-  } catch (...) {  // without memory: everything counts as alive, and no entry is without a proxy
+  } catch (...) {  // out of memory: everything counts as alive, and no map entry lacks a proxy
     end_collection();
     throw;
   }
 }
 
-// gc.callbacks entry.
+// The callback registered in gc.callbacks.
 void on_collection(const std::string& phase, const py::dict& info) {
   if (phase == "stop") {
     end_collection();

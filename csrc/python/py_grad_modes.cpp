@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// __enter__ and __exit__ of the grad modes. In C an interrupt cannot come between the change of the
-// mode and the `with` statement that undoes it: the interpreter looks for signals in Python code.
+// __enter__ and __exit__ of the grad modes. Python serves signals only between Python instructions,
+// so in C no interrupt can come between the change of the mode and the `with` statement that undoes
+// it.
 #include "python/py_class.h"
 #include "python/py_nodes.h"
 
@@ -13,13 +14,13 @@ PyObject* previous_name() {
   return name;
 }
 
-// What __exit__ brings back, in `prev` of the manager.
+// Stores in the manager's `prev` the mode that __exit__ restores.
 bool keep(PyObject* manager, PyObject* previous) noexcept {
   const PyRef held(previous);
   return previous != nullptr && PyObject_SetAttr(manager, previous_name(), previous) == 0;
 }
 
-// `mode` of the manager, -1 with an exception.
+// Returns the manager's `mode`, or -1 with an exception set.
 int mode_of(PyObject* manager) {
   static PyObject* mode_name = PyUnicode_InternFromString("mode");
   const PyRef mode(PyObject_GetAttr(manager, mode_name));
@@ -40,7 +41,7 @@ PyObject* enter_set_grad(PyObject*, PyObject* manager) {
   Py_RETURN_NONE;
 }
 
-// Of a manager whose constructor sets its mode.
+// __enter__ of a manager whose constructor has already set its mode.
 PyObject* enter_set(PyObject*, PyObject*) { Py_RETURN_NONE; }
 
 PyObject* enter_inference(PyObject*, PyObject* manager) {
@@ -54,7 +55,7 @@ PyObject* enter_inference(PyObject*, PyObject* manager) {
   Py_RETURN_NONE;
 }
 
-// The exception that __exit__ is given is of no interest; it may come by name, too.
+// The exception passed to __exit__ is ignored; it may also be passed by name.
 PyRef previous_of(PyObject* const* args, Py_ssize_t n) {
   if (n >= 1) return PyRef(PyObject_GetAttr(args[0], previous_name()));
   PyErr_SetString(PyExc_TypeError, "__exit__() needs a context manager");
@@ -91,17 +92,17 @@ PyCFunction as_c_function(F f) {
 }
 
 PyMethodDef methods[] = {
-    {"_enter_no_grad", enter_grad<false>, METH_O, "Stops recording; keeps the mode in prev."},
-    {"_enter_enable_grad", enter_grad<true>, METH_O, "Starts recording; keeps the mode in prev."},
+    {"_enter_no_grad", enter_grad<false>, METH_O, "Stops recording; saves the mode in prev."},
+    {"_enter_enable_grad", enter_grad<true>, METH_O, "Starts recording; saves the mode in prev."},
     {"_enter_set_grad", enter_set_grad, METH_O, "Sets the mode."},
-    {"_enter_set", enter_set, METH_O, "Nothing: the constructor has set the mode."},
+    {"_enter_set", enter_set, METH_O, "Does nothing: the constructor has set the mode."},
     {"_exit_grad", as_c_function(exit_grad), METH_FASTCALL | METH_KEYWORDS,
-     "Brings back the mode in prev."},
+     "Restores the mode in prev."},
     {"_exit_multithreading", as_c_function(exit_multithreading), METH_FASTCALL | METH_KEYWORDS,
-     "Brings back the mode in prev."},
-    {"_enter_inference", enter_inference, METH_O, "Sets the mode; keeps the modes in prev."},
+     "Restores the mode in prev."},
+    {"_enter_inference", enter_inference, METH_O, "Sets the mode; saves the modes in prev."},
     {"_exit_inference", as_c_function(exit_inference), METH_FASTCALL | METH_KEYWORDS,
-     "Brings back those in prev."},
+     "Restores the modes in prev."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

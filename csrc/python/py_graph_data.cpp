@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A recorded graph as flat arrays, for pictures of it: a million nodes in about a second.
+// Exports a recorded graph as flat arrays for drawing it: a million nodes take about a second.
 #include <algorithm>
 #include <map>
 #include <unordered_map>
@@ -12,7 +12,7 @@ namespace cograd::python {
 
 namespace {
 
-// Texts that many nodes share, by number.
+// Numbers texts that many nodes share.
 class Texts {
  public:
   int32_t number(const std::string& text) {
@@ -31,7 +31,7 @@ class Texts {
   std::vector<std::string> texts_;
 };
 
-// "float32[3, 4]", a line for each output.
+// Returns text such as "float32[3, 4]", one line per output.
 std::string outputs_text(const Node& n) {
   std::string text;
   for (size_t i = 0; i < n.num_outputs(); ++i) {
@@ -41,7 +41,7 @@ std::string outputs_text(const Node& n) {
   return text;
 }
 
-// Bytes a node keeps; memory that several of its slots share is counted once.
+// Returns the number of bytes a node saves; counts memory that several of its slots share once.
 int64_t saved_bytes(Node& n) {
   std::vector<const void*> seen;
   int64_t bytes = 0;
@@ -76,7 +76,7 @@ class GraphData {
   }
 
  private:
-  // Depth first, each node once; a loop, as graphs are deeper than any stack.
+  // Visits each node once, depth first, in a loop because graphs are deeper than any stack.
   void walk(const py::list& roots) {
     std::vector<Node*> open;
     for (const py::handle root : roots) open.push_back(node_of(root.ptr()));
@@ -112,7 +112,7 @@ class GraphData {
   std::vector<NodeRef> nodes_;
   Texts names_, outputs_, places_;
   std::vector<int32_t> name_, output_, place_, edges_, inputs_;
-  std::vector<double> sequence_, saved_, ns_;  // what JavaScript reads exactly, up to 2^53
+  std::vector<double> sequence_, saved_, ns_;  // doubles: JavaScript reads them exactly up to 2^53
   py::list leaves_;
 };
 

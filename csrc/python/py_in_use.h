@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What calls from Python use while they run; see autograd/in_use.h.
+// Registers the tensors that calls from Python use while they run; see autograd/in_use.h.
 #pragma once
 #include "autograd/batch.h"
 #include "autograd/in_use.h"
@@ -7,7 +7,7 @@
 
 namespace cograd::python {
 
-// The arguments of an op, that which it writes in place among them, and those of out=.
+// The arguments of an op, including the one it writes in place, and those of out=.
 class ArgumentsInUse final : public InUse {
  public:
   ArgumentsInUse(const OpRecord* r, const Value* args, TensorList outs = {}) noexcept
@@ -21,7 +21,7 @@ class ArgumentsInUse final : public InUse {
   TensorList outs_;
 };
 
-// A tensor that Python code of the user's may meet in the middle of a call.
+// A tensor that the user's Python code may reach in the middle of a call.
 class TensorInUse final : public InUse {
  public:
   TensorInUse(const Tensor& t, const char* name) noexcept : InUse(kKind), tensor_(t), name_(name) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Index tensors made from nested sequences and buffers.
+// Makes index tensors from nested sequences and buffers.
 #include "python/py_index_data.h"
 
 #include <cstring>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// x[key] and x[key] = value: one pass over the key makes one view; index tensors come on top.
+// Implements x[key] and x[key] = value. One pass over the key makes one view; index tensors then
+// apply to it.
 #include "autograd/batch.h"
 #include "ops/core/numbers.h"
 #include "ops/core/overlap.h"
@@ -20,7 +21,7 @@ void warn(const char* text) {
 
 bool is_whole(PyObject* o) noexcept { return o == Py_None || PyLong_CheckExact(o); }
 
-// Whether reading `o` as an item of a key runs no code of the user's.
+// True if reading `o` as an item of a key runs no user code.
 bool is_settled(PyObject* o) {
   if (is_whole(o) || o == Py_Ellipsis) return true;
   if (PySlice_Check(o)) {
@@ -52,14 +53,14 @@ py::object settled_item(PyObject* o) {
   return v;
 }
 
-// The same where the conversion of other items may still change a list.
+// Does the same for an item that the conversion of other items may still change (a list).
 py::object settled_for_good(PyObject* o) {
   if (!PyList_Check(o) && !PyTuple_Check(o)) return settled_item(o);
   return py::reinterpret_steal<py::object>(wrap(index_data(o)));
 }
 
-// The key with everything converted whose conversion may run code, which could change the tensor
-// that the key is for; null if there is nothing to convert.
+// Converts every item of the key whose conversion may run code, because that code could change the
+// indexed tensor. Returns null if there is nothing to convert.
 py::object settle(PyObject* key) {
   if (PyLong_CheckExact(key)) [[likely]]
     return {};
@@ -86,7 +87,7 @@ py::object settle(PyObject* key) {
   return out;
 }
 
-// A settled key resolved against a tensor: the basic part, and the index tensors on the dims of
+// A settled key resolved against a tensor: the basic part, and the index tensors with their dims in
 // its view.
 class Key {
  public:
@@ -106,21 +107,21 @@ class Key {
   }
 
   bool advanced() const noexcept { return !tensors_.empty(); }
-  // Dims of the view that slices run through backwards.
+  // The dims of the view whose slices have a negative step.
   IntList flips() const noexcept { return {flips_.data(), flips_.size()}; }
-  // Whether the basic part is the tensor as it is.
+  // True if the basic part selects the whole tensor unchanged.
   bool whole() const noexcept {
     return basic_.kind == BasicIndex::Kind::Alias ||
            (basic_.kind == BasicIndex::Kind::Slice && basic_.offset == 0 &&
             same(basic_.sizes, x_.sizes()) && same(basic_.strides, x_.strides()));
   }
   Tensor view() const { return index_view(x_, basic_); }
-  // What the index tensors apply to.
+  // Returns the tensor that the index tensors apply to.
   Tensor indexed() const {
     if (!flips_.empty()) return index_backwards(view(), flips());
     return basic_.kind == BasicIndex::Kind::Alias ? x_ : index_view(x_, basic_);
   }
-  // One entry per dim (or per mask) up to the last index tensor.
+  // Returns one entry per dim (or per mask) up to the last index tensor.
   std::vector<Tensor> tensors() const {
     std::vector<Tensor> out;
     int dim = 0;
@@ -135,7 +136,7 @@ class Key {
 
  private:
   struct Placed {
-    int dim;  // of the view
+    int dim;  // a dim of the view
     Tensor index;
   };
   static bool is_mask(const Tensor& t) {
@@ -198,7 +199,7 @@ class Key {
       return backwards(start, stop, step);
     basic_.slice(start, stop, step);
   }
-  // The same elements in their order in memory; they are put in the slice's order later.
+  // Selects the same elements in memory order; they are reversed later.
   void backwards(Py_ssize_t start, Py_ssize_t stop, Py_ssize_t step) {
     flips_.push_back(basic_.out_dim());
     const Py_ssize_t n = PySlice_AdjustIndices(basic_.next_size(), &start, &stop, step);
@@ -246,7 +247,7 @@ class Key {
                          " at index ", at + j);
   }
 
-  // Dims of the tensor that an item takes.
+  // Returns the number of the tensor's dims that an item consumes.
   static int dims_of(PyObject* o) {
     if (PyLong_CheckExact(o) || PySlice_Check(o)) return 1;
     if (o == Py_None || o == Py_Ellipsis || is_python_bool(o)) return 0;
@@ -262,7 +263,7 @@ class Key {
   Dims flips_;
 };
 
-// Without its leading dims of size 1: they never matter to an assignment.
+// Removes the leading dims of size 1, which never matter to an assignment.
 Tensor strip_ones(const Tensor& value) {
   size_t drop = 0;
   while (drop < value.sizes().size() && value.sizes()[drop] == 1) ++drop;
@@ -276,7 +277,7 @@ void check_assigned(bool fits, PyObject* value, const Tensor& target) {
                dtype_name(target.dtype()), " tensor");
 }
 
-// x[i] += v ends by storing x[i] into itself.
+// True for the assignment at the end of `x[i] += v`, which stores x[i] into itself.
 bool is_same_view(const Tensor& value, const Tensor& target) {
   const TensorImpl* base = target->base != nullptr ? target->base : target.impl();
   return value->base == base && value.bytes() == target.bytes() &&
@@ -302,7 +303,7 @@ void set_basic(const Tensor& target, PyObject* value) {
     copy_(target, assigned_number(s, target.dtype()));
 }
 
-// Indexed by one mask and set to one number: no positions needed.
+// Fast path for one mask and a single value: fills without computing positions.
 bool set_by_mask(const Tensor& target, const std::vector<Tensor>& indices, const Tensor& value) {
   if (indices.size() != 1 || indices[0].dtype() != DType::Bool || value.numel() != 1) return false;
   Tensor mask = indices[0];
@@ -364,7 +365,7 @@ int tensor_setitem(PyObject* self, PyObject* key, PyObject* value) {
     const TensorInUse use(x, "__setitem__");
     const Key k(x, made ? made.ptr() : key);
     if (k.advanced()) {
-      const Tensor view = k.flips().empty() ? Tensor() : k.view();  // reading the value runs code
+      const Tensor view = k.flips().empty() ? Tensor() : k.view();  // reading value runs code
       const Tensor target = k.indexed();
       set_advanced(target, k.tensors(), value);
       if (view.defined()) set_backwards(view, k.flips(), target);

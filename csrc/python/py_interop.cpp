@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory shared with NumPy and with the buffer protocol.
+// Shares memory with NumPy and through the buffer protocol.
 #include "python/py_interop.h"
 
 #include <pybind11/numpy.h>
@@ -8,7 +8,7 @@ namespace cograd::python {
 
 namespace {
 
-// A type of the numpy module, or null as long as nobody has imported it.
+// Returns a type of the numpy module, or null while nobody has imported numpy.
 PyTypeObject* numpy_type(const char* name) noexcept {
   PyObject* modules = PyImport_GetModuleDict();
   PyObject* numpy = modules == nullptr ? nullptr : PyDict_GetItemString(modules, "numpy");
@@ -18,7 +18,7 @@ PyTypeObject* numpy_type(const char* name) noexcept {
     Py_XDECREF(type);
     return nullptr;
   }
-  return reinterpret_cast<PyTypeObject*>(type);  // kept for good
+  return reinterpret_cast<PyTypeObject*>(type);  // never freed
 }
 
 std::string type_name(const py::dtype& d) {
@@ -87,18 +87,20 @@ void check_layout(const char* op, const py::array& a) {
 
 void check_exportable(const char* op, const Tensor& t) {
   check_one_value(t, op);
-  // With recording off nothing is lost by it, as in the forward of a Function.
+  // With recording off nothing is lost, as in the forward of a Function.
   COGRAD_CHECK(!requires_grad(t) || !thread_state.grad_enabled, "Can't call ", op,
                "() on Tensor that requires grad. Use tensor.detach().", op, "() instead.");
-  COGRAD_CHECK(!has_tangent_here(t), "Can't call ", op,
-               "() on a Tensor that has a tangent: what is computed outside would have none. Use "
-               "tensor.detach().",
-               op, "() instead, or give a Function a jvp.");
+  COGRAD_CHECK(
+      !has_tangent_here(t), "Can't call ", op,
+      "() on a Tensor that has a tangent: results computed outside of cograd would lose it. Use "
+      "tensor.detach().",
+      op, "() instead, or give a Function a jvp.");
 }
 
 void drop_storage(void* p) noexcept { static_cast<Storage*>(p)->release(); }
 
-// An object that keeps the storage, not the tensor: t.data = ... or a resize must not free it.
+// Returns an object that keeps the storage, not the tensor, alive: `t.data = ...` or a resize must
+// not free the memory.
 py::object storage_keeper(const Tensor& t) {
   t->storage->retain();
   return py::capsule(static_cast<void*>(t->storage), drop_storage);
@@ -149,7 +151,7 @@ constexpr char* format_of(DType t) {
   return const_cast<char*>(kFormat[static_cast<int>(t)]);
 }
 
-// What a view needs besides the bytes; freed by release_buffer.
+// Data of a buffer view besides the bytes; freed by release_buffer.
 struct BufferInfo {
   Storage* storage;
   Py_ssize_t shape[2 * kMaxDims];  // sizes, then strides in bytes
@@ -182,7 +184,8 @@ const char* refuse_buffer(const Tensor& t, int flags) {
   return nullptr;
 }
 
-// Only of a dim that nobody walks along can there be too many.
+// Returns the stride in bytes, or 0 on overflow: only the unused stride of a dim of size 0 or 1 can
+// be that large.
 py::ssize_t byte_stride(const Tensor& t, int dim) {
   py::ssize_t bytes = 0;
   return __builtin_mul_overflow(t.stride(dim), t.itemsize(), &bytes) ? 0 : bytes;
@@ -249,7 +252,7 @@ void release_py_buffer(void* p) {
   PyGILState_Release(gil);
 }
 
-// The object's bytes, writable where it allows that.
+// Opens the object's buffer, writable if the object allows that.
 std::unique_ptr<Py_buffer> open_buffer(PyObject* o) {
   auto view = std::make_unique<Py_buffer>();
   COGRAD_CHECK_VALUE(PyObject_CheckBuffer(o),
@@ -336,7 +339,8 @@ bool is_numpy_scalar(PyObject* o) noexcept {
 }
 
 DType numpy_dtype(PyObject* o) {
-  // Of an array not by the attribute, which a subclass may define: the bytes are read by it.
+  // Don't use an array's `dtype` attribute, which a subclass may override: the bytes are read by
+  // it.
   const py::dtype d =
       is_ndarray(o) ? as_array(o).dtype() : py::handle(o).attr("dtype").cast<py::dtype>();
   DType t;
@@ -359,7 +363,7 @@ Tensor tensor_over(char* data, DType t, IntList sizes, IntList strides, void (*d
   Storage* s =
       Storage::wrap(data, span_of(sizes, strides, dtype_size(t)), nullptr, nullptr, read_only);
   Tensor out = tensor_of_storage(s, t, sizes, strides, data);
-  s->deleter = deleter;  // from here on: an error leaves the memory to the caller
+  s->deleter = deleter;  // set last: on an error the caller still owns the memory
   s->context = context;
   return out;
 }
@@ -382,11 +386,11 @@ static void warn_read_only(const char* op) {
 Tensor tensor_from_ndarray(const char* op, PyObject* array) {
   const py::array a = as_array(array);
   if (!is_writable(a)) {
-    numpy_dtype(array);  // what cannot be shared raises without a warning
+    numpy_dtype(array);  // raise without a warning if it cannot be shared
     check_layout(op, a);
     warn_read_only(op);
   }
-  // No code of the user's runs from here on: a filter of warnings may have changed the array.
+  // No user code runs from here on. Check again, as a warning filter may have changed the array.
   const DType t = numpy_dtype(array);
   check_layout(op, a);
   const bool read_only = !is_writable(a);
@@ -403,7 +407,7 @@ Tensor copy_of_ndarray(const char* op, PyObject* array) {
   for (py::ssize_t i = 0; i < a.ndim(); ++i)
     odd = odd || a.strides(i) < 0 || a.strides(i) % a.itemsize() != 0;
   if (odd) {
-    a = a.attr("copy")();  // of a subclass the user's code, which may return anything
+    a = a.attr("copy")();  // in a subclass this is user code and may return anything
     check_layout(op, a);
   }
   const DType t = numpy_dtype(a.ptr());
@@ -446,17 +450,17 @@ void add_functions(py::module_& m, PyMethodDef* functions) {
 void init_numpy(py::module_& m) {
   static PyMethodDef functions[] = {
       {"from_numpy", py_from_numpy, METH_O,
-       "from_numpy(ndarray)\n--\n\nA tensor over the array's memory, without a copy."},
+       "from_numpy(ndarray)\n--\n\nReturns a tensor that shares the array's memory."},
       {nullptr, nullptr, 0, nullptr}};
   static PyMethodDef methods[] = {
       {"numpy", COGRAD_FASTCALL(method_numpy), METH_FASTCALL | METH_KEYWORDS,
-       "numpy($self, *, force=False)\n--\n\nThe same memory as a NumPy array."},
+       "numpy($self, *, force=False)\n--\n\nReturns a NumPy array that shares the memory."},
       {nullptr, nullptr, 0, nullptr}};
   add_functions(m, functions);
   add_methods(methods);
   m.def("frombuffer", &from_buffer, py::arg("buffer"), py::kw_only(), py::arg("dtype"),
         py::arg("count") = -1, py::arg("offset") = 0, py::arg("requires_grad") = false,
-        "A 1-d tensor over the bytes of an object with the buffer protocol.");
+        "Returns a 1-d tensor over the bytes of an object with the buffer protocol.");
 }
 
 void init_interop(py::module_& m) {

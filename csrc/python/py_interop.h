@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Data exchange: what its files offer each other.
+// Functions for data exchange that several files use.
 #pragma once
 #include <optional>
 
@@ -8,31 +8,32 @@
 
 namespace cograd::python {
 
-// NumPy objects, recognised without importing NumPy: before it is imported there are none.
+// These recognise NumPy objects without importing NumPy: before it is imported there are none.
 bool is_ndarray(PyObject* o) noexcept;
 bool is_numpy_scalar(PyObject* o) noexcept;
-// The dtype of an array or NumPy scalar; TypeError or ValueError if cograd has no such dtype.
+// Returns the dtype of an array or NumPy scalar; raises TypeError or ValueError if cograd lacks it.
 DType numpy_dtype(PyObject* o);
 Dims ndarray_sizes(PyObject* array);
-// A tensor over the array's memory, which it keeps alive.
+// Returns a tensor over the array's memory that keeps the array alive.
 Tensor tensor_from_ndarray(const char* op, PyObject* array);
-// A new tensor with the array's values; any strides, alignment and writability.
+// Returns a new tensor with the values of an array of any strides, alignment and writability.
 Tensor copy_of_ndarray(const char* op, PyObject* array);
 PyObject* ndarray_of(const Tensor& t);
 
-// A tensor over foreign memory; deleter(context) runs when nothing uses the memory any more.
+// Returns a tensor over foreign memory; deleter(context) runs when nothing uses the memory any
+// more.
 Tensor tensor_over(char* data, DType t, IntList sizes, IntList strides, void (*deleter)(void*),
                    void* context, bool read_only);
-// The deleter of memory that a Python object owns; context is a reference on it.
+// The deleter of memory that a Python object owns; `context` is a reference to that object.
 void drop_python_owner(void* context);
 
-// A copy that keeps dense strides, without history.
+// Returns a copy without history that keeps dense strides.
 Tensor fresh_copy(const Tensor& t, std::optional<DType> dtype = std::nullopt);
-// The tensor that tensor(data) makes; nested sequences, numbers, arrays, tensors.
+// Returns the tensor that tensor(data) makes from nested sequences, scalars, arrays or tensors.
 Tensor tensor_from_data(const char* op, PyObject* data, std::optional<DType> dtype);
 
 #define COGRAD_FASTCALL(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f))
-// Adds methods and attributes to the Tensor type.
+// Add methods to the Tensor type and functions to the module.
 void add_methods(PyMethodDef* methods);
 void add_functions(py::module_& m, PyMethodDef* functions);
 

@@ -108,7 +108,7 @@ int set_grad(PyObject* o, PyObject* value, void*) {
 PyObject* get_data(PyObject* o, void*) {
   return guarded([&] { return wrap(variable_data(unwrap(o))); });
 }
-// Calls of other threads may be reading `t`, without the interpreter's lock.
+// Waits until no call on another thread uses `t`: such a call may read it without the GIL.
 void wait_for_calls(const Tensor& t, const char* what) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::seconds(10);
@@ -123,7 +123,8 @@ void wait_for_calls(const Tensor& t, const char* what) {
     if (PyErr_CheckSignals() != 0) throw_python_error();
   }
 }
-// t.data = other: takes over the other's memory and geometry, keeps identity and autograd state.
+// Implements `t.data = other`: takes over the memory and geometry of `other`; keeps identity and
+// autograd state.
 int set_data(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
     COGRAD_CHECK(value != nullptr, "Deleting tensor data is not allowed. Delete tensor instead!");
@@ -142,7 +143,7 @@ int set_data(PyObject* o, PyObject* value, void*) {
 }
 PyObject* get_layout(PyObject*, void*) {
   return guarded([] {
-    static PyObject* strided = nullptr;  // not by its initialiser: other threads run in an import
+    static PyObject* strided = nullptr;  // no static initialiser: an import lets threads run
     if (strided == nullptr)
       strided = py::object(py::module_::import("cograd").attr("strided")).release().ptr();
     return Py_NewRef(strided);
@@ -259,7 +260,7 @@ PyObject* method_is_floating_point(PyObject* o, PyObject*) {
   return truth(unwrap(o).is_floating());
 }
 PyObject* method_is_signed(PyObject* o, PyObject*) { return truth(is_signed(unwrap(o).dtype())); }
-// A view of an inference tensor has no base, but is one.
+// Checks flags, too: a view of an inference tensor has no base, but is a view.
 PyObject* method_is_view(PyObject* o, PyObject*) {
   const uint32_t both = kInference | kViewInference;
   return truth(unwrap(o)->is_view() || (unwrap(o)->flags & both) == both);
@@ -336,28 +337,29 @@ PyGetSetDef tensor_getset[] = {
     {"dtype", get_dtype, nullptr, "Element type.", nullptr},
     {"device", get_device, nullptr, "Where the memory is.", nullptr},
     {"ndim", get_ndim, nullptr, "Number of dimensions.", nullptr},
-    {"requires_grad", get_requires_grad, set_requires_grad_attr, "Whether gradients flow here.",
+    {"requires_grad", get_requires_grad, set_requires_grad_attr, "True if gradients are recorded.",
      nullptr},
     {"_is_concerned", get_is_concerned, nullptr,
-     "1: autograd records it, 2: it may have a tangent, 4: it has samples of a vmap.", nullptr},
+     "Bits: 1: autograd records it, 2: it may have a tangent, 4: it is batched.", nullptr},
     {"is_leaf", get_is_leaf, nullptr, "True if no recorded op made this tensor.", nullptr},
     {"grad_fn", get_grad_fn, nullptr, "The node that made this tensor, or None.", nullptr},
-    {"output_nr", get_output_nr, nullptr, "Which output of grad_fn this is.", nullptr},
+    {"output_nr", get_output_nr, nullptr, "Index of this tensor among the outputs of grad_fn.",
+     nullptr},
     {"grad", get_grad, set_grad, "The accumulated gradient, or None.", nullptr},
     {"_grad", get_grad, set_grad, nullptr, nullptr},
     {"data", get_data, set_data, "The same memory without history or version checks.", nullptr},
     {"_version", get_version, nullptr, "Number of in-place writes seen.", nullptr},
     {"_base", get_base, nullptr, "The tensor this is a view of, or None.", nullptr},
-    {"retains_grad", get_retains_grad, nullptr, "Whether .grad is kept for this non-leaf.",
+    {"retains_grad", get_retains_grad, nullptr, "True if .grad is kept for this non-leaf.",
      nullptr},
     {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
     {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
     {"T", get_by_op<kT>, nullptr, "View with the dimensions reversed.", nullptr},
-    {"H", get_by_op<kH>, nullptr, "A matrix transposed and conjugated; a view if it is real.",
+    {"H", get_by_op<kH>, nullptr, "The conjugate transpose of a matrix; a view if it is real.",
      nullptr},
     {"mT", get_by_op<kMT>, nullptr, "View with the last two dimensions swapped.", nullptr},
-    {"mH", get_by_op<kMH>, nullptr,
-     "The last two dimensions swapped and conjugated; a view if it is real.", nullptr},
+    {"mH", get_by_op<kMH>, nullptr, "The conjugate transpose of each matrix; a view if it is real.",
+     nullptr},
     {"layout", get_layout, nullptr, "Always strided.", nullptr},
     {"is_sparse", get_false, nullptr, nullptr, nullptr},
     {"is_quantized", get_false, nullptr, nullptr, nullptr},
@@ -369,49 +371,49 @@ PyGetSetDef tensor_getset[] = {
 
 PyMethodDef tensor_methods[] = {
     {"size", FASTCALL(method_size), METH_FASTCALL | METH_KEYWORDS,
-     "size($self, dim=None)\n--\n\nThe shape, or one size."},
+     "size($self, dim=None)\n--\n\nReturns the shape, or one size."},
     {"stride", FASTCALL(method_stride), METH_FASTCALL | METH_KEYWORDS,
-     "stride($self, dim=None)\n--\n\nThe strides in elements, or one."},
+     "stride($self, dim=None)\n--\n\nReturns the strides in elements, or one of them."},
     {"dim", method_dim, METH_NOARGS, "dim($self, /)\n--\n\nNumber of dimensions."},
     {"ndimension", method_dim, METH_NOARGS, "ndimension($self, /)\n--\n\nNumber of dimensions."},
     {"numel", method_numel, METH_NOARGS, "numel($self, /)\n--\n\nNumber of elements."},
     {"nelement", method_numel, METH_NOARGS, "nelement($self, /)\n--\n\nNumber of elements."},
     {"storage_offset", method_offset, METH_NOARGS,
-     "storage_offset($self, /)\n--\n\nElements before the first in the storage."},
+     "storage_offset($self, /)\n--\n\nNumber of storage elements before the first."},
     {"element_size", method_element_size, METH_NOARGS,
      "element_size($self, /)\n--\n\nBytes of one element."},
     {"data_ptr", method_data_ptr, METH_NOARGS,
      "data_ptr($self, /)\n--\n\nAddress of the first element."},
     {"is_contiguous", FASTCALL(method_is_contiguous), METH_FASTCALL | METH_KEYWORDS,
-     "is_contiguous($self, memory_format=None)\n--\n\nWhether the memory is dense and in C order."},
+     "is_contiguous($self, memory_format=None)\n--\n\nTrue if the memory is dense and in C order."},
     {"is_floating_point", method_is_floating_point, METH_NOARGS,
-     "is_floating_point($self, /)\n--\n\nWhether the dtype is a float."},
+     "is_floating_point($self, /)\n--\n\nTrue if the dtype is a float."},
     {"is_signed", method_is_signed, METH_NOARGS,
-     "is_signed($self, /)\n--\n\nWhether the dtype has negative values."},
+     "is_signed($self, /)\n--\n\nTrue if the dtype has negative values."},
     {"is_inference", get_is_inference, METH_NOARGS,
-     "is_inference($self, /)\n--\n\nWhether made under inference_mode."},
-    {"_is_view", method_is_view, METH_NOARGS, "Whether this is a differentiable view."},
+     "is_inference($self, /)\n--\n\nTrue if made under inference_mode."},
+    {"_is_view", method_is_view, METH_NOARGS, "True if this is a differentiable view."},
     {"is_set_to", method_is_set_to, METH_O,
-     "is_set_to($self, tensor, /)\n--\n\nWhether both are the same memory and geometry."},
+     "is_set_to($self, tensor, /)\n--\n\nTrue if both have the same memory and geometry."},
     {"get_device", method_get_device, METH_NOARGS,
-     "get_device($self, /)\n--\n\nIndex of the device: -1, the CPU."},
+     "get_device($self, /)\n--\n\nReturns the index of the device: -1 for the CPU."},
     {"cuda", FASTCALL(method_cuda), METH_VARARGS | METH_KEYWORDS,
      "cuda($self, *args, **kwargs)\n--\n\nNot available: CPU only."},
     {"item", method_item, METH_NOARGS,
-     "item($self, /)\n--\n\nThe only element as a Python number."},
+     "item($self, /)\n--\n\nReturns the only element as a Python number."},
     {"detach", method_detach, METH_NOARGS,
-     "detach($self, /)\n--\n\nThe same memory without history."},
+     "detach($self, /)\n--\n\nReturns a tensor without history that shares the memory."},
     {"detach_", method_detach_, METH_NOARGS,
-     "detach_($self, /)\n--\n\nDrops the history, making this a leaf."},
+     "detach_($self, /)\n--\n\nDrops the history, which makes this tensor a leaf."},
     {"requires_grad_", FASTCALL(method_requires_grad_), METH_FASTCALL | METH_KEYWORDS,
      "requires_grad_($self, requires_grad=True)\n--\n\nSets requires_grad and returns the tensor."},
     {"retain_grad", method_retain_grad, METH_NOARGS,
-     "retain_grad($self, /)\n--\n\nKeeps .grad for a tensor that is no leaf."},
+     "retain_grad($self, /)\n--\n\nKeeps .grad for this non-leaf tensor."},
     {"as_subclass", tensor_as_subclass, METH_O,
-     "as_subclass($self, cls, /)\n--\n\nThe same tensor as an object of a subclass; it stays in "
+     "as_subclass($self, cls, /)\n--\n\nReturns the tensor as an object of a subclass; it stays in "
      "the graph."},
     {"_make_subclass", FASTCALL(method_make_subclass), METH_FASTCALL | METH_STATIC,
-     "A tensor of a subclass over the data of another."},
+     "Makes a tensor of a subclass over the data of another."},
     {"backward", FASTCALL(tensor_backward), METH_FASTCALL | METH_KEYWORDS,
      "backward($self, gradient=None, retain_graph=None, create_graph=False, "
      "inputs=None)\n--\n\nAccumulates gradients of this tensor into the leaves' .grad."},

@@ -30,7 +30,7 @@ void node_dealloc(PyObject* o) {
   PyTypeObject* type = Py_TYPE(o);
   PyObject_GC_UnTrack(o);
   const NodeRef n(std::exchange(box_of(o)->node, nullptr));
-  if (n) n->extra().python_wrapper = nullptr;  // callbacks of weakrefs must not get what dies
+  if (n) n->extra().python_wrapper = nullptr;  // weakref callbacks must not get the dying object
   if (box_of(o)->weakrefs != nullptr) PyObject_ClearWeakRefs(o);
   type->tp_free(o);
   Py_DECREF(type);
@@ -40,7 +40,8 @@ int node_traverse(PyObject* o, visitproc visit, void* arg) {
   return box_of(o)->node == nullptr ? 0 : visit_node(box_of(o)->node, visit, arg);
 }
 
-// One Python class per node name, so that type(y.grad_fn).__name__ tells the op.
+// Returns the Python class for a node name. There is one class per name, so that
+// type(y.grad_fn).__name__ shows the op.
 PyTypeObject* wrapper_type(const std::string& name) {
   static std::map<std::string, PyTypeObject*> types;
   PyTypeObject*& type = types[name];
@@ -61,7 +62,7 @@ PyTypeObject* wrapper_type(const std::string& name) {
   const PyRef made(bases == nullptr ? nullptr : PyType_FromSpecWithBases(&spec, bases));
   Py_XDECREF(bases);
   if (made.get() == nullptr) throw_python_error();
-  // A finalizer that ran meanwhile may have made the type: that one is in use.
+  // A finalizer that ran meanwhile may have made the type; then use that one.
   if (type == nullptr) type = reinterpret_cast<PyTypeObject*>(Py_NewRef(made.get()));
   return type;
 }
@@ -84,7 +85,7 @@ PyObject* node_metadata(PyObject* o, void*) {
     NodeExtra& e = node_of(o)->extra();
     if (e.metadata == nullptr) {
       PyRef made(PyDict_New());
-      if (e.metadata == nullptr) e.metadata = made.take();  // unless a finalizer asked for it
+      if (e.metadata == nullptr) e.metadata = made.take();  // unless a finalizer made it
     }
     PyRef d = PyRef::borrow(static_cast<PyObject*>(e.metadata));
     if (d.get() != nullptr) fill_metadata(node_of(o), d.get());
@@ -104,7 +105,7 @@ PyObject* node_sequence(PyObject* o, PyObject*) {
   return guarded([&] { return PyLong_FromUnsignedLongLong(node_of(o)->sequence); });
 }
 PyObject* node_requires_grad(PyObject*, void*) { Py_RETURN_TRUE; }
-// What the node knows about the gradients it receives: one InputMetadata per output.
+// Returns the metadata of the gradients that the node receives: one InputMetadata per output.
 PyObject* node_input_metadata(PyObject* o, void*) {
   return guarded([&] {
     const Node* n = node_of(o);
@@ -121,7 +122,7 @@ PyObject* node_input_metadata(PyObject* o, void*) {
   });
 }
 
-// `_saved_self`, `_raw_saved_result`: the node's saved tensors by the names of its parameters.
+// Looks up `_saved_self`, `_raw_saved_result`, ...: the node's saved tensors by parameter name.
 PyObject* node_getattro(PyObject* o, PyObject* name) {
   PyObject* found = PyObject_GenericGetAttr(o, name);
   if (found != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
@@ -145,7 +146,7 @@ PyObject* node_dir(PyObject* o, PyObject*) {
   });
 }
 
-// node(g0, g1, ...) runs this node alone: the gradients of its inputs.
+// Implements node(g0, g1, ...): runs this node alone and returns the gradients of its inputs.
 PyObject* node_call(PyObject* o, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     COGRAD_CHECK_TYPE(kwargs == nullptr || PyDict_GET_SIZE(kwargs) == 0,
@@ -153,13 +154,13 @@ PyObject* node_call(PyObject* o, PyObject* args, PyObject* kwargs) {
     const NodeRef n = NodeRef::borrow(node_of(o));
     const auto given = static_cast<size_t>(PyTuple_GET_SIZE(args));
     COGRAD_CHECK_TYPE(given == n->num_outputs(), "expected ", n->num_outputs(), " arguments, got ",
-                      given, " instead: ", n->name(), " takes one gradient per output");
+                      given, " instead: ", n->name(), " accepts one gradient per output");
     std::vector<Tensor> grads(given);
     for (size_t i = 0; i < given; ++i) {
       PyObject* g = PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i));
       if (g == Py_None) continue;
       COGRAD_CHECK_TYPE(is_tensor(g), "argument ", i, " is not a Variable: ", n->name(),
-                        " takes Tensors or None, got ", Py_TYPE(g)->tp_name);
+                        " accepts Tensors or None, got ", Py_TYPE(g)->tp_name);
       grads[i] = unwrap(g);
       fit_gradient(grads[i], n->output(i), n.get(), i);
     }
@@ -200,7 +201,7 @@ std::string callable_name(PyObject* f) {
   return s;
 }
 
-// Calls a Python function around gradients. `kind` tells how arguments and results are shaped.
+// Calls a Python function on gradients. `kind` determines the form of its arguments and results.
 class PyHook final : public Hook {
  public:
   enum class Kind : uint8_t { Tensor, Pre, Post, Accumulate };
@@ -344,12 +345,12 @@ PyObject* node_register_prehook(PyObject* o, PyObject* hook) {
 
 // --- the executor ------------------------------------------------------------------------------
 
-// A GradientEdge, or any tuple that starts with a node and an output number.
+// True for a GradientEdge, or any tuple that starts with a node and an output number.
 bool is_edge(PyObject* o) {
   return PyTuple_Check(o) && PyTuple_GET_SIZE(o) >= 2 &&
          PyType_IsSubtype(Py_TYPE(PyTuple_GET_ITEM(o, 0)), node_type);
 }
-// Its node and output number.
+// Returns the node and output number of such a tuple.
 std::pair<NodeRef, uint32_t> edge_of(PyObject* o) {
   Node* n = node_of(PyTuple_GET_ITEM(o, 0));
   const size_t nr = PyLong_AsSize_t(PyTuple_GET_ITEM(o, 1));
@@ -388,7 +389,8 @@ void add_input(BackwardJob& job, PyObject* tensor, bool accumulate) {
   job.add_input(unwrap(tensor), accumulate);
 }
 
-// `t` was written through `alias`, which shares its memory: `alias`'s history becomes t's.
+// Sets the history of `t` to that of `alias`: called after `t` was written through `alias`, which
+// shares its memory.
 void rebase_like(py::handle t, const Tensor& alias) {
   COGRAD_CHECK_TYPE(is_tensor(t.ptr()), "_rebase_like: expected a Tensor, got ",
                     Py_TYPE(t.ptr())->tp_name);
@@ -398,7 +400,7 @@ void rebase_like(py::handle t, const Tensor& alias) {
   ensure_tracked(t.ptr());
 }
 
-// Writes to `alias` become part of t's history too: from then on t is a view of it.
+// Makes `t` a view of `alias`, so that writes to `alias` become part of t's history, too.
 void follow_alias(const Tensor& t, const Tensor& alias) {
   COGRAD_CHECK(
       !t.is(alias) && t->base == nullptr && alias->base == nullptr && t->storage == alias->storage,
@@ -408,7 +410,7 @@ void follow_alias(const Tensor& t, const Tensor& alias) {
   t->view_version = t->current_version();
 }
 
-// One sequence argument as an array of borrowed items.
+// Returns the items of a tuple as borrowed references.
 std::vector<PyObject*> items_of(PyObject* o) {
   std::vector<PyObject*> out;
   const Py_ssize_t n = PyTuple_GET_SIZE(o);
@@ -416,7 +418,7 @@ std::vector<PyObject*> items_of(PyObject* o) {
   return out;
 }
 
-// backward(inputs=...): one, a dict's values, or what iterating gives.
+// Converts backward(inputs=...) to a tuple: one input, the values of a dict, or any iterable.
 PyRef tuple_of_inputs(PyObject* inputs) {
   if (is_tensor(inputs) || is_edge(inputs))
     return PyRef(py::make_tuple(py::handle(inputs)).release().ptr());
@@ -426,8 +428,9 @@ PyRef tuple_of_inputs(PyObject* inputs) {
   return list;
 }
 
-// _run_backward(tensors, grads, keep_graph, create_graph, inputs or None, accumulate): tuples.
-// _run_pullback has one more, the number of the transform's function whose hooks are called.
+// Implements _run_backward(tensors, grads, keep_graph, create_graph, inputs or None, accumulate)
+// for tuples. _run_pullback also passes the number of the transform's function whose hooks are
+// called.
 py::tuple run_backward_py(py::tuple tensors, py::tuple grads, bool keep, bool create,
                           py::object inputs, bool accumulate, uint32_t function) {
   BackwardJob job;
@@ -450,7 +453,7 @@ py::tuple run_backward_py(py::tuple tensors, py::tuple grads, bool keep, bool cr
   return result;
 }
 
-// Signals are served, and other Python threads get their turn, during a long run.
+// Serves signals and lets other Python threads run during a long backward run.
 void serve_python() {
   if (!Py_IsInitialized()) return;
   if (!PyGILState_Check()) {
@@ -461,8 +464,8 @@ void serve_python() {
   serve_signals();
   thread_local uint32_t calls = 0;
   if (++calls % 64 != 0) return;
-  // Rarer than the interpreter's switch interval (5 ms): a lock given up and taken back sooner
-  // starts the other threads' wait anew, and they never ask for it.
+  // Release the lock less often than the interpreter's switch interval (5 ms): releasing and
+  // retaking it sooner restarts the other threads' wait, and they never request it.
   using Clock = std::chrono::steady_clock;
   constexpr auto kBetween = std::chrono::milliseconds(20);
   thread_local Clock::time_point last{};
@@ -505,7 +508,7 @@ PyObject* pick(PyObject* const* args, Py_ssize_t n, PyObject* kwnames, Py_ssize_
 
 Node* node_or_null(PyObject* o) noexcept {
   if (PyType_IsSubtype(Py_TYPE(o), function_base_type)) return function_node(o);
-  // Objects of Node itself, or of a subclass made in Python, stand for nothing.
+  // Instances of Node itself, or of a Python subclass, have no C++ node.
   const bool boxed =
       PyType_IsSubtype(Py_TYPE(o), node_type) != 0 && Py_TYPE(o)->tp_dealloc == node_dealloc;
   return boxed ? box_of(o)->node : nullptr;
@@ -534,7 +537,7 @@ PyObject* node_object(Node* n) {
   if (o == nullptr) throw_python_error();
   o->node = nullptr;
   o->weakrefs = nullptr;
-  if (extra.python_wrapper != nullptr) {  // one of them got the node's object
+  if (extra.python_wrapper != nullptr) {  // a finalizer made the node's object
     Py_DECREF(reinterpret_cast<PyObject*>(o));
     return Py_NewRef(static_cast<PyObject*>(extra.python_wrapper));
   }
@@ -561,7 +564,7 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
         retain == nullptr || retain == Py_None ? job.request.create_graph : truth_of(retain);
     const bool some = inputs != nullptr && inputs != Py_None;
     const PyRef list = some ? tuple_of_inputs(inputs) : PyRef();
-    // No code of the user's runs from here to the run: what has been checked stays so.
+    // No user code runs from here to the run, so these checks stay valid.
     add_root(job, self, gradient, 0);
     if (some) {
       job.request.accumulate = true;
@@ -602,14 +605,16 @@ PyObject* tensor_register_accumulate_hook(PyObject* self, PyObject* hook) {
 
 void init_nodes(py::module_& m) {
   static PyMethodDef methods[] = {
-      {"name", node_name, METH_NOARGS, "The op that made the outputs: 'MulBackward0'."},
-      {"apply", node_apply, METH_VARARGS, "Gradients of the inputs for gradients of the outputs."},
+      {"name", node_name, METH_NOARGS, "Returns the node's name, like 'MulBackward0'."},
+      {"apply", node_apply, METH_VARARGS,
+       "Returns gradients of the inputs for those of the outputs."},
       {"register_hook", node_register_hook, METH_O,
        "Calls hook(grad_inputs, grad_outputs) after the node ran."},
       {"register_prehook", node_register_prehook, METH_O,
        "Calls hook(grad_outputs) before the node runs."},
       {"__dir__", node_dir, METH_NOARGS, nullptr},
-      {"_sequence_nr", node_sequence, METH_NOARGS, "Order of creation on its thread."},
+      {"_sequence_nr", node_sequence, METH_NOARGS,
+       "Position in the order of creation on its thread."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef getset[] = {
       {"next_functions", node_next_functions, nullptr, "(node, output number) of every input.",
@@ -653,12 +658,12 @@ void init_nodes(py::module_& m) {
   m.def("_follow_alias", &follow_alias);
   m.def("_live_nodes", &live_nodes);
   m.def("_increment_version", [](const Tensor& t) { t->bump_version(); });
-  // For what writes by the address: raises where an op in place without a graph would.
+  // For code that writes through the address: raises where an in-place op without a graph would.
   m.def("_check_written", [](const Tensor& t, const char* op) { check_inplace(t, op, false); });
   m.def("_set_taint", [](bool on) { return std::exchange(thread_state.taint, on); });
   m.def(
       "is_grad_enabled", [] { return thread_state.grad_enabled; },
-      "Whether ops are being recorded on this thread.");
+      "True if ops are recorded on this thread.");
   m.def("_set_grad_enabled", [](bool on) { return std::exchange(thread_state.grad_enabled, on); });
   m.def("is_inference_mode_enabled", [] { return thread_state.inference; });
   m.def("_queue_callback", [](py::function f) {
@@ -671,12 +676,13 @@ void init_nodes(py::module_& m) {
   });
   engine_hooks = {serve_python, release_gil, restore_gil, attach_thread, detach_thread};
   m.def("get_num_backward_threads", &num_backward_threads,
-        "Threads that may work on one backward run.");
-  m.def("set_num_backward_threads", &set_num_backward_threads, py::arg("n"),
-        "Sets the threads that may work on one backward run; results do not depend on it.");
+        "Returns the number of threads that may work on one backward run.");
+  m.def(
+      "set_num_backward_threads", &set_num_backward_threads, py::arg("n"),
+      "Sets the number of threads that may work on one backward run; results do not depend on it.");
   m.def("_set_multithreading", &set_multithreading);
   m.def("is_multithreading_enabled", &multithreading,
-        "Whether backward runs started on this thread may use more than one thread.");
+        "True if backward runs started on this thread may use more than one thread.");
   release_python_object = release_object;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Graph nodes, hooks and the executor as Python sees them.
+// Exposes graph nodes, hooks and the executor to Python.
 #pragma once
 #include "autograd/engine.h"
 #include "python/py_tensor.h"
@@ -9,17 +9,17 @@ namespace cograd::python {
 extern PyTypeObject* node_type;           // base of every grad_fn object
 extern PyTypeObject* function_base_type;  // base of custom Functions' ctx
 
-// The Python object of a node (new reference); None for null.
+// Returns the Python object of a node (new reference); None for null.
 PyObject* node_object(Node* n);
-// The node behind a Python object that is a grad_fn; throws TypeError otherwise.
+// Returns the node of a grad_fn object; throws TypeError for other objects.
 Node* node_of(PyObject* o);
-// The same of any object; null for what stands for no node.
+// Returns the node of any object, or null if it has none.
 Node* node_or_null(PyObject* o) noexcept;
-// In py_function.cpp: the ctx object of a Python Function's node.
+// Convert between a Python Function's node and its ctx object (py_function.cpp).
 PyObject* function_object(Node* n);
 Node* function_node(PyObject* o);
 
-// Python references owned by C++ objects: dropped with the GIL, from any thread.
+// A Python reference owned by a C++ object; it is released with the GIL held, from any thread.
 class PyRef {
  public:
   PyRef() noexcept = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operators of Tensor: the number protocol and comparisons, straight to the op records.
+// Operators of Tensor: the number protocol and comparisons, which call the op records directly.
 #include "python/py_interop.h"
 #include "python/py_ops.h"
 #include "python/py_overrides.h"
@@ -10,10 +10,10 @@ PyNumberMethods tensor_number;
 
 namespace {
 
-// Looked up by name when the first operator of its kind runs.
+// An operator, whose record is looked up by name when it first runs.
 struct Slot {
   const char* name;
-  const char* reflected = nullptr;  // the method for a number on the left
+  const char* reflected = nullptr;  // the method if the scalar is on the left
   const OpRecord* record = nullptr;
   const OpRecord* get() {
     if (record == nullptr) [[unlikely]] {
@@ -41,7 +41,7 @@ bool fill(const OpRecord* r, PyObject* a, PyObject* b, Value* args) noexcept {
   return true;
 }
 
-// Whether `a op b` was settled by an override.
+// True if an override handled `a op b`.
 bool taken_over(const Slot& slot, PyObject* a, PyObject* b, PyObject** out) {
   PyObject* const given[] = {a, b};
   PyObject* const turned[] = {b, a};
@@ -126,7 +126,7 @@ PyObject* nb_unary(PyObject* a) {
 }
 PyObject* nb_power(PyObject* a, PyObject* b, PyObject* mod) {
   if (mod != Py_None) {
-    PyErr_SetString(PyExc_TypeError, "pow() of a Tensor takes no modulus");
+    PyErr_SetString(PyExc_TypeError, "pow() of a Tensor does not support a modulus");
     return nullptr;
   }
   return binary(pow_slot, a, b);
@@ -163,7 +163,7 @@ int nb_bool(PyObject* o) {
     return item(t).to_bool() ? 1 : 0;
   });
 }
-// For int() and float(): torch raises ValueError here, RuntimeError from item().
+// Returns the element for int() and float(): torch raises ValueError here, RuntimeError in item().
 Scalar only_element(PyObject* o) {
   COGRAD_CHECK_VALUE(unwrap(o).numel() == 1,
                      "only one element tensors can be converted to Python scalars, got ",
@@ -173,8 +173,8 @@ Scalar only_element(PyObject* o) {
 Scalar only_real_element(PyObject* o) {
   const Scalar s = only_element(o);
   COGRAD_CHECK(s.imag() == 0,
-               "value cannot be converted to type double without overflow: a complex "
-               "number has no order or size of a real one; take .real, .imag or .abs()");
+               "value cannot be converted to type double without overflow: the "
+               "element is complex; convert .real, .imag or .abs() of the tensor instead");
   return s;
 }
 PyObject* whole_object(const Scalar& s) {
@@ -240,7 +240,7 @@ const bool filled = [] {
 }  // namespace
 
 PyObject* tensor_richcompare(PyObject* a, PyObject* b, int op) {
-  // NumPy's arrays are compared element by element: Python would compare identities.
+  // Compare with NumPy arrays element by element: Python would compare identities.
   if (is_ndarray(b)) [[unlikely]] {
     return guarded([&] {
       const auto other = py::reinterpret_steal<py::object>(wrap(copy_of_ndarray("compare", b)));

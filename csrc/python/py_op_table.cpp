@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The op table as Python data.
+// Exports the op table as Python data.
 #include "ops/core/autocast.h"
 #include "ops/core/out.h"
 #include "python/py_ops.h"
@@ -78,7 +78,7 @@ py::dict describe_record(const OpRecord& r) {
 
 }  // namespace
 
-// Everything the table says, for tests, stubs and docs.
+// Returns the whole table, for tests, stubs and docs.
 py::list op_table_list() {
   py::list out;
   for (const OpRecord* r : op_table()) out.append(describe_record(*r));

@@ -36,11 +36,11 @@ struct PyOp {
 PyTypeObject* function_type = nullptr;  // plain callable
 PyTypeObject* method_type = nullptr;    // binds like a method
 
-// Lists need room while the op runs.
+// Holds the parsed values, and the lists that they point to while the op runs.
 class Parsed {
  public:
   static constexpr size_t kMax = 24;
-  // Made one by one as a record needs them: 24 would cost more than a small op.
+  // Constructs only the values that a record needs: all 24 would cost more than a small op.
   void begin(size_t n) {
     for (size_t i = 0; i < n; ++i) new (values + i) Value;
   }
@@ -59,13 +59,13 @@ class Parsed {
   std::vector<double>& doubles() { return lists().doubles.emplace_back(); }
   std::vector<uint8_t>& bools() { return lists().bools.emplace_back(); }
   std::vector<cograd_string>& strings() { return lists().strings.emplace_back(); }
-  // Keeps the items of a list, whose text is borrowed.
+  // Keeps the items of a list alive, because their text is borrowed.
   void hold(PyObject* list) { lists().held.push_back(held_sequence(list)); }
 
  private:
   static_assert(std::is_trivially_destructible_v<Value>);
   alignas(Value) unsigned char bytes_[kMax * sizeof(Value)];
-  struct Lists {  // lists of lists: what is in them stays where it is, and empty ones are free
+  struct Lists {  // lists of vectors: the vectors never move, and empty lists cost nothing
     std::list<std::vector<int64_t>> ints;
     std::list<std::vector<Tensor>> tensors;
     std::list<std::vector<double>> doubles;
@@ -113,14 +113,15 @@ bool parse_number(PyObject* o, Value& v) {
   Scalar s;
   if (!parse_scalar(o, &s)) {
     if (!is_tensor(o) || unwrap(o).dim() != 0) return false;
-    if (requires_grad(unwrap(o)) || has_tangent_here(unwrap(o))) return false;  // it would be lost
+    // Converting to a scalar would lose the gradient.
+    if (requires_grad(unwrap(o)) || has_tangent_here(unwrap(o))) return false;
     s = item(unwrap(o));
   }
   v.set_scalar(s);
   return true;
 }
 
-// Lists of floats, bools and strings, which only ops of extensions take.
+// Parses lists of floats, bools and strings, which only ops of extensions accept.
 bool parse_list(ArgKind kind, PyObject* o, Parsed& p, Value& v) {
   if (!is_list_or_tuple(o)) return false;
   const HeldItems items(o);
@@ -156,7 +157,7 @@ bool parse_list(ArgKind kind, PyObject* o, Parsed& p, Value& v) {
   return true;
 }
 
-// Fills `v` from `o`; false if the object does not suit the parameter.
+// Fills `v` from `o`; returns false if the object does not fit the parameter.
 bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
   if (o == Py_None) {
     if (a.kind == ArgKind::Tensor) v.set_tensor(nullptr);
@@ -239,7 +240,7 @@ bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
 bool names_match(const ArgInfo& a, size_t index, PyObject* key) {
   const auto is = [key](const char* s) { return PyUnicode_CompareWithASCIIString(key, s) == 0; };
   if (is(a.name.c_str())) return true;
-  // NumPy's names, as torch accepts them.
+  // Accept NumPy's names, as torch does.
   if (a.name == "dim") return is("axis");
   if (a.name == "keepdim") return is("keepdims");
   if (index == 0 && a.name == "input") return is("x") || is("a") || is("x1") || is("self");
@@ -247,14 +248,15 @@ bool names_match(const ArgInfo& a, size_t index, PyObject* key) {
   return false;
 }
 
-// Arguments torch knows and that change nothing here.
+// True for arguments that torch accepts and that have no effect here.
 bool ignorable(PyObject* key, PyObject* value) {
   for (const char* s : {"layout", "pin_memory", "memory_format", "non_blocking"})
     if (PyUnicode_CompareWithASCIIString(key, s) == 0) return true;
   return value == Py_None && PyUnicode_CompareWithASCIIString(key, "out") == 0;
 }
 
-// The type of a refused argument; of a list of tensors, also its first element that is none.
+// Returns the type of a rejected argument; for a list of tensors, also its first non-tensor
+// element.
 std::string described(const ArgInfo& a, PyObject* value) {
   std::string text = Py_TYPE(value)->tp_name;
   if (a.kind != ArgKind::Tensors || !is_list_or_tuple(value)) return text;
@@ -313,7 +315,7 @@ bool parse_positional(const OpRecord& r, PyObject* const* args, size_t n, Parsed
     seen |= uint64_t{1} << i;
     if (a.variadic && !is_list_or_tuple(args[used]) && args[used] != Py_None) {
       const bool ints = a.kind != ArgKind::Tensors;
-      size_t stop = n;  // the rest of the positionals, as far as they are of the list's type
+      size_t stop = n;  // end of the positionals that belong to the list
       if (ints) {
         int64_t ignored;
         for (stop = used; stop < n && parse_int(args[stop], &ignored);) ++stop;
@@ -357,7 +359,7 @@ bool parse(const OpRecord& r, PyObject* const* args, size_t n, PyObject* kwnames
   return true;
 }
 
-// "(input, dim=None, *, out=None)": the parameters as Python declares them.
+// Returns the parameters as Python declares them: "(input, dim=None, *, out=None)".
 std::string parameters_text(const OpGroup& g, const OpRecord& r) {
   const bool out = (r.call_out != nullptr || takes_outs(r)) && !g.inplace;
   return "(" + names_text(r.args, out) + ")";
@@ -395,8 +397,8 @@ std::string signature_text(const OpGroup& g, const OpRecord& r) {
   return nullptr;
 }
 
-// out= of an op that may have several results: a tensor, or a sequence of them, which is returned
-// named as the op's results are.
+// Runs an op that may have several results with out=, a tensor or a sequence of tensors. Returns
+// that tensor, or the tensors as a named tuple like the op does.
 PyObject* run_outs(const OpRecord& r, Parsed& p) {
   if (is_tensor(p.out)) {
     const ArgumentsInUse use(&r, p.values, {&unwrap(p.out), 1});
@@ -446,7 +448,7 @@ PyObject* run(const OpGroup& g, const OpRecord& r, PyObject* const* args, Parsed
 PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf,
                         PyObject* kwnames);
 
-// x.add_(2, y), as it was written before alpha and value were keywords; null if it is not that.
+// Handles x.add_(2, y), torch's form before alpha= and value=; returns null for any other call.
 [[gnu::cold]] PyObject* number_first(PyObject* callable, std::string_view name,
                                      PyObject* const* args, size_t n, PyObject* kwnames) {
   if (name.ends_with('_')) name.remove_suffix(1);
@@ -457,7 +459,8 @@ PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf
   if (!number || !is_tensor(args[0]) || !is_tensor(args[2])) return nullptr;
   const py::tuple names = py::make_tuple(sum ? "alpha" : "value");
   if (PyErr_WarnFormat(PyExc_UserWarning, 1,
-                       "a number in front is the old form; pass it as %S=", names[0].ptr()) < 0)
+                       "passing the scalar before the tensors is deprecated; pass it as %S=",
+                       names[0].ptr()) < 0)
     throw_python_error();
   PyObject* turned[4] = {args[0], args[2], sum ? args[1] : args[3], args[1]};
   PyObject* result = op_vectorcall(callable, turned, n - 1, names.ptr());
@@ -483,8 +486,8 @@ PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf
   });
 }
 
-// A function stays itself in a class too; that it has __get__ is how inspect knows it for a
-// routine.
+// Returns the function itself, which does not bind in a class. It has __get__ because inspect
+// recognises a routine by that.
 PyObject* function_descr_get(PyObject* self, PyObject*, PyObject*) {
   Py_INCREF(self);
   return self;
@@ -511,7 +514,8 @@ PyObject* op_qualname(PyObject* o, void*) {
   const char* owner = Py_TYPE(o) == method_type ? "Tensor." : "";
   return PyUnicode_FromFormat("%s%s", owner, group_of(o).name.c_str());
 }
-// Where pickle finds the op by its name: the public place if that holds this very object.
+// Returns the module where pickle finds the op by name: the public one if it holds this very
+// object.
 PyObject* op_module(PyObject* o, void*) {
   return guarded([&] {
     const OpGroup& g = group_of(o);
@@ -546,7 +550,7 @@ PyObject* op_reduce(PyObject* o, PyObject*) {
                             py::make_tuple(f->qualified))
           .release()
           .ptr();
-    return op_qualname(o, nullptr);  // by name, which copies as the object itself
+    return op_qualname(o, nullptr);  // a name, by which copy and pickle find this object
   });
 }
 
@@ -603,7 +607,7 @@ py::object foreign_op_object(const ForeignOp& op) {
       new std::map<const ForeignOp*, py::object>;
   py::object& known = (*objects)[&op];
   if (known) return known;
-  auto* g = new OpGroup;  // lives as long as the op: for ever
+  auto* g = new OpGroup;  // lives as long as the op: forever
   g->name = op.name;
   g->form = OpGroup::Form::Function;
   g->records.push_back(&op.record);
@@ -635,7 +639,7 @@ void init_ops(py::module_& m) {
     }
     if ((f & kNN) != 0 && (f & kFunction) == 0) add(r, name, Form::Function, true);
   }
-  py::module_ nn = m.def_submodule("_nn", "Ops that nn.functional offers.");
+  py::module_ nn = m.def_submodule("_nn", "Ops for nn.functional.");
   py::module_ functions = m.def_submodule("_ops", "Every op as a function.");
   for (auto& [key, g] : groups) {
     const auto& [name, form, in_nn] = key;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls of ops from Python: argument parsing and the callable objects made from op records.
+// Calls ops from Python: argument parsing and the callable objects made from op records.
 #pragma once
 #include "api/registration.h"
 #include "python/py_autocast.h"
@@ -8,7 +8,7 @@
 
 namespace cograd::python {
 
-// By tuple.__new__: that of the class itself is Python code, for what users pass.
+// Makes a named tuple by tuple.__new__: the class's own __new__ is Python code for user calls.
 inline PyObject* named_tuple(py::handle type, const py::tuple& items) {
   PyObject* made = PyTuple_Type.tp_new(reinterpret_cast<PyTypeObject*>(type.ptr()),
                                        py::make_tuple(items).ptr(), nullptr);
@@ -16,7 +16,7 @@ inline PyObject* named_tuple(py::handle type, const py::tuple& items) {
   return made;
 }
 
-// The first record of that name that is a function or method; null if there is none.
+// Returns the first record with that name and one of `flags`; null if there is none.
 const OpRecord* find_op(std::string_view name, uint32_t flags = kFunction | kMethod | kInternal);
 
 inline Value tensor_value(const Tensor& t) noexcept {
@@ -40,7 +40,7 @@ inline void inplace_plain(const OpRecord* r, const Tensor& self, const Value* ar
   const ArgumentsInUse use(r, args);
   r->call_inplace(self, args);
 }
-// A record called by Python code; autocast, anomaly mode and the profiler see it.
+// Run a record that Python code called; autocast, anomaly mode and the profiler see the call.
 void call_watched(const OpRecord* r, const Value* args, Result& out);
 void inplace_watched(const OpRecord* r, const Tensor& self, const Value* args);
 inline void call_record(const OpRecord* r, const Value* args, Result& out) {
@@ -54,7 +54,7 @@ inline void inplace_record(const OpRecord* r, const Tensor& self, const Value* a
   inplace_plain(r, self, args);
 }
 
-// A record called with boxed arguments from C++ code of this layer.
+// Calls a record with boxed arguments from C++ code of this layer.
 inline Tensor call_op(const OpRecord* r, std::initializer_list<Value> given) {
   Value args[8];
   size_t n = 0;
@@ -65,16 +65,17 @@ inline Tensor call_op(const OpRecord* r, std::initializer_list<Value> given) {
   return std::move(result.tensor);
 }
 
-// The callable of a registered op; one object per op.
+// Returns the callable of a registered op; there is one object per op.
 py::object foreign_op_object(const ForeignOp& op);
-// Attribute of an op; those of a registered op `f` are its overloads too. NULL with an error set.
+// Returns an attribute of an op, including the overloads of a registered op `f`; null with an error
+// set if there is none.
 PyObject* op_attribute(PyObject* op, PyObject* name, const ForeignOp* f);
 
-// Everything the table says, for tests, stubs and docs: one dict per record.
+// Returns the whole op table for tests, stubs and docs: one dict per record.
 py::list op_table_list();
-// One dict for each parameter.
+// Returns one dict per parameter.
 py::list describe_arguments(const std::vector<ArgInfo>& args);
-// A typed schema's parts; raises ValueError on what it cannot read.
+// Returns the parts of a typed schema; raises ValueError if it cannot be parsed.
 py::dict parse_schema(const std::string& text);
 
 PyObject* wrap_result(const OpRecord* r, Result& result);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Steps of optimizers: gathers parameters, gradients and state from Python's lists and dicts.
+// Runs optimizer steps: gathers parameters, gradients and state from Python's lists and dicts.
 #include "python/py_optim.h"
 
 #include <vector>
@@ -18,11 +18,11 @@ struct Request {
   std::string op;
   OptimRule rule;
   PyObject* state;
-  PyObject* names;  // a tuple of str: the counters, then the tensors of a parameter's size
+  PyObject* names;  // a tuple of str: the counters, then the tensors of the parameter's size
   std::vector<double> options;
 };
 
-// A tensor of a parameter's dict, or an undefined one.
+// Returns a tensor from a parameter's dict, or an undefined one.
 Tensor of_dict(PyObject* dict, PyObject* name) {
   PyObject* value = PyDict_GetItemWithError(dict, name);
   if (value == nullptr && PyErr_Occurred() != nullptr) throw_python_error();
@@ -30,7 +30,7 @@ Tensor of_dict(PyObject* dict, PyObject* name) {
   return unwrap(value);
 }
 
-// Takes the state into `item`; false if a part of it is missing.
+// Reads the state into `item`; returns false if a part of it is missing.
 bool take_state(const Request& r, PyObject* param, OptimItem& item, int counters, int states) {
   if (counters + states == 0) return true;
   PyObject* dict = PyDict_GetItemWithError(r.state, param);
@@ -45,7 +45,7 @@ bool take_state(const Request& r, PyObject* param, OptimItem& item, int counters
   return true;
 }
 
-// optim_step, timed where a profile is made.
+// Runs optim_step and records its time if a profile is being made.
 bool run_step(const Request& r, std::vector<OptimItem>& items) {
   const int64_t begin = watching(kWatchProfile) ? now_ns() : 0;
   const bool done = optim_step(r.op.c_str(), r.rule, items, r.options);
@@ -53,7 +53,8 @@ bool run_step(const Request& r, std::vector<OptimItem>& items) {
   return done;
 }
 
-// Whether calls with objects of this type can be seen by Python code; `known` cannot.
+// True if Python code can observe calls with objects of this type. `known` caches a type that
+// cannot be observed.
 bool can_override(PyTypeObject* type, PyTypeObject*& known) {
   if (!overrides_possible || type == tensor_type || type == known) return false;
   if (type_overrides(type)) return true;
@@ -61,7 +62,8 @@ bool can_override(PyTypeObject* type, PyTypeObject*& known) {
   return false;
 }
 
-// True: done. False: the formula must do it. A list: parameters whose state is to be made first.
+// Returns True if the step was done, False if the Python formula must do it, or the list of
+// parameters whose state must be created first.
 py::object step(const Request& r, PyObject* params, const py::list& fresh) {
   const int counters = optim_counters(r.rule), states = optim_states(r.rule, r.options);
   COGRAD_CHECK(PyTuple_GET_SIZE(r.names) == counters + states, r.op, "(): expected ",
@@ -113,7 +115,7 @@ PyObject* optim_step_call(PyObject*, PyObject* const* args, Py_ssize_t n) {
 
 PyMethodDef functions[] = {
     {"_optim_step", COGRAD_FASTCALL(optim_step_call), METH_FASTCALL,
-     "_optim_step(op, rule, params, state, names, options, fresh)\n--\n\nOne step of an optimizer "
+     "_optim_step(op, rule, params, state, names, options, fresh)\n--\n\nRuns an optimizer step "
      "over all parameters that have a gradient."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Steps of optimizers.
+// Exposes optimizer steps to Python.
 #pragma once
 #include "python/py_tensor.h"
 

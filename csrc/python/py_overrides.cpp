@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Finds the arguments that override an op and hands the call to cograd.overrides.
+// Finds the arguments that override an op and passes the call to cograd.overrides.
 #include "python/py_overrides.h"
 
 #include <cstring>
@@ -21,7 +21,7 @@ struct ThreadOverrides {
 };
 thread_local ThreadOverrides thread_overrides;
 
-PyObject* disabled_impl = nullptr;  // a class with this for __torch_function__ overrides nothing
+PyObject* disabled_impl = nullptr;  // a class whose __torch_function__ is this overrides nothing
 
 bool is_plain(PyObject* o) noexcept {
   PyTypeObject* t = Py_TYPE(o);
@@ -30,7 +30,7 @@ bool is_plain(PyObject* o) noexcept {
          t == &PyEllipsis_Type || t == &PyComplex_Type || is_dtype(o) || is_device(o);
 }
 
-// Whether nothing among the arguments, or in lists and tuples among them, can override.
+// True if no argument, and no item of a list or tuple among them, can override.
 bool all_plain(PyObject* const* args, size_t n, bool inside = false) noexcept {
   for (size_t i = 0; i < n; ++i) {
     PyObject* o = args[i];
@@ -43,7 +43,7 @@ bool all_plain(PyObject* const* args, size_t n, bool inside = false) noexcept {
   return true;
 }
 
-// The common end of a look: no mode is active and no argument can override.
+// The check that most calls end with: true if no mode is active and no argument can override.
 bool nobody(PyObject* const* args, size_t n) noexcept {
   const ThreadOverrides& here = thread_overrides;
   if (here.off == kEverything) return true;
@@ -72,7 +72,7 @@ bool type_overrides(PyTypeObject* type) {
 
 namespace {
 
-// Adds `o`, or what it holds if it is a list or tuple, to the overriding arguments: one per type.
+// Adds `o`, or the items if it is a list or tuple, to the overriding arguments: one per type.
 void collect(PyObject* o, py::list& found, bool inside = false) {
   if (is_plain(o)) return;
   if (!inside && (PyTuple_CheckExact(o) || PyList_CheckExact(o))) {
@@ -93,7 +93,7 @@ py::tuple tuple_of(PyObject* const* items, size_t n) {
 
 PyObject* call_python(PyObject* func, const py::list& found, PyObject* const* args, size_t n,
                       PyObject* kwnames) {
-  static PyObject* dispatch = nullptr;  // not by its initialiser: other threads run in an import
+  static PyObject* dispatch = nullptr;  // no static initialiser: an import lets threads run
   if (dispatch == nullptr)
     dispatch =
         py::object(py::module_::import("cograd.overrides").attr("_dispatch")).release().ptr();
@@ -117,7 +117,7 @@ bool overridden(PyObject* func, PyObject* const* args, size_t n, PyObject* kwnam
     for (size_t i = 0; i < all; ++i) collect(args[i], found);
   if (found.empty() && here.modes == 0) return false;
   PyObject* r = call_python(func, found, args, n, kwnames);
-  if (r == Py_NotImplemented) {  // nobody was interested
+  if (r == Py_NotImplemented) {  // every override declined
     Py_DECREF(r);
     return false;
   }
@@ -171,8 +171,8 @@ void refuse_torch(const char* where, PyObject* const* values, size_t n) {
   }
 }
 
-// The same tensor as an object of a subclass: history and, unless it is a leaf, identity of the
-// node that made it are shared.
+// Returns the tensor as an object of a subclass. It shares the history and, unless it is a leaf,
+// the grad_fn.
 PyObject* tensor_as_subclass(PyObject* self, PyObject* cls) {
   return guarded([&]() -> PyObject* {
     COGRAD_CHECK_TYPE(
@@ -182,7 +182,7 @@ PyObject* tensor_as_subclass(PyObject* self, PyObject* cls) {
     Node* fn = grad_fn(t.impl());
     Tensor out;
     if (transformed(t) || (fn == nullptr && requires_grad(t))) {
-      out = alias(t);  // samples and tangents are more than its bytes; a leaf leads on by a node
+      out = alias(t);  // keeps samples and tangents; a leaf is connected by a node
     } else {
       out = Tensor::steal(t->alias());
       if (t->base != nullptr) {
@@ -205,10 +205,10 @@ PyObject* tensor_as_subclass(PyObject* self, PyObject* cls) {
 
 namespace {
 
-// The modes of this thread, innermost last. The list and the count change together, in C++, so that
-// no interrupt comes between.
+// Returns this thread's modes, innermost last. C++ changes the list and the count together, so that
+// no interrupt can come between the two changes.
 py::list mode_stack() {
-  static PyObject* modes = nullptr;  // not by its initialiser: an import lets other threads run
+  static PyObject* modes = nullptr;  // no static initialiser: an import lets threads run
   if (modes == nullptr)
     modes = py::object(py::module_::import("cograd.overrides").attr("_modes")).release().ptr();
   return py::cast<py::list>(py::handle(modes).attr("stack"));
@@ -234,7 +234,7 @@ void exit_mode(const py::object& mode) {
   pop_mode(stack);
 }
 
-// The innermost mode's method; while it runs, the next mode out is the innermost.
+// Calls the innermost mode's method; while it runs, the next outer mode is the innermost.
 py::object call_mode(const std::string& method, const py::object& func, const py::object& types,
                      const py::object& args, const py::object& kwargs) {
   struct Aside {
@@ -282,7 +282,7 @@ void init_overrides(py::module_& m) {
             args.size() < 2 || args[1].is_none() ? py::object(kwargs) : py::object(args[1]);
         return func(*py::tuple(given), **py::dict(named));
       },
-      "For __torch_function__ of a subclass that overrides nothing: results are plain Tensors.");
+      "The __torch_function__ of a subclass that overrides nothing: results are plain Tensors.");
   disabled_impl = py::object(m.attr("_disabled_torch_function_impl")).release().ptr();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// UntypedStorage, the bytes behind tensors as a Python object: what copies and pickles share.
+// UntypedStorage: the bytes of tensors as a Python object, which copies and pickles share.
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
@@ -13,7 +13,7 @@ namespace cograd::python {
 
 namespace {
 
-// One object per storage, so that pickle and deepcopy see two tensors share one.
+// Maps each storage to its one object, so that pickle and deepcopy see that two tensors share it.
 using Registry = std::unordered_map<const Storage*, PyObject*>;
 Registry& registry() {
   static auto* r = new Registry;  // used until the last object dies, after static destructors
@@ -34,13 +34,13 @@ class UntypedStorage {
   uintptr_t address() const noexcept {
     return storage_->emptied ? 0 : reinterpret_cast<uintptr_t>(storage_->data);
   }
-  // The memory has moved; takes over the reference on `s`.
+  // Called when the memory has moved; takes over the reference to `s`.
   void replace(Storage* s) {
     registry().erase(storage_);
     storage_->release();
     storage_ = s;
   }
-  // To nothing and back. Tensors point into the memory, so only its contents are given up.
+  // Resizes to nothing and back. Tensors point into the memory, so only its contents are discarded.
   void resize(int64_t n) {
     if (n == nbytes()) return;
     COGRAD_CHECK(!is_shared(storage_),
@@ -55,13 +55,13 @@ class UntypedStorage {
       data_discard(storage_->data, static_cast<size_t>(storage_->nbytes));
   }
 
-  int64_t views = 0;  // buffers of the object that are in use
+  int64_t views = 0;  // number of exported buffers in use
 
  private:
   Storage* storage_;
 };
 
-// Views are counted: the memory must stay where they point.
+// Counts exported buffers: while there are any, the memory must not move.
 int storage_view(PyObject* self, Py_buffer* view, int flags) noexcept {
   auto& s = py::cast<UntypedStorage&>(py::handle(self));
   if (PyBuffer_FillInfo(view, self, s.get()->data, s.nbytes(), s.get()->read_only, flags) != 0)
@@ -73,7 +73,7 @@ void end_storage_view(PyObject* self, Py_buffer*) noexcept {
   --py::cast<UntypedStorage&>(py::handle(self)).views;
 }
 
-// Takes over the reference on `s`.
+// Returns the Python object of a storage; takes over the reference to `s`.
 py::object storage_object(Storage* s) {
   const auto it = registry().find(s);
   if (it != registry().end()) {
@@ -110,7 +110,7 @@ py::object copy_of_storage(const UntypedStorage& s) {
   return storage_object(new_storage(s.get()->data, s.nbytes()));
 }
 
-// Inverse of the pieces a pickle holds; geometry outside the storage is refused.
+// Rebuilds a tensor from the parts in a pickle; raises if its geometry exceeds the storage.
 Tensor rebuild_tensor(const UntypedStorage& storage, py::handle dtype, int64_t offset,
                       const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
                       bool needs_grad) {
@@ -131,7 +131,8 @@ Tensor rebuild_tensor(const UntypedStorage& storage, py::handle dtype, int64_t o
            !__builtin_add_overflow(last, reach, &last);
   }
   const int64_t room = storage.nbytes() / item;
-  // Nothing of an empty view is read; slices at the end of several dims start behind the storage.
+  // Nothing of an empty view is read, and slices at the end of several dims may start behind the
+  // storage.
   constexpr int64_t kFar = int64_t{1} << 48;
   COGRAD_CHECK(fits && (empty ? offset <= kFar : last < room),
                "_rebuild_tensor(): a tensor of shape ", to_string(sizes), " does not fit into ",
@@ -149,11 +150,10 @@ py::object untyped_storage(const Tensor& t) {
   return storage_object(t->storage);
 }
 
-// ---- memory that processes share
-// ------------------------------------------------------------------
+// ---- memory shared between processes -----------------------------------------------------------
 
-// Moves the storage of t there, with what t is a view of and with `others` over the same memory;
-// false, and nothing done, where still something else points into it.
+// Moves the storage of `t` to shared memory, with the base of `t` and with `others` over the same
+// memory. Returns false, and does nothing, if anything else points into it.
 bool share_tensor(const Tensor& t, const std::vector<Tensor>& others) {
   check_one_value(t, "share_memory_()");
   Storage* s = t->storage;
@@ -187,7 +187,8 @@ py::object open_shared(int fd, int64_t nbytes, bool keep, bool fill) {
   return storage_object(shared_open(fd, nbytes, keep, fill));
 }
 
-// `nbytes` bytes at `offset`, which keep the whole alive and count their own writes.
+// Returns `nbytes` bytes at `offset` as a storage that keeps the whole storage alive and counts its
+// own writes.
 py::object storage_part(const UntypedStorage& s, int64_t offset, int64_t nbytes) {
   COGRAD_CHECK(offset >= 0 && nbytes >= 0 && nbytes <= s.nbytes() - offset,
                "_storage_part(): ", nbytes, " bytes at ", offset, " are outside of a storage of ",
@@ -195,7 +196,7 @@ py::object storage_part(const UntypedStorage& s, int64_t offset, int64_t nbytes)
   return storage_object(s.get()->part(static_cast<char*>(s.get()->data) + offset, nbytes));
 }
 
-// A tensor over the same memory as `t`, of the type `cls`.
+// Returns a tensor of type `cls` over the memory of `t`.
 py::object alias_as(const py::type& cls, const Tensor& t, bool needs_grad) {
   auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
   COGRAD_CHECK_TYPE(PyType_IsSubtype(type, tensor_type), "expected a subclass of Tensor");
@@ -219,15 +220,15 @@ void init_pickle(py::module_& m) {
       .def("element_size", [](const UntypedStorage&) { return 1; })
       .def(
           "is_shared", [](const UntypedStorage& s) { return is_shared(s.get()); },
-          "Whether other processes can map the memory.")
+          "True if other processes can map the memory.")
       .def(
           "resize_",
           [](py::object self, int64_t nbytes) {
             self.cast<UntypedStorage&>().resize(nbytes);
             return self;
           },
-          py::arg("nbytes"), "Gives the bytes up (0), or takes as many as there were again.")
-      .def("clone", &copy_of_storage, "A copy of the bytes.")
+          py::arg("nbytes"), "Frees the bytes (0), or allocates as many as before.")
+      .def("clone", &copy_of_storage, "Returns a copy of the bytes.")
       .def("__copy__", &copy_of_storage)
       .def("__deepcopy__",
            [](const UntypedStorage& s, const py::object&) { return copy_of_storage(s); })

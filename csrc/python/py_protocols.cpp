@@ -24,7 +24,7 @@ PyObject* number_object(T v) {
     return PyFloat_FromDouble(static_cast<double>(v));
 }
 
-// A bool that nobody wrote (torch.empty) is any byte, which may not be read as a bool.
+// Reads a bool as a byte: uninitialised memory (torch.empty) may hold bytes that are no valid bool.
 template <class T>
 PyObject* element_object(const T* p) {
   if constexpr (std::is_same_v<T, bool>)
@@ -65,7 +65,7 @@ PyObject* method_tolist(PyObject* self, PyObject*) {
   });
 }
 
-// Elements in row-major order as Python numbers.
+// Returns the elements in row-major order as Python numbers.
 py::list flat_list(const Tensor& t) {
   const GradGuard no_grad(false);
   check_one_value(t, "iteration over values");
@@ -147,7 +147,7 @@ int tensor_contains(PyObject* self, PyObject* value) {
                    py::cast<std::string>(py::str(py::type::of(py::handle(value)))), ".");
       v = scalar_value(s);
     }
-    check_one_value(unwrap(self), "`in`");  // now: the value's conversion may have run code
+    check_one_value(unwrap(self), "`in`");  // not earlier: reading the value may run code
     const Tensor found = call_op(eq, {tensor_value(unwrap(self)), v});
     const char* p = found.bytes();
     return std::any_of(p, p + found.numel(), [](char c) { return c != 0; }) ? 1 : 0;
@@ -157,12 +157,12 @@ int tensor_contains(PyObject* self, PyObject* value) {
 void init_protocols(py::module_& m) {
   static PyMethodDef methods[] = {
       {"tolist", method_tolist, METH_NOARGS,
-       "tolist($self, /)\n--\n\nThe elements as nested lists; of 0 dims, a number."},
+       "tolist($self, /)\n--\n\nReturns the elements as nested lists; a number if dim is 0."},
       {nullptr, nullptr, 0, nullptr}};
   add_methods(methods);
-  m.def("_flat_list", &flat_list, "The elements in row-major order.");
+  m.def("_flat_list", &flat_list, "Returns the elements in row-major order.");
   m.def("result_type", &py_result_type, py::arg("tensor1"), py::arg("tensor2"),
-        "The dtype of an arithmetic result of the two operands.");
+        "Returns the dtype of arithmetic between the two operands.");
   m.def(
       "promote_types",
       [](py::handle a, py::handle b) {
@@ -170,7 +170,7 @@ void init_protocols(py::module_& m) {
                                       dtype_argument("promote_types", "type2", 2, b));
         return py::reinterpret_borrow<py::object>(dtype_object(t));
       },
-      py::arg("type1"), py::arg("type2"), "The smallest dtype that holds both.");
+      py::arg("type1"), py::arg("type2"), "Returns the smallest dtype that holds both.");
   m.def(
       "can_cast",
       [](py::handle from, py::handle to) {
@@ -178,7 +178,7 @@ void init_protocols(py::module_& m) {
                         dtype_argument("can_cast", "to", 2, to));
       },
       py::arg("from_"), py::arg("to"),
-      "Whether a result of one dtype may be written to the other.");
+      "True if a result of one dtype may be written to the other.");
 }
 
 }  // namespace cograd::python

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Generator and the default stream of random numbers.
+// The Generator class and the default stream of random numbers.
 #include "ops/random/generator.h"
 #include "python/py_class.h"
 
@@ -7,7 +7,7 @@ namespace cograd::python {
 
 namespace {
 
-// A seed as 64 bits: an int in [-2^63, 2^64).
+// Converts a seed, an int in [-2^63, 2^64), to 64 bits.
 uint64_t parse_seed(py::handle o) {
   COGRAD_CHECK(!PyBool_Check(o.ptr()) && PyIndex_Check(o.ptr()) != 0,
                "manual_seed expected a long, but got ", Py_TYPE(o.ptr())->tp_name);
@@ -53,8 +53,8 @@ std::unique_ptr<Generator> make_generator(py::handle device) {
 
 newfunc bare_new = nullptr;
 
-// __new__ alone must not leave an object without a generator in it: it calls __init__ too, which
-// does nothing when it is called again.
+// __new__ alone must not leave an object without a generator, so it calls __init__, too, which does
+// nothing when it is called again.
 PyObject* generator_new(PyObject*, PyObject* args, PyObject* kwargs) {
   return guarded([&] {
     const py::type base = py::type::of<Generator>();
@@ -80,7 +80,7 @@ PyObject* generator_new(PyObject*, PyObject* args, PyObject* kwargs) {
 void complete_new(py::handle cls) {
   static PyMethodDef method = {
       "__new__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(generator_new)),
-      METH_VARARGS | METH_KEYWORDS, "A whole generator."};
+      METH_VARARGS | METH_KEYWORDS, "Makes a complete generator."};
   bare_new = reinterpret_cast<PyTypeObject*>(cls.ptr())->tp_new;
   cls.attr("__new__") = py::reinterpret_steal<py::object>(PyCFunction_New(&method, nullptr));
 }
@@ -106,10 +106,10 @@ void init_random(py::module_& m) {
           },
           py::arg("seed"), "Starts the stream of a seed; returns the generator.")
       .def("seed", &Generator::seed, "Seeds from the system's entropy and returns the seed.")
-      .def("initial_seed", &Generator::initial_seed, "The seed of the current stream.")
+      .def("initial_seed", &Generator::initial_seed, "Returns the seed of the current stream.")
       .def("get_state", &state_tensor,
-           "Seed and position as a uint8 tensor; of a stream of torch's, torch's bytes.")
-      .def("set_state", &set_state, py::arg("new_state"), "Goes to a state that get_state gave.")
+           "Returns seed and position as a uint8 tensor; torch's bytes for torch's stream.")
+      .def("set_state", &set_state, py::arg("new_state"), "Restores a state from get_state.")
       .def(
           "clone_state",
           [](const Generator& g) {
@@ -117,9 +117,9 @@ void init_random(py::module_& m) {
             copy->set_state(g.state());
             return copy;
           },
-          "A new generator in the same state.")
+          "Returns a new generator in the same state.")
       .def("__getstate__", &state_tensor);
-  // Not by def(), which takes a function of this name for a constructor.
+  // Assigned, because def() treats a function of this name as a constructor.
   generator.attr("__setstate__") = generator.attr("set_state");
   m.def(
       "_set_torch_stream", [](bool on) { set_stream(on ? Stream::Torch : Stream::Philox); },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What ops return, as Python objects.
+// Converts the results of ops to Python objects.
 #include <map>
 #include <string>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Saved tensors as Python sees them: pack and unpack hooks, the slots of a node by name, and the
-// list of all that is saved.
+// Exposes saved tensors to Python: pack and unpack hooks, the slots of a node by name, and the list
+// of everything that is saved.
 #include <cstring>
 
 #include "python/py_class.h"
@@ -11,7 +11,7 @@ namespace cograd::python {
 
 namespace {
 
-// Owns a reference on each object it shows to the collector.
+// Owns a reference to each object that it shows to the collector.
 class PyPacked final : public Packed {
  public:
   PyPacked(PyObject* value, PyObject* unpack)
@@ -23,7 +23,7 @@ class PyPacked final : public Packed {
   Tensor unpack(const Tensor& value) override {
     const Gil gil;
     const PyRef arg = value.defined() ? PyRef(wrap(value)) : PyRef::borrow(value_.get());
-    const PyRef unpack = PyRef::borrow(unpack_.get());  // it may release the node, and this
+    const PyRef unpack = PyRef::borrow(unpack_.get());  // the call may release the node, and this
     const PyRef r(PyObject_CallOneArg(unpack.get(), arg.get()));
     if (r.get() == nullptr) throw_python_error();
     COGRAD_CHECK_TYPE(is_tensor(r.get()),
@@ -50,7 +50,7 @@ class PySavedHook final : public SavedHook {
   std::unique_ptr<Packed> pack(const Tensor& t) override {
     const Gil gil;
     const PyRef arg(wrap(t));
-    ensure_tracked(arg.get());  // it may get a history that leads to what keeps it
+    ensure_tracked(arg.get());  // it may get a history that leads to its owner
     const PyRef pack = PyRef::borrow(pack_.get()), unpack = PyRef::borrow(unpack_.get());
     const PyRef value(PyObject_CallOneArg(pack.get(), arg.get()));
     if (value.get() == nullptr) throw_python_error();
@@ -61,7 +61,7 @@ class PySavedHook final : public SavedHook {
   PyRef pack_, unpack_;
 };
 
-// A node's slot, as `_raw_saved_self` shows it.
+// A node's slot, as `_raw_saved_self` returns it.
 struct RawSaved {
   NodeRef node;
   size_t index;
@@ -118,7 +118,7 @@ std::vector<std::string> split_names(const char* text) {
   return names;
 }
 
-// The parameter behind every edge of an op's node, "self" standing for "input" as in torch.
+// Returns the parameter name for every edge of an op's node, with "self" for "input" as in torch.
 std::vector<std::string> edge_names(const OpText& text, size_t edges) {
   std::vector<std::string> names;
   for (const OpRecord* r : op_table()) {
@@ -136,7 +136,7 @@ std::vector<std::string> edge_names(const OpText& text, size_t edges) {
     }
     return names;
   }
-  // A part of another op: its operands come first.
+  // The node is a part of another op, whose operands come first.
   names = split_names(text.parameters);
   if (names.size() > edges) names.resize(edges);
   for (std::string& name : names)
@@ -148,7 +148,8 @@ bool same_edge(const Edge& a, const Edge& b) {
   return a.node != nullptr && a.node == b.node && a.input_nr == b.input_nr;
 }
 
-// The edge along which the gradient of a slot's tensor flows; borrowed, null if there is none.
+// Returns the edge along which the gradient of a slot's tensor flows (borrowed); null if there is
+// none.
 Edge slot_edge(const SavedTensor& s) {
   if (const PackedSlot* p = s.packed_slot()) return p->edge;
   if (!s.defined() || !requires_grad(s.raw())) return {};
@@ -157,7 +158,8 @@ Edge slot_edge(const SavedTensor& s) {
   return e;
 }
 
-// Names of a node's slots: what is an output, what an edge tells, then the parameters left over.
+// Names a node's slots: first outputs, then slots whose edge identifies a parameter, then the
+// others by position.
 std::vector<std::string> slot_names(Node* n) {
   const OpText text = n->op_text();
   std::vector<std::string> names(n->num_saved());
@@ -191,7 +193,7 @@ std::vector<std::string> slot_names(Node* n) {
 
 py::object raw_saved(Node* n, size_t i) { return py::cast(RawSaved{NodeRef::borrow(n), i}); }
 
-// One dict per slot that holds something, of every graph that Python objects reach.
+// Returns one dict per non-empty slot, for every graph that Python objects reach.
 py::list saved_memory() {
   using namespace py::literals;
   py::list out;
@@ -223,7 +225,7 @@ py::list saved_memory() {
   return out;
 }
 
-// The former message, for restore_hooks; None: hooks were allowed.
+// Disables hooks. Returns the previous message for restore_hooks; None if hooks were allowed.
 py::object disable_hooks(const std::string& message) {
   bool was = false;
   std::string previous;
@@ -288,7 +290,7 @@ PyObject* node_saved_attribute(Node* n, std::string_view name) {
     if (raw) return raw_saved(n, i).release().ptr();
     return wrap(RawSaved{NodeRef::borrow(n), i}.unpack());
   }
-  // Once freed, a slot cannot be told by its tensor any more: the name may still be one of its.
+  // A freed slot can no longer be identified by its tensor, so the name may be one of its slots.
   const OpText text = n->op_text();
   if (n->saved_owner()->released && text.name != nullptr) fail_released(n);
   return nullptr;
@@ -316,8 +318,8 @@ void init_saved(py::module_& m) {
   forbid_new(saved);
   saved
       .def("register_hooks", &RawSaved::register_hooks, py::arg("pack_hook"),
-           py::arg("unpack_hook"), "Hands the slot to a pair of hooks; once.")
-      .def("unpack", &RawSaved::unpack, "The tensor, as backward would get it.")
+           py::arg("unpack_hook"), "Packs the slot by a pair of hooks; at most once.")
+      .def("unpack", &RawSaved::unpack, "Returns the tensor as backward would get it.")
       .def_property_readonly("data", &RawSaved::data, "What pack_hook returned, or the tensor.")
       .def_property_readonly("unpack_hook", &RawSaved::unpack_hook,
                              "The hook that unpacks the slot; None without hooks.");

@@ -6,7 +6,7 @@
 namespace cograd::python {
 
 namespace {
-constinit thread_local const HandlerModes* of_caller = nullptr;  // of the innermost backward run
+constinit thread_local const HandlerModes* of_caller = nullptr;  // for the innermost backward run
 }  // namespace
 
 HandlerModes HandlerModes::here() noexcept {

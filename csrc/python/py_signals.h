@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Signal handlers are Python code that may run within a backward run: not in the run's modes.
+// Signal handlers are Python code that may run during a backward run, but not in that run's modes.
 #pragma once
 #include "autograd/levels.h"
 
 namespace cograd::python {
 
-// What the engine and the ops change on this thread while they work.
+// The thread state that the engine and the ops change while they work.
 struct HandlerModes {
   bool grad_enabled, inference, taint, looked_at;
   LevelId ceiling;
@@ -15,7 +15,8 @@ struct HandlerModes {
   void set() const noexcept;
 };
 
-// Python calls a backward run on this thread: handlers get the modes of now until it ends.
+// Saves the modes in which Python calls a backward run on this thread: handlers use them until it
+// ends.
 class BackwardCaller {
  public:
   BackwardCaller() noexcept;
@@ -28,7 +29,7 @@ class BackwardCaller {
   const HandlerModes* const outer_;
 };
 
-// Runs the handlers of signals that have come; throws what they raise. Needs the interpreter lock.
+// Runs the handlers of pending signals; throws what they raise. Needs the interpreter lock.
 void serve_signals();
 
 }  // namespace cograd::python

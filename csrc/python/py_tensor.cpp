@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Life and death of Python tensors, and the slots of their type.
+// Creates and destroys Python tensors, and defines the slots of their type.
 #include "python/py_tensor.h"
 
 #include <cstring>
@@ -24,7 +24,7 @@ PyTypeObject* tensor_type = nullptr;
 
 namespace {
 
-// Freed objects of the exact type, GC header included, kept for the next wrap().
+// Freed objects of exactly this type, GC header included, which the next wrap() reuses.
 constexpr int kFreeMax = 512;
 PyTensor* free_objects[kFreeMax];
 int free_count = 0;
@@ -46,9 +46,9 @@ PyTensor* new_object(PyTypeObject* type) {
   return p;
 }
 
-// A leaf whose .grad has a history reaches itself through it, and so may a tensor written by an op
-// whose graph saved it. Only the cycle collector, which sees Python objects, can free these: such
-// an object must not go away silently.
+// A leaf is reachable from its .grad if that has a history, and a tensor from its own history if an
+// op saved the tensor before it was written. Only the cycle collector, which sees Python objects,
+// can free such cycles, so the object must not disappear.
 bool may_hold_cycle(TensorImpl* t) {
   if (t->grad_fn != nullptr && (t->flags & kRewritten) != 0) return true;
   const Tensor grad = grad_of(t);
@@ -70,8 +70,8 @@ bool try_preserve(PyTensor* p) {
   return true;
 }
 
-// A tensor that was written and has no object: dropping one made here keeps it. Making it may start
-// a collection, which must not meet the object that dies.
+// Makes an object for a rewritten tensor that has none; dropping it at once preserves it
+// (try_preserve). Making it may start a collection, which must not see the dying object.
 void preserve_written(TensorImpl* t) noexcept {
   if (t == nullptr || t->pyobj != nullptr || (t->flags & kRewritten) == 0) return;
   PyObject *type, *value, *traceback;
@@ -80,7 +80,8 @@ void preserve_written(TensorImpl* t) noexcept {
   PyErr_Restore(type, value, traceback);
 }
 
-// What is written through a view is its base; through one sample, the tensor that holds them all.
+// A write through a view reaches its base, and a write to a batched tensor its physical tensor:
+// preserves these.
 void preserve_base(TensorImpl* t) noexcept {
   while (is_batched(t)) {
     t = t->meta->transform->whole.impl();
@@ -129,7 +130,7 @@ int tensor_clear(PyObject* o) {
   return 0;
 }
 
-// The tensor dies and takes its Python object with it.
+// Called when the tensor is destroyed: destroys the Python object that it owns.
 void release_pyobj(TensorImpl* t) noexcept {
   auto* o = static_cast<PyObject*>(std::exchange(t->pyobj, nullptr));
   t->flags &= ~uint32_t{kOwnsPyObject};
@@ -145,7 +146,8 @@ PyObject* init_subclass(PyObject* cls, PyObject* const*, Py_ssize_t, PyObject*) 
   Py_RETURN_NONE;
 }
 
-// Tensor(), Tensor(2, 3), Tensor([..]), Tensor(tensor): the legacy constructor, default dtype.
+// Implements Tensor(), Tensor(2, 3), Tensor([..]), Tensor(tensor): the legacy constructor with the
+// default dtype.
 PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     if (kwargs != nullptr && PyDict_GET_SIZE(kwargs) > 0 &&
@@ -243,7 +245,7 @@ PyTypeObject* make_tensor_type() {
       {Py_tp_getset, tensor_getset},
       {Py_tp_methods, tensor_methods},
       {Py_tp_doc,
-       const_cast<char*>("A strided n-dimensional array that remembers how it was made.")},
+       const_cast<char*>("A strided n-dimensional array that can record how it was computed.")},
       {Py_tp_iter, reinterpret_cast<void*>(tensor_iter)},
       {Py_sq_contains, reinterpret_cast<void*>(tensor_contains)},
       {Py_bf_getbuffer, reinterpret_cast<void*>(tensor_buffer.bf_getbuffer)},
@@ -302,13 +304,13 @@ PyObject* wrap(Tensor t) {
       Py_INCREF(o);
       return o;
     }
-    // The tensor's reference on the object becomes the caller's; the object owns the tensor again.
+    // The tensor's reference to the object becomes the caller's; the object owns the tensor again.
     impl->flags &= ~uint32_t{kOwnsPyObject};
     t.release();
     return o;
   }
   PyTensor* p = new_object(tensor_type);
-  if (impl->pyobj != nullptr) [[unlikely]] {  // a finalizer that ran in new_object() got it
+  if (impl->pyobj != nullptr) [[unlikely]] {  // a finalizer in new_object() made one
     Py_DECREF(reinterpret_cast<PyObject*>(p));
     return wrap(std::move(t));
   }
@@ -322,17 +324,17 @@ PyObject* wrap_as(PyTypeObject* type, Tensor t) {
   if (type == tensor_type) return wrap(std::move(t));
   auto* p = reinterpret_cast<PyTensor*>(type->tp_alloc(type, 0));
   if (p == nullptr) throw_python_error();
-  if (t->pyobj != nullptr) t = Tensor::steal(t->alias());  // also one that a finalizer just made
+  if (t->pyobj != nullptr) t = Tensor::steal(t->alias());  // a finalizer may just have made it
   t->pyobj = p;
   p->impl = t.release();
   return reinterpret_cast<PyObject*>(p);
 }
 
-// torch.linalg.LinAlgError; made with the module.
+// torch.linalg.LinAlgError; created with the module.
 static PyObject* linalg_error = PyExc_RuntimeError;
-static PyObject* memory_error = PyExc_MemoryError;  // a RuntimeError too, as torch's is
+static PyObject* memory_error = PyExc_MemoryError;  // also a RuntimeError, as in torch
 
-// What is not UTF-8 in `text` becomes replacement characters: the error must keep its class.
+// Sets an error. Replaces invalid UTF-8 in `text`, so that the error keeps its class.
 static void set_error(PyObject* type, const char* text) noexcept {
   PyObject* s = PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace");
   if (s == nullptr) return;
@@ -372,7 +374,8 @@ PyObject* translate_exception() noexcept {
   } catch (const std::bad_alloc&) {
     PyErr_SetString(memory_error, "out of memory");
   } catch (const std::length_error&) {
-    PyErr_SetString(memory_error, "out of memory: a list of that many elements cannot be made");
+    PyErr_SetString(memory_error,
+                    "out of memory: a list of that many elements cannot be allocated");
   } catch (const std::exception& e) {
     if (PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_MemoryError) == 0)
       set_error(PyExc_RuntimeError, e.what());
@@ -382,7 +385,7 @@ PyObject* translate_exception() noexcept {
   return nullptr;
 }
 
-// The base of all pybind11 classes ends the process when it is called itself.
+// Forbids calls of the common base of all pybind11 classes, which would abort the process.
 static void forbid_base_new(PyTypeObject* base) {
   static PyTypeObject* known = nullptr;
   static newfunc make = nullptr;
@@ -418,17 +421,16 @@ void init_tensor(py::module_& m) {
   type.attr("__init_subclass__") = method;
   type.attr("__module__") = "cograd";
   m.attr("Tensor") = type;
-  linalg_error =
-      PyErr_NewExceptionWithDoc("cograd.linalg.LinAlgError",
-                                "A matrix for which a computation of linear algebra breaks down.",
-                                PyExc_RuntimeError, nullptr);
+  linalg_error = PyErr_NewExceptionWithDoc(
+      "cograd.linalg.LinAlgError", "Raised if a linear algebra computation fails for a matrix.",
+      PyExc_RuntimeError, nullptr);
   if (linalg_error == nullptr) throw_python_error();
   m.attr("_LinAlgError") = py::handle(linalg_error);
   const py::tuple bases =
       py::make_tuple(py::handle(PyExc_MemoryError), py::handle(PyExc_RuntimeError));
-  memory_error = PyErr_NewExceptionWithDoc("cograd.OutOfMemoryError",
-                                           "Memory for a tensor or a list could not be had.",
-                                           bases.ptr(), nullptr);
+  memory_error = PyErr_NewExceptionWithDoc(
+      "cograd.OutOfMemoryError", "Raised if memory for a tensor or a list cannot be allocated.",
+      bases.ptr(), nullptr);
   if (memory_error == nullptr) throw_python_error();
   m.attr("OutOfMemoryError") = py::handle(memory_error);
   tensor_hooks.release_pyobj = release_pyobj;
@@ -436,8 +438,9 @@ void init_tensor(py::module_& m) {
   interrupt_hook = [] {
     if (PyGILState_Check() != 0) serve_signals();
   };
-  m.def("get_num_threads", &num_threads, "Threads that loops and BLAS may use.");
-  m.def("set_num_threads", &set_num_threads, py::arg("n"), "Sets the threads of loops and BLAS.");
+  m.def("get_num_threads", &num_threads, "Returns the number of threads for loops and BLAS.");
+  m.def("set_num_threads", &set_num_threads, py::arg("n"),
+        "Sets the number of threads for loops and BLAS.");
   m.def("_isa", [] { return py::make_tuple(kernels::isa_of_processor(), kernels::isa_name()); });
   m.def("_cached_bytes", &cached_bytes);
   m.def("_release_cached_memory", &release_cached_memory);

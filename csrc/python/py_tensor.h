@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The Python Tensor type: one Python object per tensor while either side lives.
+// The Python Tensor type: a tensor has one Python object while either of the two lives.
 #pragma once
 #include "autograd/batch.h"
 #define PY_SSIZE_T_CLEAN
@@ -14,9 +14,9 @@ namespace cograd::python {
 
 namespace py = pybind11;
 
-// Normally the object owns a reference on `impl`. When the object would die while C++ still holds
-// the tensor and the object carries state (attributes, weakrefs, a subclass), the ownership turns
-// round (kOwnsPyObject) until the tensor is seen from Python again.
+// Normally the object owns a reference to `impl`. If the object would die while C++ still holds the
+// tensor, and it carries state (attributes, weakrefs, a subclass), the tensor owns the object
+// instead (kOwnsPyObject) until Python sees the tensor again.
 struct PyTensor {
   PyObject_HEAD TensorImpl* impl;
   PyObject* dict;
@@ -28,25 +28,27 @@ extern PyTypeObject* tensor_type;
 inline bool is_tensor(PyObject* o) noexcept {
   return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type) != 0;
 }
-// Borrowed view of the C++ handle inside a Python tensor; never undefined.
+// Returns a borrowed view of the C++ Tensor in a Python tensor; never undefined.
 inline const Tensor& unwrap(PyObject* o) noexcept {
   return reinterpret_cast<const Tensor&>(reinterpret_cast<PyTensor*>(o)->impl);
 }
-// The Python object of `t` (new reference); None if undefined.
+// Returns the Python object of `t` (new reference); None if undefined.
 PyObject* wrap(Tensor t);
-// A new object of `type` (a subclass of Tensor) for `t`, which must not have one yet.
+// Makes an object of `type` (a subclass of Tensor) for `t`, or for an alias if `t` has an object
+// already.
 PyObject* wrap_as(PyTypeObject* type, Tensor t);
-// Shows the object to the cycle collector once it can be part of a cycle.
+// Makes the cycle collector track the object; call it once the object can be part of a cycle.
 void ensure_tracked(PyObject* o) noexcept;
 
-// Lets go of the GIL for large kernels and runs of their own; null if this thread does not have it.
+// Releases the GIL for large kernels and backward runs; returns null if this thread does not hold
+// it.
 void* release_gil();
 void restore_gil(void* state);
 
 // Sets the Python error that corresponds to the C++ exception being handled. Returns nullptr.
 PyObject* translate_exception() noexcept;
 
-// Runs f, turning C++ exceptions into Python errors.
+// Runs f and turns C++ exceptions into Python errors.
 template <class F>
 PyObject* guarded(F&& f) noexcept {
   try {
@@ -64,35 +66,36 @@ int guarded_int(F&& f) noexcept {
     return -1;
   }
 }
-// For a pybind11 class whose objects come from C++ only: its __new__ raises. Otherwise it would
+// Makes __new__ raise for a pybind11 class whose objects come from C++ only. Otherwise it would
 // make an object without a C++ value.
 void forbid_new(py::handle cls);
-// A pending Python error becomes a C++ exception that carries it, traceback and all.
+// Throws the pending Python error as a C++ exception, with its traceback.
 [[noreturn]] inline void throw_python_error() { throw py::error_already_set(); }
 
-// Of a str; raises RuntimeError, naming `who`, where UTF-8 has no bytes for it.
+// Returns the UTF-8 text of a str; raises RuntimeError, naming `who`, if it cannot be encoded.
 std::string utf8_text(PyObject* text, const char* who);
 
 // dtype, device and Size objects.
 PyObject* dtype_object(DType t) noexcept;  // borrowed
 bool is_dtype(PyObject* o) noexcept;
-// A dtype object, or the Python types float, int and bool.
+// Reads a dtype object, or one of the Python types float, int, bool and complex.
 bool parse_dtype(PyObject* o, DType* out) noexcept;
 bool is_device(PyObject* o) noexcept;
 bool parse_device(PyObject* o, Device* out);  // throws for unknown devices
 PyObject* device_object(Device d);
 PyObject* size_object(IntList sizes);  // cograd.Size
 
-// A number: float, int, bool, NumPy scalars. False without an error if it is none.
+// Reads a scalar: float, int, bool, complex or a NumPy scalar. Returns false, without an error,
+// otherwise.
 bool parse_scalar(PyObject* o, Scalar* out) noexcept;
-// A Python int from 2^63 to 2^64 - 1; false of others.
+// Reads a Python int from 2^63 to 2^64 - 1; returns false for others.
 bool parse_large(PyObject* o, Scalar* out) noexcept;
-// An integer by __index__ (bool excluded).
+// Reads an integer through __index__; returns false for a bool.
 bool parse_int(PyObject* o, int64_t* out) noexcept;
 Scalar item(const Tensor& t);
 PyObject* scalar_object(const Scalar& s);
 
-// Registration of each file's part of the module.
+// Each of these registers its file's part of the module.
 void init_types(py::module_& m);
 void init_tensor(py::module_& m);
 void init_ops(py::module_& m);
@@ -122,7 +125,7 @@ PyObject* tensor_getitem(PyObject* self, PyObject* key);
 int tensor_setitem(PyObject* self, PyObject* key, PyObject* value);
 PyObject* tensor_richcompare(PyObject* a, PyObject* b, int op);
 
-// Cycle collection of the C++ graph (py_gc.cpp).
+// These visit the C++ graph for the cycle collector (py_gc.cpp).
 int visit_impl(TensorImpl* t, visitproc visit, void* arg);
 int visit_node(Node* n, visitproc visit, void* arg);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Forward mode, vmap, and what cograd.func needs. Levels of forward mode are numbered from 0 by
+// Forward mode, vmap, and functions for cograd.func. Forward-mode levels are numbered from 0 by
 // their depth.
 #include <optional>
 
@@ -17,7 +17,7 @@ namespace {
 
 int current_level() { return static_cast<int>(entered_levels().size()) - 1; }
 
-// A reference of our own: user code may leave levels meanwhile.
+// Returns an owning reference: user code may leave levels meanwhile.
 std::shared_ptr<TangentLevel> level_at(int64_t level) {
   COGRAD_CHECK(level >= 0 && level <= current_level(), "forward AD: there is no level ", level,
                "; the innermost one is ", current_level());
@@ -52,8 +52,8 @@ Tensor make_dual(const Tensor& primal, const Tensor& tangent, int64_t level) {
                ", whose imaginary part would be lost");
   if (is_batched(primal) || is_batched(tangent)) {
     check_tangent_size(primal, tangent);
-    // Within one vmap a value may be the same for all samples of its tangent; where there are
-    // several it has the same samples.
+    // In a single vmap the primal may be shared by all samples of its tangent; in nested vmaps it
+    // gets the same samples as the tangent.
     const bool nested = is_batched(primal) || thread_state.vmaps > 1;
     const Tensor own = nested ? batched_over_those_of(tangent, primal) : primal;
     if (is_batched(own))
@@ -78,7 +78,7 @@ py::object unpack_dual(const Tensor& dual, int64_t level) {
   return py::make_tuple(batched_like(dual, values_of(memory)), batched_like(dual, tangent));
 }
 
-// The innermost tangent that is seen here, for printing.
+// Returns the innermost visible tangent, for printing; None if there is none.
 py::object tangent_to_show(const Tensor& t) {
   if (!transformed(t) || is_batched(t)) return py::none();
   const auto level = tangent_level(t);
@@ -86,7 +86,8 @@ py::object tangent_to_show(const Tensor& t) {
   return py::cast(tangent_of(t, level->id()));
 }
 
-// The former state, for restore_forward_mode. Inside of a rule it stays below the rule's level.
+// Returns the previous state for restore_forward_mode. Inside a rule it stays below the rule's
+// level.
 LevelId set_forward_mode(bool on) {
   const LevelId before = thread_state.ceiling;
   if (!on)
@@ -119,23 +120,25 @@ uint64_t begin_vmap(int64_t size, const std::string& randomness) {
 
 Tensor add_samples(const Tensor& t, int64_t dim, uint64_t level) {
   const int d = wrap_dim(dim, t.dim());
-  COGRAD_CHECK_VALUE(t.dim() > 0, "vmap: a tensor of 0 dims has no dim of samples");
-  COGRAD_CHECK(batch_level(t) < level,
-               "vmap: a result has samples already: what a Function's forward uses of them must be "
-               "among its arguments");
+  COGRAD_CHECK_VALUE(t.dim() > 0, "vmap: a 0-dim tensor has no dim to map over");
+  COGRAD_CHECK(
+      batch_level(t) < level,
+      "vmap: a result is a batched tensor of this vmap already: pass every batched tensor that a "
+      "Function's forward uses as an argument");
   const int64_t samples = vmap_level(level, "vmap").size;
   COGRAD_CHECK_VALUE(t.size(d) == samples, "vmap: dim ", d, " of a tensor of shape ",
                      to_string(t.sizes()), " has ", t.size(d), " samples, expected ", samples);
-  // An alias, where nothing leads on: that a sample requires grad is no business of the caller's.
+  // Use an alias if nothing leads back to `t`: if a sample requires grad, the caller's tensor must
+  // not.
   const bool plain = !is_batched(t) && !requires_grad(t) && !transformed(t);
   return make_batched(plain ? detach(t) : t, d, level);
 }
 
-// The samples in `dim` of the result; those of a tensor that has none are equal.
+// Returns `t` with its samples in `dim`; repeats a tensor that is not batched at this level.
 Tensor take_samples(const Tensor& t, int64_t dim, uint64_t level, int64_t size) {
   const int d = wrap_dim(dim, t.dim() + 1);
   COGRAD_CHECK(batch_level(t) <= level,
-               "vmap: a result has samples of an inner vmap, which has ended");
+               "vmap: a result is a batched tensor of an inner vmap that has ended");
   const Tensor all = batch_level(t) == level ? samples_first(t) : equal_samples(t, level, size);
   if (d == 0) return all;
   Dims order;
@@ -144,7 +147,7 @@ Tensor take_samples(const Tensor& t, int64_t dim, uint64_t level, int64_t size) 
   return autograd_ops.permute(all, order);
 }
 
-// (level, dim, whole) of a handle, None for others.
+// Returns (level, dim, physical tensor) for a batched tensor, None for others.
 py::object describe_samples(const Tensor& t) {
   if (!is_batched(t)) return py::none();
   return py::make_tuple(batch_level(t), batch_dim(t), whole_of(t));
@@ -160,8 +163,8 @@ std::vector<Tensor> tensors_of(const py::object& list) {
   return found;
 }
 
-// An input of a function under reverse mode that nothing else leads to; inside of vmaps each sample
-// has its own.
+// Makes a leaf input for a function under reverse mode that has no other history; inside vmaps each
+// sample has its own.
 Tensor new_leaf(const Tensor& value) {
   const Tensor own = batched_over_all(recordable(value));
   const Tensor leaf = without_history(memory_of(own));
@@ -169,7 +172,8 @@ Tensor new_leaf(const Tensor& value) {
   return batched_like(own, leaf);
 }
 
-// What a transform enters, as context managers of C: an interrupt finds them entered or not.
+// Transforms enter these scopes, which are context managers in C++: an interrupt finds each of them
+// either entered or not.
 class VmapScope {
  public:
   VmapScope(int64_t size, std::string randomness)
@@ -178,7 +182,7 @@ class VmapScope {
   VmapScope(const VmapScope&) = delete;
   VmapScope& operator=(const VmapScope&) = delete;
   uint64_t enter() {
-    COGRAD_CHECK(level_ == 0, "a vmap is entered once");
+    COGRAD_CHECK(level_ == 0, "a vmap scope can be entered only once");
     return level_ = begin_vmap(size_, randomness_);
   }
   void exit() {
@@ -197,7 +201,7 @@ class ForwardLevel {
   ForwardLevel(const ForwardLevel&) = delete;
   ForwardLevel& operator=(const ForwardLevel&) = delete;
   int enter() {
-    COGRAD_CHECK(level_ == nullptr, "a level of forward mode is entered once");
+    COGRAD_CHECK(level_ == nullptr, "a forward-mode level can be entered only once");
     before_ = set_forward_mode(true);
     level_ = enter_level();
     return current_level();
@@ -213,7 +217,8 @@ class ForwardLevel {
   std::shared_ptr<TangentLevel> level_;
 };
 
-// The function of a transform runs; with `reverse` ops are recorded whatever the modes outside.
+// The scope in which a transform's function runs. With `reverse`, ops are recorded whatever the
+// modes outside.
 class FunctionScope {
  public:
   FunctionScope(const py::object& may_write, bool reverse)
@@ -221,7 +226,7 @@ class FunctionScope {
   FunctionScope(const FunctionScope&) = delete;
   FunctionScope& operator=(const FunctionScope&) = delete;
   void enter() {
-    COGRAD_CHECK(!std::exchange(entered_, true), "a function's scope is entered once");
+    COGRAD_CHECK(!std::exchange(entered_, true), "a function's scope can be entered only once");
     enter_function(may_write_);
     number = innermost_function();
     tracking = thread_state.grad_enabled;
@@ -234,8 +239,8 @@ class FunctionScope {
     thread_state.grad_enabled = tracking;
     thread_state.inference = inference_;
   }
-  bool tracking = false;  // whether somebody outside may ask for more
-  uint32_t number = 0;    // of the function
+  bool tracking = false;  // true if code outside records, too
+  uint32_t number = 0;    // number of the function
 
  private:
   std::vector<Tensor> may_write_;
@@ -243,12 +248,12 @@ class FunctionScope {
   bool inference_ = false, entered_ = false;
 };
 
-// The transforms of a checkpoint's forward, while it computes again.
+// Restores the transforms that were open in a checkpoint's forward while it is recomputed.
 class TransformsAs {
  public:
   explicit TransformsAs(OpenTransforms then) : then_(std::move(then)) {}
   void enter() {
-    COGRAD_CHECK(!only_.has_value(), "the transforms of an earlier time are entered once");
+    COGRAD_CHECK(!only_.has_value(), "saved transforms can be entered only once");
     only_.emplace(then_);
   }
   void exit() { only_.reset(); }

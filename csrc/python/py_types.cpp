@@ -22,7 +22,7 @@ struct PyDType {
 PyTypeObject* dtype_type = nullptr;
 PyObject* dtype_objects[kNumDTypes];
 PyTypeObject* size_type = nullptr;
-// The package's name in what is printed: torch's under install_as_torch().
+// The package's name in printed text; install_as_torch() sets it to torch.
 std::string public_name = "cograd";
 
 DType value_of(PyObject* o) { return reinterpret_cast<PyDType*>(o)->value; }
@@ -50,13 +50,14 @@ PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLong(dtype_size(v
 void init_dtype(py::module_& m) {
   static PyMethodDef methods[] = {
       {"__reduce__", dtype_reduce, METH_NOARGS, nullptr},
-      {"to_real", dtype_to_real, METH_NOARGS, "The dtype of the parts of complex elements."},
-      {"to_complex", dtype_to_complex, METH_NOARGS, "The dtype of complex numbers of such parts."},
+      {"to_real", dtype_to_real, METH_NOARGS, "Returns the dtype of the real and imaginary parts."},
+      {"to_complex", dtype_to_complex, METH_NOARGS,
+       "Returns the complex dtype with parts of this dtype."},
       {}};
   static PyGetSetDef getset[] = {
-      {"is_floating_point", get_is_floating, nullptr, "Whether the dtype is a float.", nullptr},
-      {"is_complex", get_is_complex, nullptr, "Whether elements are complex numbers.", nullptr},
-      {"is_signed", get_is_signed, nullptr, "Whether negative values exist.", nullptr},
+      {"is_floating_point", get_is_floating, nullptr, "True if the dtype is a float.", nullptr},
+      {"is_complex", get_is_complex, nullptr, "True if elements are complex numbers.", nullptr},
+      {"is_signed", get_is_signed, nullptr, "True if negative values exist.", nullptr},
       {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
       {}};
   static PyType_Slot slots[] = {{Py_tp_repr, reinterpret_cast<void*>(dtype_repr)},
@@ -96,7 +97,7 @@ PyObject* size_repr(PyObject* self) {
   Py_DECREF(list);
   return text;
 }
-// A tuple operation whose result is a Size again.
+// Turns the result of a tuple operation back into a Size; steals the reference.
 PyObject* as_size(PyObject* stolen) {
   if (stolen == nullptr || !PyTuple_CheckExact(stolen)) return stolen;
   PyObject* args = PyTuple_Pack(1, stolen);
@@ -141,14 +142,14 @@ void init_size(py::module_& m) {
 constexpr const char* kDeviceKinds[] = {"cpu",    "cuda",  "ipu", "xpu",  "mkldnn", "opengl",
                                         "opencl", "ideep", "hip", "ve",   "fpga",   "maia",
                                         "xla",    "lazy",  "mps", "meta", "hpu",    "mtia"};
-constexpr uint8_t kCpu = 0;  // the kind that tensors can be on
+constexpr uint8_t kCpu = 0;  // the only kind that tensors can be on
 
 struct DeviceBox {
   Device d;
   uint8_t kind;  // an index of kDeviceKinds
 
   const char* name() const noexcept { return kDeviceKinds[kind]; }
-  // An object of __new__ alone, which pybind11 leaves as it comes from here, is the CPU.
+  // Zeroes the memory: an object that was made by __new__ without __init__ is then the CPU.
   static void* operator new(size_t n) {
     void* p = ::operator new(n);
     std::memset(p, 0, n);
@@ -182,7 +183,7 @@ std::string device_text(const DeviceBox& b) {
   return b.name() + (b.d.index < 0 ? "" : ":" + std::to_string(b.d.index));
 }
 
-// A device as something that tensors are on.
+// Returns the device if tensors can be on it; raises otherwise.
 Device usable(const DeviceBox& b) {
   COGRAD_CHECK(b.kind == kCpu, "device '", device_text(b),
                "' is not available: cograd runs on the CPU only, so there is no ", b.name(),
@@ -243,7 +244,7 @@ void init_device(py::module_& m) {
         COGRAD_CHECK_TYPE(parse_device(device.ptr(), &d), "expected a device, got ",
                           Py_TYPE(device.ptr())->tp_name);
       },
-      py::arg("device"), "Raises for what is no device, or one that tensors cannot be on.");
+      py::arg("device"), "Raises if the argument is no device, or one that tensors cannot be on.");
 }
 
 template <class T>
@@ -255,14 +256,14 @@ py::dict float_info() {
                   "resolution"_a = std::pow(10.0, -L::digits10), "bits"_a = 8 * sizeof(T));
 }
 
-// finfo and iinfo fields of a dtype; the Python classes are built on them.
+// Returns the finfo or iinfo fields of a dtype; the Python classes use them.
 py::dict dtype_limits(py::handle o) {
   using namespace py::literals;
   DType t;
   if (!parse_dtype(o.ptr(), &t))
     detail::fail(ErrorKind::Type, "finfo()/iinfo(): expected a dtype, got ",
                  Py_TYPE(o.ptr())->tp_name);
-  switch (real_dtype(t)) {  // of complex numbers: their parts
+  switch (real_dtype(t)) {  // a complex dtype has the limits of its parts
     case DType::Float64:
       return float_info<double>();
     case DType::Float32:
@@ -315,7 +316,7 @@ std::string utf8_text(PyObject* text, const char* who) {
   if (bytes == nullptr && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError) != 0) {
     PyErr_Clear();
     detail::fail(ErrorKind::Runtime, who,
-                 ": error unpacking string as utf-8: it has a surrogate without its other half");
+                 ": error unpacking string as utf-8: it contains an unpaired surrogate");
   }
   if (bytes == nullptr) throw_python_error();
   return {bytes, static_cast<size_t>(length)};
@@ -405,7 +406,7 @@ bool parse_long(PyObject* o, Scalar* out) noexcept {
     PyErr_Clear();
     return false;
   }
-  if (wide == -0x1p63) wide = std::nextafter(wide, -HUGE_VAL);  // no int64 is below
+  if (wide == -0x1p63) wide = std::nextafter(wide, -HUGE_VAL);  // it is below every int64
   *out = Scalar(wide);
   return true;
 }
@@ -428,8 +429,8 @@ bool parse_scalar(PyObject* o, Scalar* out) noexcept {
     return true;
   }
   if (is_tensor(o) || PyUnicode_Check(o) || PySequence_Check(o)) return false;
-  if (is_torch_tensor(Py_TYPE(o))) return false;  // its history would be lost without a word
-  // NumPy scalars: integers have __index__, booleans only __bool__ and floats __float__.
+  if (is_torch_tensor(Py_TYPE(o))) return false;  // its history would be lost silently
+  // Read a NumPy scalar: integers have __index__, booleans only __bool__ and floats __float__.
   int64_t i;
   if (parse_int(o, &i)) {
     *out = Scalar(static_cast<long long>(i));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Anomaly mode, the log of in-place writes and the profiler: what they need of Python.
+// The Python side of anomaly mode, of the log of in-place writes and of the profiler.
 #include <cstring>
 
 #include "python/py_autocast.h"
@@ -14,7 +14,8 @@ namespace {
 
 PyObject* write_callback = nullptr;  // called before in-place writes, if set
 
-// Frames of the running Python code, innermost first: (code, line) pairs. Sets no error.
+// Returns the frames of the running Python code, innermost first: (code, line) pairs. Sets no
+// error.
 PyObject* capture_frames() noexcept {
   PyThreadState* state = PyThreadState_Get();
   PyFrameObject* f = PyThreadState_GetFrame(state);  // new reference
@@ -36,7 +37,7 @@ void node_made(Node* n) noexcept {
   if (!Py_IsInitialized()) return;
   const PyGILState_STATE gil = ensure_gil();
   {
-    const py::error_scope keep;  // an error that is under way stays so
+    const py::error_scope keep;  // keeps a pending error
     n->extra().made_at = capture_frames();
     PyErr_Clear();
   }
@@ -54,7 +55,7 @@ std::string place_of(PyObject* frames) {
 std::string caller() {
   if (!Py_IsInitialized()) return {};
   const Gil gil;
-  const py::error_scope keep;  // an error that is under way stays so
+  const py::error_scope keep;  // keeps a pending error
   try {
     const py::object frames = py::reinterpret_steal<py::object>(capture_frames());
     return frames ? place_of(frames.ptr()) : "";
@@ -67,7 +68,7 @@ std::string made_at(const Node* n) {
   PyObject* frames = made_at_frames(n);
   if (frames == nullptr) return {};
   const Gil gil;
-  const py::error_scope keep;  // an error that is under way stays so
+  const py::error_scope keep;  // keeps a pending error
   try {
     return place_of(frames);
   } catch (py::error_already_set&) {
@@ -80,7 +81,7 @@ py::object frames_or_none(const Node* n) {
   return frames != nullptr ? py::reinterpret_borrow<py::object>(frames) : py::none();
 }
 
-// [(name, frames), ...] of a node and of the nodes that were running when it was made.
+// Returns [(name, frames), ...] for a node and for the nodes that were running when it was made.
 py::list origins(Node* n) {
   py::list out;
   NodeRef keep;
@@ -93,12 +94,12 @@ py::list origins(Node* n) {
   return out;
 }
 
-// Warns as torch does and puts the forward call's traceback into the exception.
+// Warns as torch does and adds the forward call's traceback to the exception.
 void node_failed(Node* n, std::exception_ptr& error) noexcept {
   if (!Py_IsInitialized()) return;
   const PyGILState_STATE gil = ensure_gil();
   {
-    const py::error_scope keep;  // an error that is under way stays so
+    const py::error_scope keep;  // keeps a pending error
     try {
       try {
         std::rethrow_exception(error);
@@ -120,7 +121,7 @@ void node_failed(Node* n, std::exception_ptr& error) noexcept {
 void before_write(const Tensor& t, const char* op) {
   const Gil gil;
   if (write_callback == nullptr) return;
-  const PyRef callback = PyRef::borrow(write_callback);  // it may end the mode that set it
+  const PyRef callback = PyRef::borrow(write_callback);  // the call may end the mode that set it
   const PyRef arg(wrap(t));
   const PyRef name(PyUnicode_FromString(op));
   PyObject* const pair[2] = {arg.get(), name.get()};
@@ -128,7 +129,7 @@ void before_write(const Tensor& t, const char* op) {
   if (r.get() == nullptr) throw_python_error();
 }
 
-// None ends the calls.
+// Sets the callback of in-place writes; None removes it.
 void set_write_callback(const py::object& f) {
   set_watch(kWatchCallback, !f.is_none());
   PyObject* fresh = f.is_none() ? nullptr : f.inc_ref().ptr();
@@ -145,7 +146,7 @@ py::object enter_mutation(const py::object& manager) {
   return context;
 }
 
-// clear() is Python code, and comes when the state is as before.
+// Calls clear(), which is Python code, last, when the state is restored.
 void exit_mutation(const py::object& manager) {
   set_write_callback(py::none());
   manager.attr("_hooks").attr("__exit__")();
@@ -169,7 +170,8 @@ bool finite(const Value& v) {
   }
 }
 
-// Ops without tensor arguments make values; those of uninitialised memory make none at all.
+// Ops without tensor arguments create values, and ops that return uninitialised memory compute
+// none; their results are not checked.
 bool judged(const OpRecord* r) {
   if ((r->spec.flags & kUninitialised) != 0) return false;
   for (const ArgInfo& a : r->args)
@@ -283,7 +285,7 @@ void exit_profile(const py::object& manager) {
   manager.attr("_raw") = profile_events();
 }
 
-// Calls a method of profiler.profile, which is Python code: if it raises, its run does not go on.
+// Calls a method of profiler.profile, which is Python code; stops the profiler's run if it raises.
 void call_or_stop(const py::object& manager, const char* method) {
   try {
     manager.attr(method)();
@@ -331,10 +333,10 @@ void init_watch(py::module_& m) {
   watch_handlers.made_at = made_at;
   watch_handlers.before_write = before_write;
   m.def("_set_anomaly", &set_anomaly);
-  m.def("is_anomaly_enabled", [] { return watching(kWatchNodes); }, "Whether anomaly mode is on.");
+  m.def("is_anomaly_enabled", [] { return watching(kWatchNodes); }, "True if anomaly mode is on.");
   m.def(
       "is_anomaly_check_nan_enabled", [] { return !watching(kWatchNodes) || watching(kWatchNan); },
-      "Whether anomaly mode searches gradients for nan.");
+      "True if anomaly mode searches gradients for nan.");
   m.def("_anomaly_state", &anomaly_state);
   m.attr("_enter_anomaly") = enter_method(&enter_anomaly);
   m.attr("_exit_anomaly") = exit_method(&exit_anomaly);
@@ -349,7 +351,7 @@ void init_watch(py::module_& m) {
   });
   m.attr("_exit_stop") =
       exit_method([](const py::object& manager) { call_or_stop(manager, "stop"); });
-  m.def("_live_bytes", &live_bytes, "Bytes of tensor data in blocks of their own.");
+  m.def("_live_bytes", &live_bytes, "Returns the bytes of tensor data in separate blocks.");
   m.def("_profiling", [] { return watching(kWatchProfile); });
   m.def("_profile_now", &now_ns);
   m.def("_profile_add", [](const std::string& name, int64_t begin, int64_t end) {

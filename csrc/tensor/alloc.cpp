@@ -23,7 +23,7 @@ constinit COGRAD_API thread_local SmallPool small_pool;
 
 namespace {
 
-// Gives a finished thread's lists back to malloc.
+// Returns a finished thread's lists to malloc.
 struct PoolReaper {
   ~PoolReaper() {
     small_pool.registered = false;
@@ -34,7 +34,7 @@ struct PoolReaper {
   }
 };
 
-// The address sanitizer is to see every object and block end: nothing is kept for later then.
+// Under the address sanitizer nothing is kept for reuse, so that it sees every free.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kKeeps = false;
 #else
@@ -42,7 +42,7 @@ constexpr bool kKeeps = true;
 #endif
 constexpr size_t kCacheMin = kKeeps ? size_t{1} << 16 : SIZE_MAX;
 constexpr size_t kCacheCap = size_t{1} << 28;
-constexpr size_t kNote = 4096;  // more than the C library asks for
+constexpr size_t kNote = 4096;  // more than the C library allocates to register a destructor
 constexpr size_t kHugePage = size_t{1} << 21;
 
 constinit std::atomic<int64_t> live{0};
@@ -113,7 +113,8 @@ void* system_alloc(size_t n) {
 }  // namespace
 
 void* small_alloc_slow(size_t size_class) {
-  // Registering what runs at a thread's end allocates, and a failure there ends the process.
+  // The C library allocates memory to register a thread_local destructor, and ends the process if
+  // there is none: check first.
   if (take_thread_locals() && kKeeps && !small_pool.registered && has_memory(kNote)) {
     thread_local PoolReaper reaper;
     (void)reaper;

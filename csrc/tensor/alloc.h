@@ -26,7 +26,7 @@ extern constinit thread_local SmallPool small_pool __attribute__((tls_model("ini
 COGRAD_API void* small_alloc_slow(size_t size_class);
 COGRAD_API void small_free_slow(void* p) noexcept;
 
-// Objects of at most kSmallMax bytes; the same n must be given back.
+// Allocates an object of at most kSmallMax bytes. small_free() must get the same n.
 inline void* small_alloc(size_t n) {
   const size_t c = (n - 1) / kSmallStep;
   SmallPool::Class& k = small_pool.classes[c];
@@ -49,13 +49,14 @@ inline void small_free(void* p, size_t n) noexcept {
   small_free_slow(p);
 }
 
-// Tensor data: 64-byte aligned, throws Error(Memory). The size given to data_free is the same.
+// Allocates tensor data, 64-byte aligned; throws Error(Memory). data_free() must get the same size.
 COGRAD_API void* data_alloc(size_t nbytes);
 void data_free(void* p, size_t nbytes) noexcept;
-// Gives the whole pages of a block back to the system; they read as zeros from then on.
+// Returns the pages that lie entirely in a block to the system; they read as zeros from then on.
 COGRAD_API void data_discard(void* p, size_t nbytes) noexcept;
-// Bytes held in the cache of large blocks; release gives them back to the system.
+// Returns the number of bytes in the cache of large blocks.
 COGRAD_API size_t cached_bytes() noexcept;
+// Returns the cached blocks to the system.
 COGRAD_API void release_cached_memory() noexcept;
 
 }  // namespace cograd

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Byte counts of storages, with overflow checks.
 #include "tensor/checked.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SmallVec: a vector with inline room, and Dims, the sizes or strides of a tensor.
+// SmallVec: a vector with inline storage, and Dims, the sizes or strides of a tensor.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace cograd {
 
-// Elements up to N live inside the object; T must be nothrow-movable.
+// A vector that stores up to N elements inside the object; T must be nothrow-movable.
 template <class T, uint32_t N>
 class SmallVec {
  public:
@@ -138,10 +138,10 @@ inline constexpr int kMaxDims = 64;
 inline bool same(IntList a, IntList b) noexcept {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
-// "[2, 3]", as torch prints a shape inside an error message.
+// Returns "[2, 3]", as torch prints a shape inside an error message.
 COGRAD_API std::string to_string(IntList v);
 COGRAD_API Dims contiguous_strides(IntList sizes);
-// The shape that `a` and `b` broadcast to; false if they do not.
+// Sets `out` to the shape that `a` and `b` broadcast to; returns false if they do not broadcast.
 COGRAD_API bool broadcast_shapes(IntList a, IntList b, Dims& out);
 
 }  // namespace cograd

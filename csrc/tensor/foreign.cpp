@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Construction of tensors over given storages.
+// Construction of tensors over existing storages.
 #include "tensor/foreign.h"
 
 namespace cograd {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Long loops outside the kernels ask now and then whether the user wants them to end (Ctrl-C).
+// Lets long loops outside the kernels check now and then whether the user interrupts them (Ctrl-C).
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace cograd {
 
-// Set by the layer that knows of signals; throws to end the loop.
+// Set by the layer that handles signals; throws to end the loop.
 COGRAD_API extern std::atomic<void (*)()> interrupt_hook;
 
 class InterruptCheck {
  public:
-  // To be called in each round with the number of elements it deals with.
+  // Call this in each iteration with the number of elements that it processed.
   void after(int64_t work) {
     left_ -= work;
     if (left_ > 0) [[likely]]

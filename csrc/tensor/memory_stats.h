@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What tensors hold.
+// The memory that tensors hold.
 #pragma once
 #include <cstdint>
 
@@ -7,7 +7,8 @@
 
 namespace cograd {
 
-// Bytes of tensor data that live in blocks of their own: all but those of at most 256 bytes.
+// Returns the bytes of tensor data in separate blocks. Data of at most 256 bytes is not counted: it
+// is allocated together with its Storage.
 COGRAD_API int64_t live_bytes() noexcept;
 
 }  // namespace cograd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Composes messages of errors.
+// Composes error messages.
 #include <charconv>
 
 #include "cograd/error.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A part of an object that is made when first needed, by whichever thread is first.
+// Published: a part of an object that is created when first needed, by whichever thread is first.
 #pragma once
 #include <atomic>
 #include <memory>
 
 namespace cograd {
 
-// Read like a pointer. Its owner deletes what it points to, with take().
+// Reads like a pointer. Its owner deletes the object that it points to, with take().
 template <class T>
 class Published {
  public:
@@ -15,14 +15,15 @@ class Published {
   Published& operator=(const Published&) = delete;
   operator T*() const noexcept { return p_.load(std::memory_order_acquire); }
   T* operator->() const noexcept { return *this; }
-  // The object, made by `make` if there is none. Threads that come second get the first one's.
+  // Returns the object; creates it by `make` if there is none. A thread that loses the race gets
+  // the winner's object.
   template <class Make>
   T& or_make(const Make& make) {
     if (T* seen = *this; seen != nullptr) [[likely]]
       return *seen;
     return publish(make);
   }
-  // For the thread that has the last reference on the owner.
+  // Returns the pointer and clears it. Only for the thread with the last reference on the owner.
   T* take() noexcept {
     T* p = *this;
     p_.store(nullptr, std::memory_order_relaxed);

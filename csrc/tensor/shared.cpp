@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Anonymous files (memfd) under storages, and the table by which one file is mapped once.
+// Storages in anonymous files (memfd), and a table that ensures that a file is mapped only once.
 #include "tensor/shared.h"
 
 #include <fcntl.h>
@@ -28,11 +28,11 @@ struct Mapping {
   void* data = nullptr;
   size_t size = 0;
   int fd = -1;
-  int64_t users = 0;  // storages; under the table's lock
+  int64_t users = 0;  // number of storages; guarded by the table's mutex
 };
 
-// Mappings whose file was kept, as the same file may come again. Storages cannot be found again:
-// the last reference on one may just be going.
+// Mappings whose file descriptor was kept, as the same file may be opened again. The table holds
+// mappings, not storages, because another thread may be dropping the last reference on a storage.
 struct Table {
   std::mutex mutex;
   std::map<FileId, Mapping*> kept;
@@ -76,7 +76,7 @@ struct File {
   }
 };
 
-// Maps the file; m takes a descriptor over from `file` if it has one.
+// Maps the file. If `file` is not null, the mapping takes over its descriptor and joins the table.
 Storage* map_file(int fd, int64_t nbytes, bool fill, FileId id, File* file) {
   auto m = std::make_unique<Mapping>();
   m->id = id;
@@ -105,7 +105,7 @@ struct stat file_state(int fd, int64_t nbytes) {
   return st;
 }
 
-// Another storage over a mapping that is there already, or null.
+// Returns another storage over an existing mapping of the file, or null.
 Storage* find_mapping(FileId id, int64_t nbytes) {
   const std::lock_guard lock(table().mutex);
   const auto it = table().kept.find(id);
@@ -124,7 +124,7 @@ Storage* shared_make(int64_t nbytes) {
   if (file.fd < 0) fail_system("making a file", nbytes, errno);
   if (ftruncate(file.fd, std::max<int64_t>(nbytes, 1)) != 0)
     fail_system("reserving", nbytes, errno);
-  // No process can cut the file short under another's mapping.
+  // The seals keep every process from shrinking the file while another one maps it.
   fcntl(file.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
   const struct stat st = file_state(file.fd, nbytes);
   return map_file(file.fd, nbytes, false, {st.st_dev, st.st_ino}, &file);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Storage: the bytes behind tensors, their owner, and the version shared by every view of them.
+// Storage: the bytes of tensors, their owner, and the version that all views of them share.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -8,18 +8,19 @@
 
 namespace cograd {
 
-// Counts in-place writes. Atomic, as views in several threads may bump one counter.
+// Counts in-place writes. It is atomic because views in several threads may bump one counter.
 struct VersionCounter {
   std::atomic<uint32_t> refs{1};
   std::atomic<uint32_t> value{0};
-  // Added to what saved tensors compare: how the geometry that `x.data = y` gave x differs from
-  // the one it began with. 0 where it is the same again.
+  // Added to the number that saved tensors compare: encodes how the geometry that `x.data = y` gave
+  // to x differs from x's first one. 0 if both are the same.
   uint32_t geometry = 0;
 };
-// The part of it that is for contiguous elements no longer being so.
+// The part of VersionCounter::geometry that says that a contiguous tensor became non-contiguous.
 inline constexpr uint32_t kNotContiguous = 0x7C3A9605;
 
-// Moves on whenever a function begins to run under a transform: it captured what was made before.
+// Advances whenever a function begins to run under a transform. A storage that was created at an
+// earlier time (Storage::born) was captured by the function.
 extern constinit COGRAD_API std::atomic<uint32_t> capture_clock;
 
 struct Storage {
@@ -27,12 +28,12 @@ struct Storage {
   std::atomic<uint32_t> version{0};
   void* data = nullptr;
   int64_t nbytes = 0;
-  void (*deleter)(void*) = nullptr;  // of foreign memory; called with context
+  void (*deleter)(void*) = nullptr;  // frees foreign memory; called with context
   void* context = nullptr;
   // 0: own data block, 1: bytes follow this object, 2: foreign, 3: a part of another storage
   uint8_t kind = 0;
   bool read_only = false;
-  bool emptied = false;  // resized to 0: the address range is kept, its contents are given up
+  bool emptied = false;  // resized to 0: the address range is kept, the contents are discarded
   uint32_t born = capture_clock.load(std::memory_order_relaxed);
 
   static constexpr int64_t kInlineMax = 256;
@@ -51,8 +52,8 @@ struct Storage {
   COGRAD_API static Storage* wrap(void* data, int64_t nbytes, void (*deleter)(void*), void* context,
                                   bool read_only);
 
-  // `size` bytes at `at` inside of this storage, which the part keeps alive. Parts that do not
-  // overlap have nothing else in common: each has a version of its own.
+  // Returns a storage of `size` bytes at `at` inside this one, and keeps this one alive. Each part
+  // has a separate version, because parts that do not overlap share nothing else.
   COGRAD_API Storage* part(void* at, int64_t size);
 
   void retain() noexcept { refs.fetch_add(1, std::memory_order_relaxed); }

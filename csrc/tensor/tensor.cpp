@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The parts of TensorImpl, Storage and Dims that need not be inline.
+// The functions of TensorImpl, Storage and Dims that need not be inline.
 #include "tensor/tensor.h"
 
 #include <memory>

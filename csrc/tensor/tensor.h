@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TensorImpl, the strided CPU tensor, and Tensor, the counted handle to it.
+// TensorImpl, the strided CPU tensor, and Tensor, a counted reference to it.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -28,26 +28,26 @@ struct Device {
 
 enum TensorFlags : uint32_t {
   kContiguous = 1,
-  kRequiresGrad = 2,   // a leaf the user wants gradients for
-  kTaint = 4,          // made from differentiable inputs inside a Function's forward
-  kInference = 8,      // made under inference_mode
+  kRequiresGrad = 2,   // a leaf with requires_grad=True
+  kTaint = 4,          // created from differentiable inputs inside a Function's forward
+  kInference = 8,      // created under inference_mode
   kOwnsPyObject = 16,  // the tensor keeps its Python object alive, not the other way round
   kRetainsGrad = 32,
-  // How a view came to be; decides whether it may be written in place with grad mode on.
+  // How a view was created; decides whether it may be written in place with grad mode on.
   kViewNoGrad = 64,
   kViewMultiOutput = 128,
   kViewCustomFunction = 256,
-  kWrappedNumber = 512,  // a Python number turned 0-dim tensor: weak in type promotion
-  kViewOfNoGrad = 1024,  // a view, made with grad mode on, of a kViewNoGrad one
+  kWrappedNumber = 512,  // a Python number wrapped in a 0-dim tensor: weak in type promotion
+  kViewOfNoGrad = 1024,  // a view, created with grad mode on, of a kViewNoGrad view
   kViewInference = 2048,
-  kDual = 4096,        // has, or had, a tangent at some level of forward mode
-  kBatched = 8192,     // a handle on the samples of a vmap
-  kRewritten = 16384,  // written in place while recorded: what it owns may own it
+  kDual = 4096,        // has, or had, a tangent at some dual level
+  kBatched = 8192,     // a batched tensor of a vmap
+  kRewritten = 16384,  // was written in place while recorded: it may be part of a reference cycle
 };
 inline constexpr uint32_t kViewKinds =
     kViewNoGrad | kViewMultiOutput | kViewCustomFunction | kViewOfNoGrad | kViewInference;
 
-// The layers above set these; until then a tensor has neither autograd state nor Python object.
+// Set by the layers above; until then a tensor has neither autograd state nor a Python object.
 struct TensorHooks {
   void (*release_autograd)(struct TensorImpl*) noexcept = nullptr;  // drops base, grad_fn and meta
   void (*release_pyobj)(struct TensorImpl*) noexcept = nullptr;
@@ -64,14 +64,14 @@ struct COGRAD_API TensorImpl {
   int64_t numel = 0;
   char* data = nullptr;
   Storage* storage = nullptr;
-  TensorImpl* base = nullptr;  // what a differentiable view is a view of; never itself a view
+  TensorImpl* base = nullptr;  // what this tensor is a differentiable view of; never itself a view
   Node* grad_fn = nullptr;
   Published<AutogradMeta> meta;
-  VersionCounter* own_version = nullptr;  // null: the storage's counter
+  VersionCounter* own_version = nullptr;  // null: the storage's counter is used
   void* pyobj = nullptr;
   int64_t* sizes_ = inline_;
   int64_t* strides_ = inline_ + kInlineDims;
-  uint32_t view_version = 0;  // version at which grad_fn of a view was last made
+  uint32_t view_version = 0;  // version at which the grad_fn of a view was last created
   static constexpr int kInlineDims = 5;
   int64_t inline_[2 * kInlineDims];
 
@@ -89,9 +89,9 @@ struct COGRAD_API TensorImpl {
   std::atomic<uint32_t>& version() noexcept {
     return own_version != nullptr ? own_version->value : storage->version;
   }
-  // The number of writes, as users see it.
+  // Returns the number of in-place writes, as users see it.
   uint32_t write_count() noexcept { return version().load(std::memory_order_relaxed); }
-  // What saved tensors compare: writes, and new data of another geometry.
+  // Returns the version that saved tensors compare; new data of another geometry changes it too.
   uint32_t current_version() noexcept {
     if (own_version == nullptr) [[likely]]
       return storage->version.load(std::memory_order_relaxed);
@@ -100,7 +100,7 @@ struct COGRAD_API TensorImpl {
   void bump_version() noexcept { version().fetch_add(1, std::memory_order_relaxed); }
   bool is_view() const noexcept { return base != nullptr; }
 
-  // To be called after sizes_ and strides_ were written: numel and kContiguous follow from them.
+  // Recomputes numel and kContiguous. Call this after writing sizes_ and strides_.
   void refresh_geometry() {
     int64_t n = 1;
     bool contiguous = true;
@@ -114,7 +114,7 @@ struct COGRAD_API TensorImpl {
     numel = n;
     flags = (contiguous || n == 0) ? flags | kContiguous : flags & ~uint32_t{kContiguous};
   }
-  // Sizes that storage_bytes() has seen.
+  // Sets contiguous sizes and strides. `sizes` must have passed the checks of storage_bytes().
   void set_contiguous_geometry(const int64_t* sizes) noexcept {
     int64_t n = 1;
     for (int i = ndim - 1; i >= 0; --i) {
@@ -148,7 +148,7 @@ struct COGRAD_API TensorImpl {
       drop_dims();
     small_free(this, sizeof(TensorImpl));
   }
-  // A tensor over the same bytes with the same geometry and version counter, without history.
+  // Returns a tensor over the same bytes with the same geometry and version counter but no history.
   TensorImpl* alias() const;
   void drop_dims() noexcept;
   void release_own_version() noexcept;
@@ -156,7 +156,8 @@ struct COGRAD_API TensorImpl {
 
  private:
   static TensorImpl* make_wide(DType dtype, int n);
-  static int64_t* room_for(int n);  // null if the inline room will do; raises above kMaxDims
+  // Allocates sizes and strides; null if the inline array suffices. Raises if n exceeds kMaxDims.
+  static int64_t* room_for(int n);
 };
 
 class Tensor {
@@ -221,7 +222,7 @@ static_assert(sizeof(Tensor) == sizeof(void*));
 
 using TensorList = std::span<const Tensor>;
 
-// A contiguous tensor with undefined contents.
+// Returns a contiguous tensor with undefined contents.
 inline Tensor empty(IntList sizes, DType dtype) {
   int64_t bytes = dtype_size(dtype);
   bool bad = false;
@@ -236,17 +237,18 @@ inline Tensor empty(IntList sizes, DType dtype) {
   return out;
 }
 inline Tensor empty_like(const Tensor& t) { return empty(t.sizes(), t.dtype()); }
-// As `empty`, after checking sizes (negative, overflow) on behalf of `op`.
+// Like `empty`, after checking the sizes (negative, overflow) on behalf of `op`.
 COGRAD_API Tensor empty_checked(const char* op, IntList sizes, DType dtype);
 
-// A tensor over `t`'s storage with another geometry and no autograd relation to it.
+// Returns a tensor over `t`'s storage with another geometry and no autograd relation to `t`.
 COGRAD_API Tensor alias_strided(const Tensor& t, IntList sizes, IntList strides, char* data);
 
-// The dtype new floating tensors get: float32 unless set_default_dtype changed it.
+// Returns the dtype of new floating-point tensors: float32 unless set_default_dtype changed it.
 COGRAD_API DType default_dtype() noexcept;
 COGRAD_API void set_default_dtype(DType t);
 
-// dim in [-ndim, ndim) made non-negative; IndexError otherwise. A 0-dim tensor counts as 1-dim.
+// Returns `dim` made non-negative; raises IndexError if it is not in [-ndim, ndim). A 0-dim tensor
+// counts as 1-dim.
 COGRAD_API int wrap_dim(int64_t dim, int ndim);
 
 }  // namespace cograd

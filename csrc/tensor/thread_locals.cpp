@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a thread takes before anything is thrown on it.
+// Allocation of the thread-local variables that throwing needs, before anything is thrown.
 #include "tensor/thread_locals.h"
 
 #include <atomic>
@@ -12,9 +12,10 @@ constinit COGRAD_API thread_local bool thread_can_throw = false;
 
 namespace {
 
-// What the run-time library's variables take, so that a block of this size serves for them.
+// Size of the run-time library's thread-local variables for exceptions.
 constexpr size_t kVariables = 32;
-// Blocks for threads that find no memory. A freed block is the next that its thread gets.
+// Number of spare blocks for threads that find no memory. malloc hands a block that was just freed
+// to the next request of its size on the same thread.
 constexpr int kSpares = 64;
 constinit std::atomic<void*> spares[kSpares];
 constinit std::atomic<int> spares_left{0};
@@ -39,7 +40,7 @@ bool find_variables() noexcept {
 
 bool take_thread_locals_slow() noexcept {
   if (!find_variables()) return false;
-  // Declared pure, so it is called only where its result goes somewhere.
+  // The function is declared pure, so the compiler drops a call whose result is unused.
   [[maybe_unused]] const volatile int touched = std::uncaught_exceptions();
   thread_can_throw = true;
   return true;

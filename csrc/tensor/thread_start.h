@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Starting threads when memory may be short.
+// Starts threads when memory may be short.
 #pragma once
 #include <atomic>
 #include <exception>
@@ -9,15 +9,15 @@
 
 namespace cograd {
 
-// Starts a detached thread that runs `body`, and waits until it has what it needs at its start.
-// False, and no thread, if there is no memory for it.
+// Starts a detached thread that runs `body`, and waits until the thread has its thread-local
+// variables. Returns false, without a thread, if there is no memory for it.
 template <class F>
 bool start_thread(F body) {
   enum : int { kStarting, kReady, kFailed };
   std::atomic<int> state{kStarting};
   try {
     std::thread([&state, body] {
-      const auto run = body;  // `state` is gone once it is set
+      const auto run = body;  // copied: `state` and `body` may be gone once `state` is set
       const bool ready = take_thread_locals();
       state.store(ready ? kReady : kFailed, std::memory_order_release);
       if (ready) run();

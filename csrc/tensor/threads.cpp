@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The thread pool: workers that spin briefly, then sleep on a futex; made anew after fork. They
-// take chunks of a loop, or join work that is offered.
+// The thread pool: workers that spin briefly, then sleep on a futex. They take chunks of a loop, or
+// join work that is offered. A forked child creates a new pool.
 #include "tensor/threads.h"
 
 #include <pthread.h>
@@ -23,13 +23,13 @@ namespace {
 
 constexpr int kMaxThreads = 256;
 constexpr int kSpins = 2000;        // pauses before sleeping: about 20 us
-constexpr int kHelperSpins = 4000;  // after a backward run: heavy nodes come further apart
+constexpr int kHelperSpins = 4000;  // after a backward run, where heavy nodes are further apart
 
 thread_local bool t_in_parallel = false;
 thread_local bool t_in_heavy = false;
 thread_local bool t_serial = false;
 
-// The chunks one participant starts with; others take from it when theirs are done.
+// The chunks that one participant starts with. Others take chunks from it when theirs are done.
 struct alignas(64) Share {
   std::atomic<int64_t> next;
   int64_t end;
@@ -46,7 +46,7 @@ struct Job {
 
 class Pool {
  public:
-  // False when the pool serves another caller: run serially then.
+  // Returns false if the pool works for another caller: the loop then runs serially.
   bool try_acquire() noexcept { return !busy_.exchange(true, std::memory_order_acquire); }
   void run(const Job& job);
   void offer(SharedWork& work, int threads);
@@ -71,14 +71,14 @@ class Pool {
   Share shares_[kMaxThreads];
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;  // written by whoever sets failed_
-  // kOpen, and the number of workers inside: a worker that wakes late finds the gate closed and
+  // kOpen plus the number of workers inside. A worker that wakes late finds the gate closed and
   // cannot touch a job that has ended.
   alignas(64) std::atomic<uint64_t> gate_{0};
   alignas(64) std::atomic<int> epoch_{0};
   alignas(64) std::atomic<int> left_{0};
 
-  std::mutex mutex_;                 // guards offers_ and what follows from it
-  std::vector<SharedWork*> offers_;  // the newest last
+  std::mutex mutex_;                 // guards offers_ and any_offer_
+  std::vector<SharedWork*> offers_;  // newest last
   std::atomic<bool> any_offer_{false};
   std::condition_variable helper_left_;
 };
@@ -86,12 +86,12 @@ class Pool {
 void Pool::start_workers(int wanted) {
   if (workers_.load(std::memory_order_acquire) >= wanted) return;
   const std::lock_guard lock(mutex_);
-  // Signals go to the threads that the program knows of.
+  // Workers block all signals, so that the program's own threads receive them.
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
   for (int index = workers_.load() + 1; index <= wanted; ++index) {
-    // No more threads to be had: those that run (and the caller) do the work.
+    // If no more threads can start, the running ones and the caller do the work.
     if (!start_thread([this, index] { worker(index); })) break;
     workers_.store(index, std::memory_order_release);
   }
@@ -108,7 +108,7 @@ void Pool::worker(int index) {
   }
 }
 
-// Returns the epoch once it is another than `seen`.
+// Waits until the epoch differs from `seen`; returns it.
 int Pool::wait_for_news(int seen, int spins) const noexcept {
   int now = epoch_.load(std::memory_order_acquire);
   for (int i = 0; now == seen && i < spins; ++i) {
@@ -236,7 +236,7 @@ void Pool::run(const Job& job) {
 
 namespace {
 
-// Never freed: workers sleep in it until the process ends, and a forked child drops the parent's.
+// Never freed: workers sleep in it until the process ends. A forked child drops the parent's pool.
 std::atomic<Pool*> g_pool{nullptr};
 std::atomic<int> g_threads{0};  // 0: not decided yet
 std::atomic<HeavyHook> g_heavy_begin{nullptr};

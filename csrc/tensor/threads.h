@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The thread pool behind every parallel loop and every backward run on several threads, and the
-// hooks that mark heavy work (GIL release).
+// The thread pool that runs parallel loops and multi-threaded backward runs, and the hooks around
+// heavy work (they release the GIL).
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace cograd {
 
-// Threads a parallel loop may use, the caller included. Default: the cores of sched_getaffinity,
-// or COGRAD_NUM_THREADS.
+// Returns the number of threads that a parallel loop may use, the caller included. Default:
+// COGRAD_NUM_THREADS if set, else the number of cores that sched_getaffinity reports.
 COGRAD_API int num_threads() noexcept;
 COGRAD_API void set_num_threads(int n);
 
 // True on a pool worker, and on a caller while it runs its share of a parallel loop.
 COGRAD_API bool in_parallel_region() noexcept;
 
-// While one is alive (and was made with true), this thread's loops do not use the pool; they are
-// cut into the same chunks, so results do not change.
+// In its scope, if constructed with true, this thread's loops do not use the pool. They are still
+// split into the same chunks, so results do not change.
 class COGRAD_API SerialLoops {
  public:
   explicit SerialLoops(bool on) noexcept;
@@ -33,15 +33,15 @@ class COGRAD_API SerialLoops {
 
 using RangeFn = void (*)(void* context, int64_t lo, int64_t hi);
 
-// Calls fn on consecutive chunks of [begin, end). Chunk boundaries depend on the range and the
-// grain only (never on the thread count), so per-chunk partial results are reproducible.
-// The first exception of any chunk is rethrown here once every chunk in flight has ended.
+// Calls fn on consecutive chunks of [begin, end). Chunk boundaries depend only on the range and the
+// grain (never on the thread count), so per-chunk partial results are reproducible.
+// Rethrows the first exception of any chunk once every chunk in flight has ended.
 COGRAD_API void parallel_run(int64_t begin, int64_t end, int64_t grain, RangeFn fn, void* context);
 
-// a / b rounded up, for a >= 0: an expanded tensor may have 2^63 - 1 elements.
+// Returns a / b rounded up, for a >= 0, without overflow: a may be 2^63 - 1 (an expanded tensor).
 constexpr int64_t divide_up(int64_t a, int64_t b) noexcept { return a / b + (a % b != 0); }
 
-// Length of the chunks parallel_run makes: a multiple of grain, at most 256 chunks in all.
+// Returns the length of parallel_run's chunks: a multiple of grain, for at most 256 chunks.
 inline int64_t parallel_chunk(int64_t range, int64_t grain) noexcept {
   if (grain < 1) grain = 1;
   constexpr int64_t kMaxChunks = 256;
@@ -67,21 +67,21 @@ inline void pause_cpu() noexcept {
 #endif
 }
 
-// Work that threads of the pool join and leave while it goes on, such as a backward run.
+// Work that threads of the pool can join and leave while it runs, such as a backward run.
 class SharedWork {
  public:
-  // Would one more thread find something to do?
+  // True if one more thread would find something to do.
   virtual bool wants_help() const noexcept = 0;
-  // On a thread of the pool: works until nothing is left for it.
+  // Called on a thread of the pool: works until nothing is left for this thread.
   virtual void help() noexcept = 0;
-  std::atomic<int> helpers{0};  // threads in help(); changed by the pool alone
+  std::atomic<int> helpers{0};  // number of threads in help(); only the pool changes it
 
  protected:
   ~SharedWork() = default;
 };
 
-// While it lives, threads of the pool (at least `threads` if they are to be had) may join the work.
-// Its end waits for those inside.
+// In its scope threads of the pool may join the work; the pool tries to have at least `threads`
+// workers. The destructor waits for the threads that have joined.
 class WorkOffer {
  public:
   WorkOffer(SharedWork& work, int threads);
@@ -93,18 +93,18 @@ class WorkOffer {
   SharedWork& work_;
   class Pool& pool_;
 };
-// Wakes a thread of the pool that may join what is offered.
+// Wakes a thread of the pool so that it can join the work that is offered.
 void call_helper() noexcept;
 
-// Element-operations from which a loop counts as heavy.
+// The number of element operations from which a loop counts as heavy.
 inline constexpr int64_t kHeavyWork = 1 << 16;
 
-// begin() runs before heavy work on the calling thread and may return nullptr ("nothing to end");
-// end() gets what begin() returned.
+// Sets the hooks around heavy work, which run on the calling thread. begin() may return nullptr
+// ("nothing to end"); otherwise end() gets the pointer that begin() returned.
 using HeavyHook = void* (*)();
 COGRAD_API void set_heavy_hooks(HeavyHook begin, void (*end)(void*)) noexcept;
 
-// Calls the hooks around heavy work; nested scopes and pool workers do nothing.
+// Calls the hooks around heavy work. Nested scopes and scopes on pool workers do nothing.
 class HeavyScope {
  public:
   explicit HeavyScope(int64_t work) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The one handler of warnings.
+// The process's single handler of warnings.
 #include "tensor/warn.h"
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Warnings of the core: text handed to whoever embeds it.
+// Warnings of the core: the layer above sets the handler that shows them.
 #pragma once
 #include <string>
 
@@ -7,10 +7,10 @@
 
 namespace cograd {
 
-// May throw, as a Python warning filter does; the operation is then given up.
+// Shows a warning. May throw, as a Python warning filter does; the operation then fails.
 using WarnHandler = void (*)(const std::string& text);
 
-// Null (the start): warnings are dropped.
+// Sets the handler; null, the initial value, drops warnings.
 COGRAD_API void set_warn_handler(WarnHandler handler) noexcept;
 COGRAD_API void warn(const std::string& text);
 

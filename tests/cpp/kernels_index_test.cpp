@@ -149,9 +149,9 @@ void test_masks() {
   check(out == want, "masked_select");
   for (const int64_t wrong : {count - 1, count + 1}) {  // as if the mask had been written since
     std::vector<float> other(static_cast<size_t>(wrong) + 1, -9);
-    const std::string told = "masked_select: the number of elements to take went from " +
+    const std::string told = "masked_select: the number of selected elements went from " +
                              std::to_string(wrong) + " to " + std::to_string(count) +
-                             " while they were taken: another thread writes to the tensor";
+                             " during the call: another thread writes to the tensor";
     check_throws(ErrorKind::Runtime, told,
                  [&] { masked_select(4, x.data(), mask.get(), n, wrong, other.data()); });
     check(other.back() == -9, "masked_select wrote beyond its room");

@@ -29,7 +29,7 @@ class Refusal:
 
 
 WRITES = (
-    "vmap: .*is not possible: what is written has a value for each sample"
+    "vmap: .*is not possible: the written values differ from sample to sample"
     "|the input has a value for each sample of a vmap, but running_"
 )
 REFUSALS = [

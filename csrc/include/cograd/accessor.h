@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TensorAccessor: elements by index, x[i][j], at the cost of a multiplication per index.
+// TensorAccessor: access to elements by index, x[i][j], for one multiplication per index.
 #pragma once
 #include <stdint.h>
 
@@ -10,7 +10,7 @@ namespace cograd {
 inline namespace abi1 {
 
 namespace ext {
-// Extensions built with debug=True check every index.
+// Checks an index, in extensions built with debug=True.
 inline void check_index([[maybe_unused]] int64_t i, [[maybe_unused]] int64_t size) {
 #ifdef COGRAD_DEBUG
   COGRAD_CHECK_INDEX(i >= 0 && i < size, "accessor: index ", i, " is out of range, expected 0 to ",

@@ -57,7 +57,7 @@ inline void check_grads(const char* who, TensorList roots, TensorList grads) {
 }
 }  // namespace ext
 
-// Adds the gradients of `tensors` to the leaves' grad (to those of `inputs` only, if any).
+// Adds the gradients of `tensors` to .grad of the leaves, or only of `inputs` if there are any.
 inline void backward(TensorList tensors, TensorList grad_tensors = {},
                      std::optional<bool> retain_graph = std::nullopt, bool create_graph = false,
                      TensorList inputs = {}) {
@@ -68,7 +68,8 @@ inline void backward(TensorList tensors, TensorList grad_tensors = {},
                              grad_tensors.empty() ? nullptr : ext::handles(grad_tensors),
                              tensors.size(), ext::handles(inputs), inputs.size(), flags));
 }
-// Gradients of `outputs` with respect to `inputs`; undefined where unused, if that is allowed.
+// Returns the gradients of `outputs` with respect to `inputs`. With allow_unused the gradient of an
+// unused input is undefined; without it that raises.
 inline variable_list grad(TensorList outputs, TensorList inputs, TensorList grad_outputs = {},
                           std::optional<bool> retain_graph = std::nullopt,
                           bool create_graph = false, bool allow_unused = false) {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The C interface of cograd: everything another language, or the C++ headers beside this one, can
- * ask of libcograd. Objects are opaque handles; functions return a status and never throw. NULL
- * where a handle or an array is needed is COGRAD_TYPE_ERROR from those that return a status, and a
- * number of elements that no memory holds, such as a negative one, COGRAD_VALUE_ERROR. */
+/* The C interface of cograd, for other languages and for cograd's C++ headers. Objects are opaque
+ * pointers; release each new reference to a tensor by cograd_tensor_release. Functions never throw.
+ * Those that return a status return COGRAD_TYPE_ERROR if a required pointer is NULL, and
+ * COGRAD_VALUE_ERROR if a number of elements cannot fit in memory (for example a negative number).
+ */
 #ifndef COGRAD_C_API_H
 #define COGRAD_C_API_H
 #include <stddef.h>
 #include <stdint.h>
 
-/* The interface this header describes. A library of the same major version and the same or a newer
- * minor one can be used. */
+/* The version of the interface in this header. It works with a library of the same major version
+ * and the same or a later minor version. */
 #define COGRAD_ABI_MAJOR 1
 #define COGRAD_ABI_MINOR 1
 
@@ -36,27 +37,27 @@ enum {
   COGRAD_INDEX_ERROR = 4,
   COGRAD_NOT_IMPLEMENTED_ERROR = 5,
   COGRAD_MEMORY_ERROR = 6,
-  COGRAD_FOREIGN_ERROR = 7 /* an exception of the caller's language is on its way, unchanged */
+  COGRAD_FOREIGN_ERROR = 7 /* an exception of the caller's language, passed on unchanged */
 };
-/* The last error on this thread: its text (valid until the next error) and a number that names it.
- * Returns its status. */
+/* Gets the last error on this thread: its text (valid until the next error) and a number that
+ * identifies it. Returns its status. */
 COGRAD_C_API cograd_status cograd_error_get(const char** message, size_t* length,
                                             uint64_t* token) COGRAD_NOEXCEPT;
-/* Records an error on this thread and returns `status`, so that a callback can
- * `return cograd_error_set(...)`. `token`: 0, or that of the error this one passes on. */
+/* Sets this thread's last error and returns `status`, so that a callback can
+ * `return cograd_error_set(...)`. `token` is 0, or the number of the error that is passed on. */
 COGRAD_C_API cograd_status cograd_error_set(cograd_status status, const char* message,
                                             size_t length, uint64_t token) COGRAD_NOEXCEPT;
-/* The same for C: formats like printf. */
+/* Does the same for C: formats the text like printf. */
 COGRAD_C_API cograd_status cograd_fail(cograd_status status, const char* format,
                                        ...) COGRAD_NOEXCEPT __attribute__((format(printf, 2, 3)));
-/* Text of the last error on this thread. */
+/* Returns the text of the last error on this thread. */
 COGRAD_C_API const char* cograd_last_error(void) COGRAD_NOEXCEPT;
 
 COGRAD_C_API void cograd_abi_version(int32_t* major, int32_t* minor) COGRAD_NOEXCEPT;
 COGRAD_C_API const char* cograd_version(void) COGRAD_NOEXCEPT; /* "0.1.0" */
 
 /* ---- tensors ------------------------------------------------------------------------------ */
-typedef struct cograd_tensor_s* cograd_tensor; /* counted; NULL is "no tensor" (Python's None) */
+typedef struct cograd_tensor_s* cograd_tensor; /* reference-counted; NULL stands for None */
 
 /* Element types; the numbers are part of the interface. */
 enum {
@@ -80,8 +81,8 @@ enum {
   COGRAD_IS_VIEW = 8,
   COGRAD_IS_INFERENCE = 16
 };
-/* What there is to know about a tensor. Set struct_size to sizeof before the call; pointers are
- * valid while the tensor lives and is not resized. Strides are in elements. */
+/* A description of a tensor. Set struct_size to sizeof before the call. The pointers are valid
+ * while the tensor lives and is not resized. Strides are in elements. */
 typedef struct cograd_tensor_info {
   size_t struct_size;
   void* data;
@@ -101,9 +102,9 @@ COGRAD_C_API void cograd_tensor_retain(cograd_tensor t) COGRAD_NOEXCEPT;
 COGRAD_C_API void cograd_tensor_release(cograd_tensor t) COGRAD_NOEXCEPT;
 COGRAD_C_API uint32_t cograd_tensor_use_count(cograd_tensor t) COGRAD_NOEXCEPT;
 COGRAD_C_API void cograd_tensor_describe(cograd_tensor t, cograd_tensor_info* info) COGRAD_NOEXCEPT;
-/* The most asked for parts of the description. NULL for `t` is an error on this thread, see
- * cograd_error_get: the result is NULL, -1 or, of flags, 0; a description has -1 for dim, dtype and
- * numel. So is asking for the data of a tensor that has samples of a vmap. */
+/* These return the most used parts of the description. If `t` is NULL, they set an error (see
+ * cograd_error_get) and return NULL, -1 or, for the flags, 0; a description gets -1 for dim, dtype
+ * and numel. The data of a batched tensor of a vmap is an error as well. */
 COGRAD_C_API void* cograd_tensor_data(cograd_tensor t) COGRAD_NOEXCEPT;
 COGRAD_C_API int64_t cograd_tensor_numel(cograd_tensor t) COGRAD_NOEXCEPT;
 COGRAD_C_API int32_t cograd_tensor_dim(cograd_tensor t) COGRAD_NOEXCEPT;
@@ -111,27 +112,27 @@ COGRAD_C_API int32_t cograd_tensor_dtype(cograd_tensor t) COGRAD_NOEXCEPT;
 COGRAD_C_API const int64_t* cograd_tensor_sizes(cograd_tensor t) COGRAD_NOEXCEPT;
 COGRAD_C_API const int64_t* cograd_tensor_strides(cograd_tensor t) COGRAD_NOEXCEPT;
 COGRAD_C_API uint32_t cograd_tensor_flags(cograd_tensor t) COGRAD_NOEXCEPT;
-/* Says that the tensor's elements were written through its data pointer: later use of a value that
- * was saved for backward before the write then raises. */
+/* Declares that the tensor's elements were written through its data pointer. A backward that needs
+ * the value from before the write then raises. */
 COGRAD_C_API void cograd_tensor_bump_version(cograd_tensor t) COGRAD_NOEXCEPT;
 
-/* A contiguous tensor; elements are undefined. */
+/* Creates a contiguous tensor with undefined elements. */
 COGRAD_C_API cograd_status cograd_tensor_empty(int32_t dtype, int32_t dim, const int64_t* sizes,
                                                cograd_tensor* out) COGRAD_NOEXCEPT;
-/* The same with given strides (in elements, not negative). */
+/* Creates a tensor with the given strides (in elements, not negative) and undefined elements. */
 COGRAD_C_API cograd_status cograd_tensor_empty_strided(int32_t dtype, int32_t dim,
                                                        const int64_t* sizes, const int64_t* strides,
                                                        cograd_tensor* out) COGRAD_NOEXCEPT;
-/* A tensor over memory of the caller; strides NULL: contiguous. `deleter` (may be NULL) is called
- * with `context` when the last tensor over the memory dies. */
+/* Creates a tensor over memory of the caller; if strides is NULL, it is contiguous. `deleter` (may
+ * be NULL) is called with `context` when the last tensor over the memory is destroyed. */
 COGRAD_C_API cograd_status cograd_tensor_from_blob(void* data, int32_t dtype, int32_t dim,
                                                    const int64_t* sizes, const int64_t* strides,
                                                    void (*deleter)(void* context), void* context,
                                                    cograd_tensor* out) COGRAD_NOEXCEPT;
-/* The only element as a double or an integer. */
+/* Gets the only element as a double, an integer or both (either pointer may be NULL). */
 COGRAD_C_API cograd_status cograd_tensor_item(cograd_tensor t, double* as_double,
                                               int64_t* as_int) COGRAD_NOEXCEPT;
-/* "tensor([1., 2.])"-like text is Python's; this names shape and dtype: "float32[2, 3]". */
+/* Writes dtype and shape as text: "float32[2, 3]". */
 COGRAD_C_API cograd_status cograd_tensor_summary(cograd_tensor t, char* text,
                                                  size_t capacity) COGRAD_NOEXCEPT;
 COGRAD_C_API int32_t cograd_default_dtype(void) COGRAD_NOEXCEPT;
@@ -147,34 +148,36 @@ enum {
 typedef struct cograd_index {
   int32_t kind;
   int32_t reserved;
-  int64_t start, stop, step; /* INT: start. SLICE: INT64_MIN start or INT64_MAX stop: the ends. */
+  int64_t start, stop, step; /* INT: start only. SLICE: INT64_MIN to INT64_MAX is the whole dim */
   cograd_tensor tensor;      /* borrowed */
 } cograd_index;
-/* x[items]: a view where no tensor is among the items. */
+/* Computes x[items]; the result is a view unless a tensor is among the items. */
 COGRAD_C_API cograd_status cograd_tensor_index(cograd_tensor x, const cograd_index* items, size_t n,
                                                cograd_tensor* out) COGRAD_NOEXCEPT;
-/* x[items] = value. */
+/* Executes x[items] = value. */
 COGRAD_C_API cograd_status cograd_tensor_index_put(cograd_tensor x, const cograd_index* items,
                                                    size_t n, cograd_tensor value) COGRAD_NOEXCEPT;
 
 /* ---- autograd ----------------------------------------------------------------------------- */
 COGRAD_C_API cograd_status cograd_tensor_set_requires_grad(cograd_tensor t,
                                                            int32_t value) COGRAD_NOEXCEPT;
-/* New handle, or NULL where there is no gradient. */
+/* Gets .grad as a new reference, or NULL if there is no gradient. */
 COGRAD_C_API cograd_status cograd_tensor_grad(cograd_tensor t, cograd_tensor* out) COGRAD_NOEXCEPT;
 COGRAD_C_API cograd_status cograd_tensor_set_grad(cograd_tensor t,
                                                   cograd_tensor grad) COGRAD_NOEXCEPT;
 COGRAD_C_API cograd_status cograd_tensor_detach(cograd_tensor t,
                                                 cograd_tensor* out) COGRAD_NOEXCEPT;
-/* The same memory without history and with a version of its own (Python's .data). */
+/* Returns a tensor over the same memory without history and with a separate version (Python's
+ * .data). */
 COGRAD_C_API cograd_status cograd_tensor_variable_data(cograd_tensor t,
                                                        cograd_tensor* out) COGRAD_NOEXCEPT;
 COGRAD_C_API cograd_status cograd_tensor_retain_grad(cograd_tensor t) COGRAD_NOEXCEPT;
-/* Name of the node that made `t`, "" for a leaf; at most `capacity` bytes with the final NUL. */
+/* Writes the name of the node that created `t`, "" for a leaf; at most `capacity` bytes including
+ * the final NUL. */
 COGRAD_C_API cograd_status cograd_tensor_grad_fn_name(cograd_tensor t, char* text,
                                                       size_t capacity) COGRAD_NOEXCEPT;
-/* Called with the tensor's gradient during backward, NULL where none arrived; may set *replacement
- * to a new handle. */
+/* A hook, called during backward with the tensor's gradient, or NULL if none arrived. It may set
+ * *replacement to a new reference. */
 typedef cograd_status (*cograd_hook_fn)(void* context, cograd_tensor grad,
                                         cograd_tensor* replacement);
 COGRAD_C_API cograd_status cograd_tensor_register_hook(cograd_tensor t, cograd_hook_fn hook,
@@ -183,12 +186,13 @@ COGRAD_C_API cograd_status cograd_tensor_register_hook(cograd_tensor t, cograd_h
 COGRAD_C_API cograd_status cograd_tensor_remove_hook(cograd_tensor t, uint64_t id) COGRAD_NOEXCEPT;
 
 enum { COGRAD_RETAIN_GRAPH = 1, COGRAD_CREATE_GRAPH = 2, COGRAD_ALLOW_UNUSED = 4 };
-/* Adds gradients to the leaves' .grad (to those of `inputs` only, if there are any). grads[i] may
- * be NULL for a root of one element; grads may be NULL. */
+/* Adds gradients to .grad of the leaves, or only of `inputs` if there are any. grads[i] may be NULL
+ * for a root of one element; grads may be NULL. */
 COGRAD_C_API cograd_status cograd_backward(const cograd_tensor* roots, const cograd_tensor* grads,
                                            size_t n_roots, const cograd_tensor* inputs,
                                            size_t n_inputs, uint32_t flags) COGRAD_NOEXCEPT;
-/* Gradients of the roots with respect to `inputs`, as new handles (NULL where unused). */
+/* Computes the gradients of the roots with respect to `inputs`, as new references (NULL if unused).
+ */
 COGRAD_C_API cograd_status cograd_grad(const cograd_tensor* roots, const cograd_tensor* grads,
                                        size_t n_roots, const cograd_tensor* inputs, size_t n_inputs,
                                        uint32_t flags, cograd_tensor* out) COGRAD_NOEXCEPT;
@@ -199,16 +203,16 @@ COGRAD_C_API int32_t cograd_inference_enabled(void) COGRAD_NOEXCEPT;
 COGRAD_C_API void cograd_set_inference_enabled(int32_t enabled) COGRAD_NOEXCEPT;
 
 /* ---- threads ------------------------------------------------------------------------------ */
-/* Calls fn on chunks of [begin, end) of at least `grain` items on several threads. The first
- * status that is not COGRAD_OK is returned when all have ended. */
+/* Calls fn on chunks of [begin, end) of at least `grain` items on several threads. Returns the
+ * first status that is not COGRAD_OK once all calls have ended. */
 typedef cograd_status (*cograd_range_fn)(void* context, int64_t begin, int64_t end);
 COGRAD_C_API cograd_status cograd_parallel_for(int64_t begin, int64_t end, int64_t grain,
                                                cograd_range_fn fn, void* context) COGRAD_NOEXCEPT;
 COGRAD_C_API int32_t cograd_num_threads(void) COGRAD_NOEXCEPT;
 COGRAD_C_API cograd_status cograd_set_num_threads(int32_t n) COGRAD_NOEXCEPT;
 COGRAD_C_API int32_t cograd_in_parallel_region(void) COGRAD_NOEXCEPT;
-/* Around long work of the caller's own: lets other Python threads run (releases the GIL if this
- * thread holds it). end takes what begin returned. */
+/* Call begin before long work on this thread and end, with begin's result, after it: other Python
+ * threads run meanwhile (the GIL is released if this thread holds it). */
 COGRAD_C_API void* cograd_heavy_begin(void) COGRAD_NOEXCEPT;
 COGRAD_C_API void cograd_heavy_end(void* state) COGRAD_NOEXCEPT;
 
@@ -219,7 +223,7 @@ enum {
   COGRAD_BOOLEAN = 2,           /* integer: 0 or 1 */
   COGRAD_INT = 3,               /* integer */
   COGRAD_FLOAT = 4,             /* number */
-  COGRAD_STRING = 5,            /* list: bytes in UTF-8; length: their number */
+  COGRAD_STRING = 5,            /* list: bytes in UTF-8; length: number of bytes */
   COGRAD_DTYPE = 6,             /* integer */
   COGRAD_DEVICE = 7,            /* integer: device type */
   COGRAD_TENSORS = 8,           /* list: cograd_tensor[length] */
@@ -227,12 +231,12 @@ enum {
   COGRAD_FLOATS = 10,           /* list: double[length] */
   COGRAD_BOOLEANS = 11,         /* list: uint8_t[length] */
   COGRAD_STRINGS = 12,          /* list: cograd_string[length] */
-  COGRAD_ITEMS = 13,            /* list: cograd_value[length]; of results: a list */
-  COGRAD_TUPLE = 14,            /* the same, a tuple */
-  COGRAD_NUMBER = 15,           /* of parameters only: BOOLEAN, INT or FLOAT */
-  COGRAD_TENSOR_OR_NUMBER = 16, /* of parameters only */
-  COGRAD_DEFAULT = 17,          /* of arguments only: the parameter's default */
-  /* u.number is the real part, the bytes of `length` are the imaginary part: a double, too. */
+  COGRAD_ITEMS = 13,            /* list: cograd_value[length]; a result of several values: a list */
+  COGRAD_TUPLE = 14,            /* list: cograd_value[length]; a tuple */
+  COGRAD_NUMBER = 15,           /* only for parameters: BOOLEAN, INT, FLOAT or COMPLEX */
+  COGRAD_TENSOR_OR_NUMBER = 16, /* only for parameters */
+  COGRAD_DEFAULT = 17,          /* only for arguments: the parameter's default */
+  /* u.number is the real part; the bytes of `length` hold the imaginary part, also a double. */
   COGRAD_COMPLEX = 18
 };
 typedef struct cograd_string {
@@ -241,7 +245,7 @@ typedef struct cograd_string {
 } cograd_string;
 typedef struct cograd_value {
   int32_t kind;
-  uint32_t owned; /* used by cograd_value_free only: leave 0 */
+  uint32_t owned; /* only used by cograd_value_free: leave it 0 */
   union {
     cograd_tensor tensor;
     int64_t integer;
@@ -250,38 +254,39 @@ typedef struct cograd_value {
   } u;
   size_t length;
 } cograd_value;
-/* Releases what a result of cograd_op_call holds. */
+/* Releases the contents of a result of cograd_op_call or cograd_function_apply. */
 COGRAD_C_API void cograd_value_free(cograd_value* v) COGRAD_NOEXCEPT;
 
 /* ---- calling ops by name -------------------------------------------------------------------- */
 typedef const struct cograd_op_s* cograd_op;
-/* "add", "add_" (in place), "nn.relu"-like names are plain here: "relu"; an extension's op is
- * "namespace::name". The handle stays valid for ever. */
+/* Finds an op by name: "add", "add_" (in place), "relu" (without "nn."), "namespace::name" for an
+ * op of an extension. The pointer stays valid until the process ends. */
 COGRAD_C_API cograd_status cograd_op_find(const char* name, size_t length,
                                           cograd_op* out) COGRAD_NOEXCEPT;
-/* Arguments in the order of the op's parameters; those left out, or COGRAD_DEFAULT, get their
- * defaults. Records a node where a gradient may be asked for. The result owns what it holds. */
+/* Calls an op with arguments in the order of its parameters. Missing arguments and COGRAD_DEFAULT
+ * get the parameters' defaults. Records a node if an argument requires grad. The result owns its
+ * contents. */
 COGRAD_C_API cograd_status cograd_op_call(cograd_op op, const cograd_value* args, size_t n,
                                           cograd_value* result) COGRAD_NOEXCEPT;
-/* "name(parameters)" of every form the op has, one a line. */
+/* Returns "name(parameters)" for every form of the op, one per line. */
 COGRAD_C_API const char* cograd_op_signature(cograd_op op) COGRAD_NOEXCEPT;
 
-/* ---- functions with a gradient of their own ----------------------------------------------- */
-typedef struct cograd_context_s* cograd_context; /* a call under way, and later its graph node */
+/* ---- functions with a custom gradient ------------------------------------------------------- */
+typedef struct cograd_context_s* cograd_context; /* a call, and later its graph node */
 enum {
-  /* backward computes on the numbers, not with ops: a second derivative raises, instead of
-   * missing its part silently. */
+  /* backward computes on the elements, not with ops: a second derivative raises, as it would
+   * otherwise silently lack this part. */
   COGRAD_FUNCTION_ONCE_DIFFERENTIABLE = 1,
-  /* forward, backward and jvp are made of ops alone, and run on tensors that have samples of a
-   * vmap: Python's generate_vmap_rule. */
+  /* forward, backward and jvp consist of ops only, so that they run on batched tensors of a vmap
+   * (Python's generate_vmap_rule). */
   COGRAD_FUNCTION_TAKES_SAMPLES = 2,
-  /* batch may get tensors that have samples of outer vmaps, whose data is NULL: otherwise it runs
-   * for one of these after the other. */
+  /* batch accepts tensors that are batched by outer vmaps, whose data is NULL. Without this flag
+   * it runs once per sample of the outer vmaps. */
   COGRAD_FUNCTION_BATCH_TAKES_SAMPLES = 4
 };
 typedef struct cograd_results_s* cograd_results;
 enum { COGRAD_RANDOMNESS_ERROR = 0, COGRAD_RANDOMNESS_DIFFERENT = 1, COGRAD_RANDOMNESS_SAME = 2 };
-/* What a batching rule is told of the vmap it runs for. */
+/* The vmap that a vmap rule (`batch`) runs for. */
 typedef struct cograd_batch_info {
   size_t struct_size;
   int64_t batch_size; /* number of samples */
@@ -289,147 +294,151 @@ typedef struct cograd_batch_info {
 } cograd_batch_info;
 typedef struct cograd_function {
   size_t struct_size;
-  const char* name; /* of the node: "MyOpBackward" */
-  /* grads[i]: gradient of output i (NULL where none arrived and materialising is off). Sets
-   * out[j], NULL at entry, to a new handle for each input j that needs one. */
+  const char* name; /* name of the node: "MyOpBackward" */
+  /* Computes gradients. grads[i] is the gradient of output i (NULL if none arrived and
+   * materialising is off). Sets out[j], which is NULL at entry, to a new reference for each input j
+   * that needs a gradient. */
   cograd_status (*backward)(cograd_context ctx, void* state, const cograd_tensor* grads,
                             size_t n_grads, cograd_tensor* out, size_t n_inputs);
-  void (*release)(void* state); /* drop what backward needs: it will not run again; may be NULL */
+  void (*release)(void* state); /* drops the data for backward, which will not run again; or NULL */
   void (*destroy)(void* state); /* may be NULL */
   uint32_t flags;
   /* Since 1.1; each may be NULL.
-   * Forward mode: tangents[i] of input i (NULL: it is no floating-point tensor, or has none and
-   * materialising is off). Sets out[j], NULL at entry, to the tangent of output j. Without it the
-   * tangents come from backward, which must then be made of ops. */
+   * Computes tangents in forward mode. tangents[i] is that of input i (NULL if it is not a
+   * floating-point tensor, or has none and materialising is off). Sets out[j], which is NULL at
+   * entry, to the tangent of output j. Without jvp the tangents come from backward, which must then
+   * consist of ops. */
   cograd_status (*jvp)(cograd_context ctx, void* state, const cograd_tensor* tangents,
                        size_t n_inputs, cograd_tensor* out, size_t n_outputs);
-  /* The call for all samples of a vmap: those of inputs[i] are in its dim in_dims[i], -1: they are
-   * equal. Pushes the outputs, and says by cograd_results_set_dims where their samples are. Without
-   * it the samples run one by one. */
+  /* Computes the call for all samples of a vmap. in_dims[i] is the batch dim of inputs[i], -1 if it
+   * is the same for all samples. Pushes the outputs and sets their batch dims by
+   * cograd_results_set_dims. Without batch the samples run one by one. */
   cograd_status (*batch)(const cograd_batch_info* info, void* user, const cograd_tensor* inputs,
                          const int32_t* in_dims, size_t n_inputs, cograd_results results);
-  /* The whole call, from begin to end, on these inputs; pushes the outputs. */
+  /* Makes the whole call, from begin to end, on these inputs; pushes the outputs. */
   cograd_status (*call)(void* user, const cograd_tensor* inputs, size_t n_inputs,
                         cograd_results results);
 } cograd_function;
 
-/* Starts a call. From here to end or abort, on this thread, nothing is recorded. `inputs` are all
- * its tensor arguments (NULL where None). The context is valid until end or abort, and in
- * backward. Takes over `state`, also when it fails. Where inputs have samples of a vmap, and the
- * function has `batch` or `call`, nothing is started and *out is NULL: use cograd_function_apply.
- */
+/* Begins a call. Until end or abort nothing is recorded on this thread. `inputs` are all tensor
+ * arguments of the call (NULL for None). The context is valid until end or abort, and in backward.
+ * Takes over `state`, also when it fails. If inputs are batched by a vmap and the function has
+ * `batch` or `call`, no call begins and *out is NULL: use cograd_function_apply. */
 COGRAD_C_API cograd_status cograd_function_begin(const cograd_function* function, void* state,
                                                  const cograd_tensor* inputs, size_t n,
                                                  cograd_context* out) COGRAD_NOEXCEPT;
-/* Ends it: outputs[i] (owned handles, NULL allowed) are replaced by those to hand out, joined to
- * the graph. */
+/* Ends the call: connects the outputs to the graph. Takes over the references in outputs[i] (NULL
+ * is allowed) and replaces them by the tensors to return. */
 COGRAD_C_API cograd_status cograd_function_end(cograd_context ctx, cograd_tensor* outputs,
                                                size_t n) COGRAD_NOEXCEPT;
 COGRAD_C_API void cograd_function_abort(cograd_context ctx) COGRAD_NOEXCEPT;
-/* The function's `call` with `user`; where inputs have samples of a vmap its `batch`, or `call` for
- * each sample. The result, a COGRAD_TENSORS of the outputs, owns what it holds. Since 1.1. */
+/* Runs the function's `call` with `user`; if inputs are batched by a vmap, its `batch`, or `call`
+ * for each sample. The result is a COGRAD_TENSORS of the outputs and owns its contents. Since 1.1.
+ */
 COGRAD_C_API cograd_status cograd_function_apply(const cograd_function* function, void* user,
                                                  const cograd_tensor* inputs, size_t n,
                                                  cograd_value* result) COGRAD_NOEXCEPT;
 
-/* Whether a gradient may be asked for, so that saving is of use. */
+/* Returns 1 if a gradient or tangent may be needed, so that tensors should be saved; else 0. */
 COGRAD_C_API int32_t cograd_context_recording(cograd_context ctx) COGRAD_NOEXCEPT;
-/* Keeps tensors for backward after those kept before; NULL allowed. Values written in place in
- * between are found out when they are read. */
+/* Saves tensors for backward, after those saved before; NULL is allowed. Reading a tensor that was
+ * written in place meanwhile raises. */
 COGRAD_C_API cograd_status cograd_context_save(cograd_context ctx, const cograd_tensor* tensors,
                                                size_t n) COGRAD_NOEXCEPT;
 COGRAD_C_API size_t cograd_context_num_saved(cograd_context ctx) COGRAD_NOEXCEPT;
-/* The same for jvp, which may ask for both. Since 1.1. */
+/* Saves tensors for jvp, which can read these and those of cograd_context_save. Since 1.1. */
 COGRAD_C_API cograd_status cograd_context_save_for_forward(cograd_context ctx,
                                                            const cograd_tensor* tensors,
                                                            size_t n) COGRAD_NOEXCEPT;
 COGRAD_C_API size_t cograd_context_num_saved_for_forward(cograd_context ctx) COGRAD_NOEXCEPT;
-/* In jvp: as a new handle. */
+/* In jvp: gets tensor i of these as a new reference. */
 COGRAD_C_API cograd_status cograd_context_saved_for_forward(cograd_context ctx, size_t i,
                                                             cograd_tensor* out) COGRAD_NOEXCEPT;
-/* In backward and jvp: saved tensor i as a new handle. */
+/* In backward and jvp: gets saved tensor i as a new reference. */
 COGRAD_C_API cograd_status cograd_context_saved(cograd_context ctx, size_t i,
                                                 cograd_tensor* out) COGRAD_NOEXCEPT;
-/* Inputs that forward wrote in place; they must be among the outputs. */
+/* Declares inputs that forward wrote in place; they must be among the outputs. */
 COGRAD_C_API cograd_status cograd_context_mark_dirty(cograd_context ctx,
                                                      const cograd_tensor* tensors,
                                                      size_t n) COGRAD_NOEXCEPT;
 COGRAD_C_API cograd_status cograd_context_mark_non_differentiable(cograd_context ctx,
                                                                   const cograd_tensor* tensors,
                                                                   size_t n) COGRAD_NOEXCEPT;
-/* Whether backward gets zeros in place of gradients that did not arrive (it does unless told). */
+/* Sets whether backward gets zeros in place of gradients that did not arrive; it does by default.
+ */
 COGRAD_C_API void cograd_context_set_materialize_grads(cograd_context ctx,
                                                        int32_t value) COGRAD_NOEXCEPT;
-/* Whether input i's gradient is asked for: in this run, or, in forward, ever. Negative: an error,
- * there is no such input. */
+/* Returns 1 if this backward needs the gradient of input i (in forward: if any may need it), else
+ * 0. Negative on error: there is no such input. */
 COGRAD_C_API int32_t cograd_context_needs_input_grad(cograd_context ctx, size_t i) COGRAD_NOEXCEPT;
-/* A pointer of the op's own, for ops registered with function pointers. */
+/* Sets a pointer that belongs to the op, for ops registered with function pointers. */
 COGRAD_C_API void cograd_context_set_state(cograd_context ctx, void* state,
                                            void (*destroy)(void*)) COGRAD_NOEXCEPT;
 COGRAD_C_API void* cograd_context_state(cograd_context ctx) COGRAD_NOEXCEPT;
 
 /* ---- registering ops ------------------------------------------------------------------------ */
-/* Appends one result; the value is copied, tensors get a new reference. */
+/* Appends one result. The value is copied; tensors get a new reference. */
 COGRAD_C_API cograd_status cograd_results_push(cograd_results results,
                                                const cograd_value* v) COGRAD_NOEXCEPT;
 COGRAD_C_API cograd_status cograd_results_push_tensor(cograd_results results,
                                                       cograd_tensor t) COGRAD_NOEXCEPT;
-/* In a batching rule: the dim of the samples in each tensor among the results in order (a list
- * counts each of its tensors), -1: they are equal. Dim 0 in all unless told. Since 1.1. */
+/* In a vmap rule: sets the batch dim of each tensor among the results, in order (a list counts each
+ * of its tensors); -1 if it is the same for all samples. The default is 0 for all. Since 1.1. */
 COGRAD_C_API cograd_status cograd_results_set_dims(cograd_results results, const int32_t* dims,
                                                    size_t n) COGRAD_NOEXCEPT;
 
 enum {
-  COGRAD_NULLABLE = 0x100, /* or-ed to a parameter's kind: takes None */
+  COGRAD_NULLABLE = 0x100, /* or-ed to a parameter's kind: it accepts None */
   COGRAD_MUTATED = 0x200   /* or-ed to COGRAD_TENSOR: the op writes its elements */
 };
 enum {
-  COGRAD_OP_LIST = 1,                 /* the results are one list, even if there is one */
+  COGRAD_OP_LIST = 1,                 /* the results form a list, even if there is only one */
   COGRAD_OP_DIFFERENTIABLE = 2,       /* `forward` records its node itself */
-  COGRAD_OP_TUPLE = 4,                /* the results are one tuple, even if there is one */
-  COGRAD_OP_NON_DIFFERENTIABLE = 8,   /* no gradient by nature: else a backward through it raises */
-  COGRAD_OP_ONCE_DIFFERENTIABLE = 16, /* COGRAD_FUNCTION_ONCE_DIFFERENTIABLE, of `backward` */
-  /* COGRAD_FUNCTION_TAKES_SAMPLES. Of an op that records its node itself, or none: forward is made
-   * of ops and functions, which know what to do with samples. */
+  COGRAD_OP_TUPLE = 4,                /* the results form a tuple, even if there is only one */
+  COGRAD_OP_NON_DIFFERENTIABLE = 8,   /* has no derivative; else a backward through it raises */
+  COGRAD_OP_ONCE_DIFFERENTIABLE = 16, /* COGRAD_FUNCTION_ONCE_DIFFERENTIABLE, for `backward` */
+  /* COGRAD_FUNCTION_TAKES_SAMPLES. For an op that records its node itself, or none: forward
+   * consists of ops and functions, which accept batched tensors. */
   COGRAD_OP_TAKES_SAMPLES = 32,
   COGRAD_OP_BATCH_TAKES_SAMPLES = 64 /* COGRAD_FUNCTION_BATCH_TAKES_SAMPLES */
 };
 typedef struct cograd_op_desc {
   size_t struct_size;
-  /* What the caller was compiled against: COGRAD_ABI_MAJOR, COGRAD_ABI_MINOR. */
+  /* The version the caller was compiled with: COGRAD_ABI_MAJOR, COGRAD_ABI_MINOR. */
   int32_t abi_major;
   int32_t abi_minor;
   const char* library; /* namespace */
   const char* name;
-  /* "(Tensor x, float alpha=1.0, int[] dims, Tensor? w=None) -> Tensor"; "Tensor(a!) x" is written
-   * by the op. Or, with kinds given, names and defaults: "x, alpha=1.0"; "" makes names up. "*,"
-   * begins keyword-only ones. */
+  /* "(Tensor x, float alpha=1.0, int[] dims, Tensor? w=None) -> Tensor"; the op writes
+   * "Tensor(a!) x". If kinds are given, it may be names and defaults, "x, alpha=1.0", or "" for
+   * generated names. Keyword-only parameters follow "*,". */
   const char* schema;
-  const int32_t* kinds; /* of the parameters, or NULL */
+  const int32_t* kinds; /* kinds of the parameters, or NULL */
   size_t n_params;
   const char* doc; /* or NULL */
   uint32_t flags;
   /* ctx is NULL unless `backward` or `jvp` is given. */
   cograd_status (*forward)(cograd_context ctx, void* user, const cograd_value* args, size_t n,
                            cograd_results results);
-  /* With it the op has a gradient: as cograd_function's, inputs being the tensors among the
-   * parameters in order (a list counts each of its tensors). */
+  /* Gives the op a gradient; like that of cograd_function. The inputs are the tensors among the
+   * parameters, in order (a list counts each of its tensors). */
   cograd_status (*backward)(cograd_context ctx, void* user, const cograd_tensor* grads,
                             size_t n_grads, cograd_tensor* out, size_t n_inputs);
   void* user;
-  /* Since 1.1; each may be NULL. As cograd_function's: */
+  /* Since 1.1; each may be NULL. Like that of cograd_function. */
   cograd_status (*jvp)(cograd_context ctx, void* user, const cograd_tensor* tangents,
                        size_t n_inputs, cograd_tensor* out, size_t n_outputs);
-  /* args are as forward's, with all samples in the tensors; in_dims has one entry for each tensor
-   * among the parameters in order (a list counts each of its tensors). */
+  /* Like that of cograd_function. args are those of forward, but each tensor holds all samples;
+   * in_dims has one entry per tensor among the parameters, in order (a list counts each of its
+   * tensors). */
   cograd_status (*batch)(const cograd_batch_info* info, void* user, const cograd_value* args,
                          size_t n, const int32_t* in_dims, size_t n_inputs, cograd_results results);
-  void* batch_user; /* for batch in the place of `user`, unless NULL */
+  void* batch_user; /* passed to batch instead of `user`, unless NULL */
 } cograd_op_desc;
-/* Strings are copied. A failure is also kept for whoever loads the library, since an initialiser
- * cannot report it. */
+/* Registers an op; strings are copied. A failure is also reported to the code that loads the
+ * library, since an initialiser cannot report it. */
 COGRAD_C_API cograd_status cograd_op_register(const cograd_op_desc* desc) COGRAD_NOEXCEPT;
-/* Gives an op that has no gradient yet one: "namespace::name". */
+/* Sets the gradient of a registered op, "namespace::name". */
 COGRAD_C_API cograd_status cograd_op_set_backward(
     const char* name,
     cograd_status (*backward)(cograd_context ctx, void* user, const cograd_tensor* grads,
@@ -441,18 +450,19 @@ COGRAD_C_API cograd_status cograd_op_set_backward(
 typedef struct cograd_python_bridge {
   size_t struct_size;
   void* (*wrap_tensor)(cograd_tensor t);                    /* new reference, NULL on error */
-  int32_t (*unwrap_tensor)(void* object, cograd_tensor* t); /* borrowed; 0 if it is none */
+  int32_t (*unwrap_tensor)(void* object, cograd_tensor* t); /* borrowed; 0 if it is not a tensor */
   void* (*wrap_dtype)(int32_t dtype);                       /* new reference */
   int32_t (*unwrap_dtype)(void* object, int32_t* dtype);
   void* (*wrap_device)(int32_t type, int32_t index);
   int32_t (*unwrap_device)(void* object, int32_t* type, int32_t* index);
   int32_t (*unwrap_number)(void* object, cograd_value* v); /* BOOLEAN, INT or FLOAT */
-  void (*raise)(void); /* sets the Python error of the last error on this thread */
+  void (*raise)(void); /* sets a Python exception from the last error on this thread */
 } cograd_python_bridge;
 COGRAD_C_API const cograd_python_bridge* cograd_python(void) COGRAD_NOEXCEPT;
 COGRAD_C_API void cograd_set_python(const cograd_python_bridge* bridge) COGRAD_NOEXCEPT;
 
-/* Every shared object built against this header says so, where a loader can read it unloaded. */
+/* Every shared object that is built with this header has a marker of its version, which a loader
+ * can read from the file before loading it. */
 #define COGRAD_ABI_TEXT_(x) #x
 #define COGRAD_ABI_TEXT(a, b) "COGRAD_ABI:" COGRAD_ABI_TEXT_(a) "." COGRAD_ABI_TEXT_(b) ";"
 #if !defined(COGRAD_BUILDING) && defined(__GNUC__) && defined(__ELF__)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// C++ classes for Python without pybind11: objects keep state between calls, and one binary serves
-// every Python.
+// C++ classes for Python without pybind11: objects keep state between calls, and one binary works
+// with every Python version.
 //   COGRAD_LIBRARY(demo, m) {
 //     m.class_<Counter>("Counter").def(init<int64_t>(), "start=0").def("add", &Counter::add, "x");
 //   }
-// Python sees cograd.classes.demo.Counter. A method is an op whose first argument is the number of
-// the object, so arguments, results, errors and gradients are those of ops.
+// Python sees cograd.classes.demo.Counter. A method is an op whose first argument is the object's
+// number, so arguments, results, errors and gradients work as in ops.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -16,7 +16,7 @@
 namespace cograd {
 inline namespace abi1 {
 
-// The parameters of a constructor.
+// The parameter types of a constructor.
 template <class... A>
 struct Init {};
 template <class... A>
@@ -26,13 +26,13 @@ constexpr Init<A...> init() noexcept {
 
 namespace ext {
 
-// The objects of T that Python holds, by number. The upper bits of a number tell the class, so that
-// another class's object is recognised.
+// The objects of T that Python holds, by number. The upper bits of a number identify the class, so
+// that an object of another class is detected.
 template <class T>
 class Objects {
  public:
   static Objects& all() {
-    static auto* const objects = new Objects;  // Python may hold some until the very end
+    static auto* const objects = new Objects;  // never freed: Python may hold objects at exit
     return *objects;
   }
   const std::string& name() const noexcept { return name_; }
@@ -42,9 +42,9 @@ class Objects {
     for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211u;
     mark_ = static_cast<int64_t>(h >> 41) << kCountBits;
   }
-  // One more holder of an object; its number stays the same while it has one.
+  // Adds a holder to an object and returns its number, which stays the same while it has a holder.
   int64_t hold(std::shared_ptr<T> object) {
-    COGRAD_CHECK(!name_.empty(), "an object of a class that class_ did not register");
+    COGRAD_CHECK(!name_.empty(), "the class of this object was not registered with class_");
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = numbers_.find(object.get());
     if (known != numbers_.end()) {
@@ -64,7 +64,8 @@ class Objects {
     COGRAD_CHECK(found != held_.end(), "this object of ", name_, " was released");
     return found->second.object;
   }
-  // One holder less. The last one gets the object, to be destroyed without the lock.
+  // Removes a holder. Returns the object if it was the last one, so that the caller destroys it
+  // without the lock.
   std::shared_ptr<T> release(int64_t number) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = held_.find(number);
@@ -89,7 +90,7 @@ class Objects {
   int64_t next_ = 1;
 };
 
-// Objects as arguments and as results.
+// Conversions of objects as arguments and as results.
 template <class T>
 struct Argument<std::shared_ptr<T>> : Of<COGRAD_INT> {
   static std::shared_ptr<T> get(const cograd_value& v) {
@@ -102,7 +103,7 @@ struct Pushed<std::shared_ptr<T>> {
     ext::push(r, object == nullptr ? cograd_value{} : boxed(Objects<T>::all().hold(object)));
   }
 };
-// The name of the class that a function returns, "" if it returns something else.
+// The name of the class that a function returns; "" if it does not return an object.
 template <class R>
 struct ResultClass {
   static std::string name() { return ""; }
@@ -116,8 +117,8 @@ std::string result_class(const Signature<R, A...>*) {
   return ResultClass<R>::name();
 }
 
-// A member function, or a callable whose first parameter is std::shared_ptr<T>, T& or const T&, as
-// a callable that takes the pointer.
+// Converts a member function, or a callable whose first parameter is std::shared_ptr<T>, T& or
+// const T&, into a callable whose first parameter is the pointer.
 template <class T, class F, class R, class First, class... A>
 auto bind_callable(F f, const Signature<R, First, A...>*) {
   if constexpr (std::is_same_v<std::decay_t<First>, std::shared_ptr<T>>) {
@@ -149,7 +150,7 @@ auto bound(F f) {
     return bind<T>(std::move(f));
 }
 
-// setstate may take one std::tuple or std::pair: its op takes the parts.
+// setstate may accept one std::tuple or std::pair; the parameters of its op are the elements.
 template <class S>
 struct State {
   template <class F>
@@ -178,7 +179,7 @@ struct State<Signature<R, const S&>> : State<Signature<R, S>> {};
 
 }  // namespace ext
 
-// A class about to be registered; what its functions return is chained.
+// Registers the members of a class; calls can be chained.
 template <class T>
 class Class {
  public:
@@ -195,8 +196,8 @@ class Class {
     const auto release = [](int64_t number) { ext::Objects<T>::all().release(number); };
     define("release", "release", "_release", release, "number", nullptr);
   }
-  // A constructor: its parameters' types, or a function that returns std::shared_ptr<T>. args and
-  // doc are as an op's.
+  // Defines the constructor: by its parameter types, or by a function that returns
+  // std::shared_ptr<T>. args and doc are those of an op.
   template <class... A>
   Class& def(Init<A...>, const char* args = "", const char* doc = nullptr) {
     return def_init([](A... a) { return std::make_shared<T>(std::forward<A>(a)...); }, args, doc);
@@ -205,7 +206,7 @@ class Class {
   Class& def_init(F f, const char* args = "", const char* doc = nullptr) {
     return define("init", "__init__", "_init", std::move(f), args, doc);
   }
-  // A method. args names the parameters after the object.
+  // Defines a method. args names the parameters after the object.
   template <class F>
   Class& def(const char* name, F f, const char* args = "", const char* doc = nullptr) {
     return method("method", name, ext::bound<T>(std::move(f)), args, doc);
@@ -236,7 +237,7 @@ class Class {
         name, [field](const T& self) -> V { return self.*field; },
         [field](T& self, const V& value) { self.*field = value; }, doc);
   }
-  // get returns the state of an object, set makes an object of it: pickle, copy and deepcopy.
+  // Defines pickle, copy and deepcopy: get returns an object's state, set creates an object of it.
   template <class Get, class Set>
   Class& def_pickle(Get get, Set set) {
     using S = typename ext::SignatureOf<Set>::type;

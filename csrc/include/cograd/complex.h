@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Complex numbers as tensors store them: two reals, byte for byte std::complex, which converts to
-// them and back.
+// Complex numbers as tensors store them: two reals, with the layout of std::complex, which converts
+// to and from them.
 #pragma once
 #include <type_traits>
 
 namespace cograd {
 
-// Products and quotients are those of the formulas: unlike std::complex, without a second look at
-// NaNs, so that loops over them vectorise.
+// Products and quotients use the plain formulas. Unlike std::complex they do not recompute NaN
+// results, so that loops over them vectorise.
 template <class T>
 struct Complex {
   using value_type = T;
@@ -41,7 +41,7 @@ struct Complex {
   }
   friend constexpr Complex operator*(Complex a, T b) noexcept { return {a.re * b, a.im * b}; }
   friend constexpr Complex operator*(T a, Complex b) noexcept { return {a * b.re, a * b.im}; }
-  // Scaled by the larger part of the divisor: squares neither overflow nor vanish.
+  // Scales by the larger part of the divisor, so that squares neither overflow nor underflow.
   friend constexpr Complex operator/(Complex a, Complex b) noexcept {
     const T p = b.re < T(0) ? -b.re : b.re, q = b.im < T(0) ? -b.im : b.im;
     const T size = p < q ? q : p;

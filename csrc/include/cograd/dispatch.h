@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One lambda for several element types: inside it scalar_t is the type of the elements.
+// Runs one lambda for several element types; inside it scalar_t is the element type.
 //   COGRAD_DISPATCH_FLOATING(x.dtype(), "axpby", [&] { scalar_t* p = x.data_ptr<scalar_t>(); ...
 //   });
 #pragma once
@@ -32,10 +32,10 @@
   COGRAD_DISPATCH_CASE(int8_t, __VA_ARGS__)  \
   COGRAD_DISPATCH_CASE(int16_t, __VA_ARGS__) \
   COGRAD_DISPATCH_CASE(int32_t, __VA_ARGS__) COGRAD_DISPATCH_CASE(int64_t, __VA_ARGS__)
-// float32, float64.
+// Covers float32 and float64.
 #define COGRAD_DISPATCH_FLOATING(dtype, name, ...) \
   COGRAD_DISPATCH(dtype, name, COGRAD_CASES_FLOATING(__VA_ARGS__))
-// float16, bfloat16, float32, float64.
+// Covers float16, bfloat16, float32 and float64.
 #define COGRAD_DISPATCH_FLOATING_AND_HALF(dtype, name, ...) \
   COGRAD_DISPATCH(dtype, name, COGRAD_CASES_FLOATING(__VA_ARGS__) COGRAD_CASES_HALF(__VA_ARGS__))
 #define COGRAD_DISPATCH_INTEGRAL(dtype, name, ...) \
@@ -43,13 +43,13 @@
 #define COGRAD_CASES_COMPLEX(...)                              \
   COGRAD_DISPATCH_CASE(::cograd::Complex<double>, __VA_ARGS__) \
   COGRAD_DISPATCH_CASE(::cograd::Complex<float>, __VA_ARGS__)
-// complex64, complex128.
+// Covers complex64 and complex128.
 #define COGRAD_DISPATCH_COMPLEX(dtype, name, ...) \
   COGRAD_DISPATCH(dtype, name, COGRAD_CASES_COMPLEX(__VA_ARGS__))
-// float32, float64, complex64, complex128.
+// Covers float32, float64, complex64 and complex128.
 #define COGRAD_DISPATCH_FLOATING_AND_COMPLEX(dtype, name, ...) \
   COGRAD_DISPATCH(dtype, name, COGRAD_CASES_FLOATING(__VA_ARGS__) COGRAD_CASES_COMPLEX(__VA_ARGS__))
-// Integers, float32, float64.
+// Covers uint8, the signed integers, float32 and float64.
 #define COGRAD_DISPATCH_ALL(dtype, name, ...) \
   COGRAD_DISPATCH(dtype, name,                \
                   COGRAD_CASES_FLOATING(__VA_ARGS__) COGRAD_CASES_INTEGRAL(__VA_ARGS__))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Element types, their storage structs (Half, BFloat16) and the switch over them.
+// Element types, their storage structs (Half, BFloat16), and dispatch over them.
 #pragma once
 #include <stdint.h>
 
@@ -23,7 +23,7 @@ enum class DType : uint8_t {
   UInt16,
   UInt32,
   UInt64,
-  // Their other names.
+  // torch's other names.
   Byte = UInt8,
   Char = Int8,
   Short = Int16,
@@ -51,7 +51,7 @@ struct Half {
   static float to_float(uint16_t h) noexcept {
     const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16;
     const uint32_t two_w = static_cast<uint32_t>(h & 0x7FFFu) << 13;
-    // Scale by 2^112 rebases the exponent and normalises subnormals in one multiply.
+    // Scaling by 2^112 rebases the exponent and normalises subnormals in one multiplication.
     float f = detail::float_of(two_w) * detail::float_of(0x77800000u);
     uint32_t u = detail::bits_of(f);
     if ((h & 0x7C00u) == 0x7C00u) u = 0x7F800000u | (two_w & 0x007FFFFFu);
@@ -88,11 +88,11 @@ struct BFloat16 {
 
 enum class DTypeCategory : uint8_t { Bool, Integer, Floating, Complex };
 
-// All that is known of a dtype by itself; the one table of names.
+// The properties of a dtype. This is the only table of names.
 struct DTypeInfo {
   const char* name;    // "float32": the attribute of the package
-  const char* alias;   // "Float": in error messages, and in FloatTensor
-  const char* c_name;  // "float": as messages about products spell it
+  const char* alias;   // "Float": used in error messages and in FloatTensor
+  const char* c_name;  // "float": torch's spelling in error messages of matrix products
   uint8_t size;        // bytes
   DTypeCategory category;
   bool is_signed;
@@ -121,7 +121,7 @@ constexpr const char* dtype_name(DType t) noexcept { return dtype_info(t).name; 
 constexpr const char* scalar_type_name(DType t) noexcept { return dtype_info(t).alias; }
 
 namespace detail {
-// Small tables and masks made of the rows: what is asked in every op takes one load or shift.
+// Small tables and masks made from the rows, so that queries in every op take one load or shift.
 struct DTypeSizes {
   uint8_t of[kNumDTypes] = {};
   constexpr DTypeSizes() noexcept {
@@ -143,7 +143,7 @@ constexpr bool is_floating(DType t) noexcept {
   return (kMask >> static_cast<int>(t) & 1) != 0;
 }
 constexpr bool is_half(DType t) noexcept { return t == DType::Float16 || t == DType::BFloat16; }
-// The dtype that elements of 16-bit floats are computed in, of others their own.
+// Returns the dtype in which 16-bit floats are computed; `t` itself for other dtypes.
 constexpr DType wide_dtype(DType t) noexcept { return is_half(t) ? DType::Float32 : t; }
 constexpr bool is_integral(DType t) noexcept {
   constexpr uint32_t kMask = detail::category_mask(DTypeCategory::Integer);
@@ -153,8 +153,8 @@ constexpr bool is_signed(DType t) noexcept { return dtype_info(t).is_signed; }
 constexpr bool is_complex(DType t) noexcept {
   return static_cast<unsigned>(t) - static_cast<unsigned>(DType::Complex64) <= 1;
 }
-// uint16, uint32 or uint64, whose elements most kernels see as those of the signed dtype of the
-// same size: in two's complement sums, products, bits and copies are the same.
+// True for uint16, uint32 and uint64. Most kernels treat these as the signed dtype of the same
+// size: in two's complement, sums, products, bit operations and copies are the same.
 constexpr bool is_wide_unsigned(DType t) noexcept { return t >= DType::UInt16; }
 constexpr DType signed_twin(DType t) noexcept {
   return t == DType::UInt16   ? DType::Int16
@@ -162,14 +162,14 @@ constexpr DType signed_twin(DType t) noexcept {
          : t == DType::UInt64 ? DType::Int64
                               : t;
 }
-// Whether tensors of the dtype can require grad.
+// True if tensors of the dtype can require grad.
 constexpr bool is_differentiable(DType t) noexcept { return is_floating(t) || is_complex(t); }
 constexpr bool is_real(DType t) noexcept { return !is_complex(t); }
-// The dtype of the parts of complex elements, of others their own.
+// Returns the dtype of real and imaginary parts of a complex dtype; `t` itself for other dtypes.
 constexpr DType real_dtype(DType t) noexcept {
   return t == DType::Complex64 ? DType::Float32 : t == DType::Complex128 ? DType::Float64 : t;
 }
-// The dtype of complex numbers with parts of a floating dtype; 16-bit parts become 32-bit ones.
+// Returns the complex dtype whose parts have a floating dtype; 16-bit parts become 32-bit ones.
 constexpr DType complex_dtype(DType t) noexcept {
   return t == DType::Float64 || t == DType::Complex128 ? DType::Complex128 : DType::Complex64;
 }
@@ -244,8 +244,8 @@ struct TypeTag {
   using type = T;
 };
 
-// Calls f(TypeTag<T>{}) with the C++ type of `t`, which is no complex one; of uint16, uint32 and
-// uint64 with that of their signed twin.
+// Calls f(TypeTag<T>{}) with the C++ type of `t`, which must not be complex; uint16, uint32 and
+// uint64 use the type of their signed twin.
 template <class F>
 decltype(auto) dispatch_real(DType t, F&& f) {
   switch (t) {
@@ -274,14 +274,14 @@ decltype(auto) dispatch_real(DType t, F&& f) {
       return f(TypeTag<double>{});
   }
 }
-// The same; every dtype is covered.
+// Like dispatch_real, and covers complex dtypes too.
 template <class F>
 decltype(auto) dispatch_all(DType t, F&& f) {
   if (t == DType::Complex64) return f(TypeTag<Complex<float>>{});
   if (t == DType::Complex128) return f(TypeTag<Complex<double>>{});
   return dispatch_real(t, f);
 }
-// The same with the elements' own type, for what reads or writes values one by one.
+// Like dispatch_all, but with the exact type of unsigned elements, to read or write single values.
 template <class F>
 decltype(auto) dispatch_values(DType t, F&& f) {
   if (t == DType::UInt16) return f(TypeTag<uint16_t>{});

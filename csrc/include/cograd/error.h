@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Error classes, one for each Python exception class, and the check macros that throw them.
+// The Error class, with a kind for each Python exception class, and the check macros that throw it.
 #pragma once
 #include <exception>
 #include <string>
@@ -28,7 +28,7 @@ class COGRAD_API Error : public std::exception {
   const char* what() const noexcept override { return message_.c_str(); }
   ErrorKind kind() const noexcept { return kind_; }
   const std::string& message() const noexcept { return message_; }
-  // Names the exception of another language that this one stands for; 0: none.
+  // Identifies the exception of another language that this one wraps; 0: none.
   uint64_t token() const noexcept { return token_; }
   void set_token(uint64_t token) noexcept { token_ = token; }
 
@@ -44,7 +44,7 @@ inline void put(std::string& s, const std::string& v) { s.append(v); }
 inline void put(std::string& s, char v) { s.push_back(v); }
 inline void put(std::string& s, bool v) { s.append(v ? "True" : "False"); }
 #ifndef COGRAD_BUILDING
-// Extensions: no <charconv>, whose cost every one of them would pay.
+// Extensions do not use <charconv>, which would slow down the build of each of them.
 template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
 void put(std::string& s, T v) {
   char buf[32];
@@ -67,8 +67,8 @@ template <class... Parts>
   throw Error(kind, concat(parts...));
 }
 #else
-// A part of a message without its type: few functions compose them all, which keeps the library
-// small. Text is pointed to.
+// A part of a message with its type erased, so that one function composes all messages, which keeps
+// the library small. Text is not copied.
 struct Part {
   enum class Kind : uint8_t { Chars, String, View, Char, Bool, Int, Unsigned, Float, Double };
   Part(const char* v) noexcept : text(v), kind(Kind::Chars) {}
@@ -90,7 +90,7 @@ struct Part {
 COGRAD_API std::string compose(const Part* parts, size_t n);
 [[noreturn, gnu::cold]] COGRAD_API void raise(ErrorKind kind, const Part* parts, size_t n);
 
-// The few types that parts are passed as.
+// Reduces the types of parts to a few, so that there are few template instances.
 inline const char* plain(const char* v) noexcept { return v; }
 inline const std::string* plain(const std::string& v) noexcept { return &v; }
 inline std::string_view plain(std::string_view v) noexcept { return v; }
@@ -125,7 +125,7 @@ template <class... Parts>
 
 }  // namespace cograd
 
-// User errors. Text: "op(): what was wrong, got X, expected Y".
+// Checks for user errors. The message has the form "op(): what was wrong, got X, expected Y".
 #define COGRAD_CHECK_KIND(kind, cond, ...)                            \
   do {                                                                \
     if (__builtin_expect(!(cond), 0))                                 \

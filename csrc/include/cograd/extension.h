@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The one header for authors of ops: tensors and every op, typed access to elements, threads,
-// autograd, and the registration of ops. C++17.
+// The header for authors of ops: tensors and all ops, typed access to elements, threads, autograd,
+// and the registration of ops. C++17.
 #pragma once
 #include "cograd/accessor.h"
 #include "cograd/autograd.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// autograd::Function<T>: an operation with a forward and a backward of its own.
+// autograd::Function<T>: an operation with a user-defined forward and backward.
 //   struct Cube : cograd::autograd::Function<Cube> {
 //     static Tensor forward(AutogradContext* ctx, const Tensor& x) {
 //       ctx->save_for_backward({x});
@@ -12,9 +12,9 @@
 //   };
 //   Tensor y = Cube::apply(x);
 // It may also have, both as in Python:
-//     // Forward mode: the outputs' tangents from the arguments', in the order of gradients.
+//     // Forward mode: returns the outputs' tangents; `tangents` has the order of gradients.
 //     static variable_list jvp(AutogradContext* ctx, variable_list tangents);
-//     // Inside of a vmap: all samples at once; outputs, and the dim of the samples in them.
+//     // Inside a vmap: computes all samples at once; returns the outputs and their batch dim.
 //     static std::pair<Tensor, int64_t> vmap(const VmapInfo& info, const InDims& in_dims,
 //                                            const Tensor& x);
 #pragma once
@@ -27,7 +27,7 @@
 namespace cograd {
 inline namespace abi1 {
 
-// Templates from here on only so that an extension without Functions does not pay for them.
+// The classes below are templates, so that only extensions with Functions compile them.
 
 // A value of AutogradContext::saved_data: a number, a string, a tensor, or a list of these.
 template <class>
@@ -96,7 +96,7 @@ class BasicIValue {
     else
       return toString();
   }
-  // Of a context: its tensors, which are kept as saved tensors between forward and backward.
+  // For the context: the tensors in this value, which become saved tensors after forward.
   variable_list& tensors() noexcept { return tensors_; }
 
  private:
@@ -117,10 +117,10 @@ using IValue = BasicIValue<void>;
 
 namespace autograd {
 
-// Positions [first, second) among the tensor arguments.
+// A range of positions [first, second) among the tensor arguments.
 using IndexRange = std::pair<size_t, size_t>;
 
-// What backward needs besides tensors, by name.
+// Values, by name, that forward stores for backward besides saved tensors.
 template <class>
 class BasicSavedData {
  public:
@@ -158,7 +158,7 @@ class BasicContext {
   BasicContext(const BasicContext&) = delete;
   BasicContext& operator=(const BasicContext&) = delete;
 
-  // Keeps inputs, outputs or other tensors for backward; writes in place in between are found out.
+  // Saves inputs, outputs or other tensors for backward, which raises if they were written since.
   void save_for_backward(TensorList tensors) {
     ext::check(cograd_context_save(ctx_, ext::handles(tensors), tensors.size()));
     num_saved_ += tensors.size();
@@ -166,7 +166,7 @@ class BasicContext {
   void save_for_backward(std::initializer_list<Tensor> tensors) {
     save_for_backward(TensorList(tensors));
   }
-  // Keeps tensors for jvp, which otherwise gets those of save_for_backward.
+  // Saves tensors for jvp, which otherwise gets those of save_for_backward.
   void save_for_forward(TensorList tensors) {
     ext::check(cograd_context_save_for_forward(ctx_, ext::handles(tensors), tensors.size()));
   }
@@ -181,7 +181,7 @@ class BasicContext {
     for (size_t i = 0; i < out.size(); ++i) out[i] = saved(i);
     return out;
   }
-  // Inputs that forward writes in place; it must return them.
+  // Declares inputs that forward writes in place; it must return them.
   void mark_dirty(TensorList tensors) {
     ext::check(cograd_context_mark_dirty(ctx_, ext::handles(tensors), tensors.size()));
   }
@@ -192,9 +192,9 @@ class BasicContext {
   void mark_non_differentiable(std::initializer_list<Tensor> tensors) {
     mark_non_differentiable(TensorList(tensors));
   }
-  // Whether gradients that do not arrive are given to backward as zeros (the start) or undefined.
+  // Sets whether backward gets zeros (the default) or undefined tensors for missing gradients.
   void set_materialize_grads(bool value) { cograd_context_set_materialize_grads(ctx_, value); }
-  // Whether the gradient of tensor argument i is asked for; each tensor of a list counts.
+  // True if the gradient of tensor argument i is needed; each tensor of a list counts.
   bool needs_input_grad(size_t i) const {
     const int32_t needed = cograd_context_needs_input_grad(ctx_, i);
     if (needed < 0) ext::throw_last_error(cograd_error_get(nullptr, nullptr, nullptr));
@@ -206,16 +206,16 @@ class BasicContext {
         if (needs_input_grad(i)) return true;
     return false;
   }
-  // Whether this call is being recorded: otherwise nothing need be saved.
+  // True if this call is recorded; otherwise nothing needs to be saved.
   bool recording() const { return cograd_context_recording(ctx_) != 0; }
   cograd_context handle() const noexcept { return ctx_; }
 
-  // What backward writes here is not kept: each run sees what forward left.
+  // Changes that backward makes here are dropped: each run sees the values of forward.
   BasicSavedData<Tag> saved_data;
 
-  // For Function only.
+  // The following members are for Function only.
   void attach(cograd_context c) noexcept { ctx_ = c; }
-  // Tensors in saved_data become saved tensors: held so, they cannot make a cycle.
+  // Turns tensors in saved_data into saved tensors, which cannot form a reference cycle.
   void stow() {
     if (!recording()) return;
     for (auto& entry : saved_data) {
@@ -224,7 +224,7 @@ class BasicContext {
       for (Tensor& t : list) t.reset();
     }
   }
-  // The context of one run of backward or jvp; several threads may be in one at a time.
+  // Sets up the context of one run of backward or jvp; several threads may run at the same time.
   void restore(const BasicContext& forward, cograd_context c, bool in_jvp = false) {
     ctx_ = c;
     in_jvp_ = in_jvp;
@@ -254,15 +254,15 @@ using AutogradContext = BasicContext<void>;
 
 namespace ext {
 
-// One call of a Function: owned by the node, destroyed with it.
+// The state of one call of a Function, owned by the node.
 template <class Tag>
 struct FunctionState {
   BasicContext<Tag> ctx;
-  std::vector<bool> is_tensor;           // per gradient that backward returns
+  std::vector<bool> is_tensor;           // for each gradient that backward returns
   std::string (*arguments)() = nullptr;  // "argument 1 (Tensor), argument 2 (double)"
 };
 
-// "Tensor", "std::vector<Tensor>": the type as its user writes it, nearly.
+// Returns a type's name roughly as users write it: "Tensor", "std::vector<Tensor>".
 template <class A>
 std::string argument_type() {
   std::string s = __PRETTY_FUNCTION__;  // "... [with A = T; ...]" or "... [A = T]"
@@ -315,7 +315,7 @@ struct Inputs {
   }
 };
 
-// The tensors of a result, one after the other.
+// Calls f on each tensor of a result, in order.
 template <class F>
 void each_output(Tensor& t, F&& f) {
   f(t);
@@ -352,13 +352,13 @@ void hand_out(const FunctionState<Tag>& st, const char* name, variable_list& gra
   for (size_t i = 0; i < grads.size(); ++i) {
     if (i >= expected) {
       if (grads[i].defined())
-        check_count(false, "; that at position " + std::to_string(i) +
-                               " is for none: it has fewer arguments");
+        check_count(false,
+                    "; the gradient at position " + std::to_string(i) + " belongs to no argument");
       continue;
     }
     if (!st.is_tensor[i]) {
       COGRAD_CHECK(!grads[i].defined(), "function ", name, " returned a gradient at position ", i,
-                   ", but that argument is no tensor: ", st.arguments());
+                   ", but that argument is not a tensor: ", st.arguments());
       continue;
     }
     if (at < n) out[at++] = grads[i].release();
@@ -373,8 +373,8 @@ struct HasBackward<T, std::void_t<decltype(T::backward(std::declval<AutogradCont
                                                        std::declval<variable_list>()))>>
     : std::true_type {};
 
-// A Function that has `static constexpr bool once_differentiable = true` computes its backward on
-// the numbers, not with ops: a second derivative through it raises.
+// True if the Function has `static constexpr bool once_differentiable = true`: its backward
+// computes on the elements, not with ops, and a second derivative through it raises.
 template <class T, class = void>
 struct OnceDifferentiable : std::false_type {};
 template <class T>
@@ -382,7 +382,7 @@ struct OnceDifferentiable<T, std::void_t<decltype(T::once_differentiable)>>
     : std::bool_constant<T::once_differentiable> {};
 template <class T>
 const char* type_name() {
-  // "... [with T = ns::MyOp; ...]" or "[T = ns::MyOp]": the last part of the name.
+  // Takes the last part of the name from "... [with T = ns::MyOp; ...]" or "[T = ns::MyOp]".
   static const std::string name = [](std::string s) {
     s = s.substr(s.find("T = ") + 4);
     s = s.substr(0, s.find_first_of(";]"));
@@ -411,7 +411,7 @@ constexpr uint32_t flags_of() {
          COGRAD_FUNCTION_BATCH_TAKES_SAMPLES;  // data_ptr of such a tensor raises
 }
 
-// The tangents of tensor arguments as a list with a place for every argument.
+// Returns a list with an entry for every argument from the tangents of the tensor arguments.
 inline variable_list spread(const std::vector<bool>& is_tensor, const cograd_tensor* tangents) {
   variable_list out(is_tensor.size());
   for (size_t i = 0; i < out.size(); ++i)
@@ -432,7 +432,7 @@ void hand_out_tangents(const char* node, Result found, cograd_tensor* out, size_
 
 template <class T>
 struct Function {
-  // Runs T::forward, recording a node where a gradient may be asked for.
+  // Runs T::forward; records a node if an argument requires grad.
   template <class X = T, class... Args>
   static auto apply(Args&&... args)
       -> std::decay_t<decltype(X::forward(std::declval<AutogradContext*>(),
@@ -441,14 +441,14 @@ struct Function {
                   "this Function has no `static variable_list backward(AutogradContext* ctx, "
                   "variable_list grads)`, which returns one gradient per argument of forward");
     static_assert(ext::HasJvp<T>::value || !ext::NamesJvp<T>::value,
-                  "jvp is to be `static variable_list jvp(AutogradContext* ctx, variable_list "
+                  "jvp must be `static variable_list jvp(AutogradContext* ctx, variable_list "
                   "tangents)`, which returns one tangent per output of forward");
     using Call = ext::SampledCall<T,
                                   std::decay_t<decltype(X::forward(std::declval<AutogradContext*>(),
                                                                    std::forward<Args>(args)...))>,
                                   std::remove_cv_t<std::remove_reference_t<Args>>...>;
     static_assert(Call::has_vmap || !ext::NamesVmap<T>::value,
-                  "vmap is to be `static std::pair<Output, int64_t> vmap(const VmapInfo& info, "
+                  "vmap must be `static std::pair<Output, int64_t> vmap(const VmapInfo& info, "
                   "const InDims& in_dims, <the arguments of forward>)`");
     static_assert(!Call::has_vmap || !ext::TakesSamples<T>::value,
                   "this Function has both a vmap and generate_vmap_rule: remove one");
@@ -469,7 +469,7 @@ struct Function {
     cograd_context ctx = nullptr;
     ext::check(
         cograd_function_begin(&description, state, in.tensors.data(), in.tensors.size(), &ctx));
-    if (ctx == nullptr) {  // inputs have samples of a vmap
+    if (ctx == nullptr) {  // inputs are batched by a vmap
       if constexpr (Call::repeats || Call::has_vmap) {
         ext::Inputs<void> again;
         (again.collect(args), ...);
@@ -496,7 +496,7 @@ struct Function {
   }
 
  private:
-  // Names that no user's struct or namespace has: they would hide them.
+  // The names below are unusual so that they do not hide names of the user's struct or namespace.
   using FunctionState_ = ext::FunctionState<void>;
   template <class Call>
   static constexpr auto cograd_batch_() -> decltype(cograd_function::batch) {
@@ -537,7 +537,7 @@ struct Function {
       run.restore(st.ctx, ctx);
       variable_list found;
       if constexpr (!ext::HasBackward<T>::value)
-        (void)run;  // refused in apply
+        (void)run;  // a static_assert in apply refuses this case
       else if constexpr (std::is_same_v<decltype(T::backward(&run, std::move(in))), Tensor>)
         found.push_back(T::backward(&run, std::move(in)));
       else

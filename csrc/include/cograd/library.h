@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Registration of ops: COGRAD_LIBRARY(myops, m) { m.def("axpby", &axpby, "x, y, a=1.0"); }
-// The parameters' types are read from the C++ signature.
+// The types of the parameters come from the C++ signature.
 #pragma once
 #include "cograd/function.h"
 
@@ -8,7 +8,7 @@ namespace cograd {
 inline namespace abi1 {
 namespace ext {
 
-// --- parameters: the kind of each C++ type and how it is taken out of its box ---
+// --- parameters: the kind of each C++ type and how it is unboxed ---
 template <class T, class = void>
 struct Argument {
   static_assert(sizeof(T) == 0,
@@ -20,7 +20,7 @@ struct Of {
   static_assert(Kind >= 0, "lists may hold Tensor, int64_t, double, bool or std::string");
   static constexpr int32_t kind = Kind;
 };
-// Templates, so that only the lists an extension uses are compiled with it.
+// A template, so that only the lists that an extension uses are compiled.
 template <class T>
 inline constexpr int32_t list_kind = std::is_same_v<T, Tensor>        ? COGRAD_TENSORS
                                      : std::is_same_v<T, int64_t>     ? COGRAD_INTS
@@ -127,7 +127,7 @@ struct Argument<std::optional<T>> : Of<Argument<T>::kind | COGRAD_NULLABLE> {
   }
 };
 
-// A parameter `Tensor&` is one that the op writes.
+// The kind of a parameter; the op writes a parameter of type `Tensor&`.
 template <class A>
 inline constexpr int32_t kind_of =
     Argument<std::decay_t<A>>::kind | (std::is_same_v<A, Tensor&> ? COGRAD_MUTATED : 0);
@@ -135,7 +135,7 @@ struct Writable {
   Tensor tensor;
   operator Tensor&() noexcept { return tensor; }
 };
-// What Function::apply is given for it.
+// Converts an unboxed argument to the argument of Function::apply.
 template <class A>
 A&& given(A&& a) noexcept {
   return std::forward<A>(a);
@@ -168,7 +168,7 @@ void push(cograd_results r, const std::vector<T>& l) {
     push(r, boxed_list(list_kind<T>, l.data(), l.size()));
   }
 }
-// Results of types that other headers add (cograd/class.h).
+// Pushes results of types that other headers add (cograd/class.h).
 template <class T>
 struct Pushed;
 template <class T>
@@ -210,7 +210,7 @@ struct IsTuple<std::tuple<T...>> : std::true_type {};
 template <class A, class B>
 struct IsTuple<std::pair<A, B>> : std::true_type {};
 
-// Calls `f` with the arguments unboxed, pushes its result.
+// A C++ signature; call() unboxes the arguments, calls `f` and pushes its result.
 template <class R, class... A>
 struct Signature {
   static constexpr size_t count = sizeof...(A);
@@ -272,7 +272,7 @@ struct Trampoline<R (*)(A...)> {
 };
 template <class R, class... A>
 struct Trampoline<R (*)(A...) noexcept> : Trampoline<R (*)(A...)> {};
-// A batching rule: a pair of the results and of where their samples are.
+// Calls of vmap rules, which return a pair of the results and their batch dims.
 inline size_t count_tensors(const Tensor&) noexcept { return 1; }
 inline size_t count_tensors(const std::vector<Tensor>& l) noexcept { return l.size(); }
 template <class T>
@@ -339,7 +339,7 @@ struct FunctionTrampoline {
 
 }  // namespace ext
 
-// An op about to be registered: at the end of the statement that defines it.
+// Describes an op; registers it at the end of the statement that defines it.
 class OpDefinition {
  public:
   OpDefinition(const char* library, const char* name) {
@@ -353,7 +353,7 @@ class OpDefinition {
   OpDefinition(OpDefinition&& o) noexcept : d_(o.d_) { o.d_.forward = nullptr; }
   OpDefinition& operator=(OpDefinition&&) = delete;
   ~OpDefinition() {
-    if (d_.forward != nullptr) cograd_op_register(&d_);  // a failure is kept for the loader
+    if (d_.forward != nullptr) cograd_op_register(&d_);  // reports a failure to the loader
   }
   OpDefinition& args(const char* names_and_defaults) {
     d_.schema = names_and_defaults;
@@ -363,15 +363,15 @@ class OpDefinition {
     d_.doc = text;
     return *this;
   }
-  // The result has no gradient by nature (an index, a comparison): otherwise a backward through an
-  // op that computes on its own, without autograd::Function, raises.
+  // Declares that the result has no derivative (an index, a comparison). Otherwise a backward
+  // through an op that computes on elements, without autograd::Function, raises.
   OpDefinition& non_differentiable() {
     d_.flags |= COGRAD_OP_NON_DIFFERENTIABLE;
     return *this;
   }
-  // Inside of a vmap: `rule(const VmapInfo&, const InDims&, <the op's parameters>)` gets tensors
-  // that hold all samples and returns a pair, the result and the dim of the samples in it (or one
-  // for each tensor). Without it the op runs sample by sample.
+  // Sets the vmap rule: `rule(const VmapInfo&, const InDims&, <the op's parameters>)` gets tensors
+  // that hold all samples and returns a pair: the result and its batch dim (or one per tensor).
+  // Without a rule the op runs sample by sample.
   template <class F>
   OpDefinition& vmap(F rule) {
     d_.batch = ext::VmapTrampoline<F>::call;
@@ -379,11 +379,10 @@ class OpDefinition {
     if constexpr (std::is_pointer_v<F>)
       d_.batch_user = reinterpret_cast<void*>(rule);
     else
-      d_.batch_user = new F(std::move(rule));  // for as long as the op: for ever
+      d_.batch_user = new F(std::move(rule));  // never freed, like the op
     return *this;
   }
-  // The op is made of ops and Functions alone: inside of a vmap it runs on tensors that have
-  // samples.
+  // Declares that the op consists of ops and Functions only: vmap runs it on batched tensors.
   OpDefinition& generate_vmap_rule() {
     d_.flags |= COGRAD_OP_TAKES_SAMPLES;
     return *this;
@@ -401,8 +400,9 @@ class Library {
  public:
   explicit Library(const char* name) : name_(name) {}
   const char* name() const noexcept { return name_; }
-  // A function, or a lambda. args: the parameters' names and defaults, "x, alpha=1.0, *, dim=None",
-  // or a schema with types, "(Tensor(a!) x, float alpha=1.0) -> ()", which is checked against f's.
+  // Defines an op by a function or a lambda. args has the parameters' names and defaults, "x,
+  // alpha=1.0, *, dim=None", or a schema with types, "(Tensor(a!) x, float alpha=1.0) -> ()", which
+  // must match f.
   template <class F>
   OpDefinition def(const char* name, F f, const char* args = "", const char* doc = nullptr) {
     using S = typename ext::SignatureOf<F>::type;
@@ -412,20 +412,20 @@ class Library {
     if constexpr (std::is_pointer_v<F>)
       d.user = reinterpret_cast<void*>(f);
     else
-      d.user = new F(std::move(f));  // for as long as the op: for ever
+      d.user = new F(std::move(f));  // never freed, like the op
     return op;
   }
-  // A struct derived from autograd::Function.
+  // Defines an op by a struct that derives from autograd::Function.
   template <class Op>
   OpDefinition def(const char* name, const char* args = "", const char* doc = nullptr) {
     using S = typename ext::SignatureOf<decltype(&Op::forward)>::type;
     OpDefinition op(name_, name);
     cograd_op_desc& d = describe<S>(op, args, doc);
     d.forward = ext::FunctionTrampoline<Op>::call;
-    d.flags |= COGRAD_OP_DIFFERENTIABLE | COGRAD_OP_TAKES_SAMPLES;  // Op::apply knows
+    d.flags |= COGRAD_OP_DIFFERENTIABLE | COGRAD_OP_TAKES_SAMPLES;  // Op::apply handles both
     return op;
   }
-  // A C++ class for Python: needs cograd/class.h.
+  // Defines a C++ class for Python; needs cograd/class.h.
   template <class T>
   Class<T> class_(const char* name, const char* doc = nullptr);
 
@@ -443,7 +443,7 @@ class Library {
   const char* name_;
 };
 
-// Any op by name: Op("myops::axpby").call<Tensor>(x, y, 2.0).
+// Calls any op by name: Op("myops::axpby").call<Tensor>(x, y, 2.0).
 class Op {
  public:
   explicit Op(const char* name) : ref_(name) {}
@@ -457,14 +457,14 @@ class Op {
 };
 
 namespace ext {
-// What the blocks of this shared object could not register; cograd/python.h raises it at import.
+// Errors of this shared object's COGRAD_LIBRARY blocks; cograd/python.h raises them at import.
 COGRAD_API inline std::string& refusals() {
   static auto* text = new std::string;
   return *text;
 }
 
-// Initialisers cannot throw: the loader hears of a block's exception through a schema that is
-// refused, whose text is the message.
+// Initialisers cannot throw. Reports a block's exception to the loader by registering an op whose
+// schema is invalid and has the message as its text.
 inline void refuse_library(const char* name, std::string why) {
   for (char& c : why)
     if (c == '(' || c == ')') c = '\'';
@@ -493,7 +493,7 @@ inline bool run_library(const char* name, void (*init)(Library&)) {
   } catch (...) {
     refuse_library(name, "something that is no std::exception");
   }
-  // A refused op leaves an error that begins with its name; others are of code that handled them.
+  // A refused op leaves an error that begins with its name. Other errors were handled by the block.
   const char* text = "";
   cograd_error_get(&text, nullptr, &after);
   const std::string begin = std::string("op '") + name + "::";
@@ -515,5 +515,5 @@ inline bool run_library(const char* name, void (*init)(Library&)) {
   static void COGRAD_CAT(cograd_library_##ns##_, id)([[maybe_unused]] ::cograd::Library & m)
 // Registers ops under cograd.ops.<ns> when the library is loaded.
 #define COGRAD_LIBRARY(ns, m) COGRAD_LIBRARY_IMPL_(ns, m, library)
-// The same, for further parts of a namespace (several in one file, or in several files).
+// Registers further ops of a namespace; there may be several blocks in one or several files.
 #define COGRAD_LIBRARY_FRAGMENT(ns, m) COGRAD_LIBRARY_IMPL_(ns, m, __COUNTER__)

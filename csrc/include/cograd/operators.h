@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// a + b, -a, a < b, ... on tensors and numbers.
+// Operators on tensors and scalars: a + b, -a, a < b, ...
 #pragma once
 #include "cograd/ops.h"
 

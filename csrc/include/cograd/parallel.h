@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Loops on cograd's threads.
+// Parallel loops on cograd's threads.
 #pragma once
 #include <exception>
 
@@ -9,7 +9,7 @@ namespace cograd {
 inline namespace abi1 {
 
 // Calls f(begin, end) on chunks of at least `grain` items on several threads; chunk boundaries do
-// not depend on the number of threads. An exception is rethrown here when all have ended.
+// not depend on the number of threads. Rethrows the first exception once all calls have ended.
 template <class F>
 void parallel_for(int64_t begin, int64_t end, int64_t grain, const F& f) {
   if (begin >= end) return;
@@ -43,7 +43,7 @@ inline int get_num_threads() { return cograd_num_threads(); }
 inline void set_num_threads(int n) { ext::check(cograd_set_num_threads(n)); }
 inline bool in_parallel_region() { return cograd_in_parallel_region() != 0; }
 
-// Around long work of one's own on this thread: other Python threads may run meanwhile.
+// Put this around long work on this thread: other Python threads can run in its scope.
 class HeavyGuard {
  public:
   HeavyGuard() : state_(cograd_heavy_begin()) {}

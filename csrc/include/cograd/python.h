@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// For extensions that are pybind11 modules of their own: PYBIND11_MODULE(COGRAD_EXTENSION_NAME, m).
-// Tensor, Scalar, DType, Device and lists of tensors or numbers pass as arguments and results, and
-// errors keep their Python exception classes. An op that needs no pybind11 needs only extension.h.
+// For extensions that are pybind11 modules: PYBIND11_MODULE(COGRAD_EXTENSION_NAME, m). Tensor,
+// Scalar, DType, Device and lists of tensors or numbers can be arguments and results, and errors
+// keep their Python exception classes. An op without pybind11 only needs extension.h.
 #pragma once
-// The standard headers that pybind11 reads, so that they stay as optimised as the user's code.
+// pybind11's standard headers are included first, so that they keep the user's optimisation level.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -34,8 +34,8 @@
 
 #include "cograd/extension.h"
 
-// GCC spends most of a module's build on pybind11's own templates: at -O1 it takes a quarter less,
-// and a call of 600 ns costs 2 % more. The code around them keeps its level.
+// GCC spends most of a module's build on pybind11's templates. At -O1 the build takes a quarter
+// less time, and a call of 600 ns costs 2 % more. Other code keeps its optimisation level.
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
 #pragma GCC push_options
 #pragma GCC optimize("O1")
@@ -48,7 +48,7 @@ namespace cograd {
 inline namespace abi1 {
 namespace ext {
 
-// The functions the Python module of cograd offers; importing it on the way if need be.
+// Returns the functions that cograd's Python module provides; imports the module if needed.
 inline const cograd_python_bridge& bridge() {
   const cograd_python_bridge* b = cograd_python();
   if (b == nullptr) {
@@ -68,7 +68,7 @@ inline void translate(std::exception_ptr p) {
     bridge().raise();
   }
 }
-// Whether the entry point of a module may run; if not, ImportError is set.
+// True if the entry point of a module may run; otherwise sets ImportError.
 COGRAD_API inline bool may_import() {
   const char* version = Py_GetVersion();
   char* end = nullptr;
@@ -93,14 +93,14 @@ COGRAD_API inline bool may_import() {
   return false;
 }
 
-// Modules register it when they are loaded, which an import does with the interpreter at hand.
+// Registers the translator when the module is loaded; an import holds the interpreter lock then.
 inline const bool translated = (pybind11::register_local_exception_translator(translate), true);
 
 }  // namespace ext
 }  // namespace abi1
 }  // namespace cograd
 
-// PYBIND11_MODULE begins its entry point with this: the one place that can refuse an import.
+// PYBIND11_MODULE runs this first in its entry point, the only place that can refuse an import.
 #undef PYBIND11_CHECK_PYTHON_VERSION
 #define PYBIND11_CHECK_PYTHON_VERSION \
   if (!::cograd::ext::may_import()) return nullptr;

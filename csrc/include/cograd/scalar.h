@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A Python-like number: bool, int64, double or complex, remembering which one it was.
+// A Python-like number: bool, int64, double or complex, with its kind.
 #pragma once
 #include <stdint.h>
 
@@ -7,8 +7,8 @@
 
 namespace cograd {
 
-// Two words: a number, and its imaginary part or what it is instead. A kind is the bits of a NaN
-// that no arithmetic makes.
+// Two words: a number, and its imaginary part or, for other kinds, a tag. The tags are bit patterns
+// of NaNs that arithmetic never produces.
 class Scalar {
  public:
   enum class Kind : uint8_t { Bool, Int, Float, Complex };
@@ -37,10 +37,11 @@ class Scalar {
   }
   constexpr bool is_float() const noexcept { return (tag_ | 1) == kFloat; }
   constexpr bool is_bool() const noexcept { return tag_ == kBool; }
-  // An integer from 2^63 to 2^64 - 1: a float, but exact for uint64, whose bits to_int() has.
+  // True for an integer from 2^63 to 2^64 - 1. It counts as a float, but to_int() returns its exact
+  // bits, for uint64.
   constexpr bool is_large() const noexcept { return tag_ == kLarge; }
   constexpr bool is_complex() const noexcept { return (tag_ & kTags) != kTags; }
-  // The real part of a complex number.
+  // Returns the value as a double; for a complex number the real part.
   constexpr double to_double() const noexcept {
     if (is_large()) return static_cast<double>(static_cast<uint64_t>(i_));
     return is_whole() ? static_cast<double>(i_) : d_;

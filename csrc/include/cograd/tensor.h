@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tensor for extension authors: a counted handle, its queries, typed access to its elements,
+// Tensor for extension authors: a counted reference with queries, typed access to elements,
 // creation, indexing, and (from ops_methods.inc) every op as a method.
 #pragma once
 #include <initializer_list>
@@ -29,7 +29,7 @@ class TensorAccessor;
 using TensorList = ArrayRef<Tensor>;
 using variable_list = std::vector<Tensor>;
 
-// A tensor or a number, as the operands of arithmetic are. Refers to the tensor it is made of.
+// A tensor or a scalar, for operands of arithmetic. It borrows the tensor.
 class TensorOrScalar {
  public:
   TensorOrScalar(const Tensor& t) noexcept;                 // NOLINT: implicit
@@ -44,12 +44,12 @@ class TensorOrScalar {
   cograd_value v_;
 };
 
-// Counted handle on a tensor; default-constructed it holds none ("undefined", Python's None).
-// Copies share the tensor. Every member but defined() raises on an undefined one.
+// A counted reference to a tensor; a default-constructed one is undefined (Python's None). Copies
+// share the tensor. Members that need a tensor raise if it is undefined.
 class Tensor {
  public:
   Tensor() noexcept = default;
-  Tensor(std::nullopt_t) noexcept {}  // NOLINT: None, where an optional tensor is asked for
+  Tensor(std::nullopt_t) noexcept {}  // NOLINT: None for an optional tensor
   Tensor(const Tensor& o) noexcept : p_(o.p_) { cograd_tensor_retain(p_); }
   Tensor(Tensor&& o) noexcept : p_(o.p_) { o.p_ = nullptr; }
   Tensor& operator=(const Tensor& o) noexcept {
@@ -63,7 +63,7 @@ class Tensor {
   ~Tensor() {
     if (p_ != nullptr) cograd_tensor_release(p_);
   }
-  // Takes over, or adds, a reference on a handle of the C interface.
+  // Create a Tensor from a C-API object: steal takes over a reference, borrow adds one.
   static Tensor steal(cograd_tensor p) noexcept {
     Tensor t;
     t.p_ = p;
@@ -83,7 +83,7 @@ class Tensor {
   void reset() noexcept { Tensor().swap(*this); }
   bool defined() const noexcept { return p_ != nullptr; }
   bool has_value() const noexcept { return p_ != nullptr; }
-  explicit operator bool() const noexcept = delete;  // of the handle or of its element?
+  explicit operator bool() const noexcept = delete;  // ambiguous: is it defined, or its element?
   bool is_same(const Tensor& o) const noexcept { return p_ == o.p_; }
   uint32_t use_count() const noexcept { return cograd_tensor_use_count(p_); }
 
@@ -94,7 +94,7 @@ class Tensor {
   IntArrayRef strides() const {
     return {cograd_tensor_strides(need()), static_cast<size_t>(dim())};
   }
-  // d counts from the end if negative; IndexError outside [-dim, dim).
+  // A negative d counts from the end. These raise IndexError if d is not in [-dim, dim).
   int64_t size(int64_t d) const { return sizes()[wrapped(d)]; }
   int64_t stride(int64_t d) const { return strides()[wrapped(d)]; }
   DType dtype() const { return static_cast<DType>(cograd_tensor_dtype(need())); }
@@ -116,7 +116,7 @@ class Tensor {
   bool is_cuda() const { return device().is_cuda(); }
   Layout layout() const { return options().layout(); }
   TensorOptions options() const { return TensorOptions().dtype(dtype()).device(device()); }
-  // "float32[2, 3]"
+  // Returns dtype and shape as text: "float32[2, 3]".
   std::string summary() const {
     char text[512];
     ext::check(cograd_tensor_summary(p_, text, sizeof text));
@@ -126,7 +126,7 @@ class Tensor {
 
   // --- elements ---
   void* data_ptr() const { return readable(cograd_tensor_data(need())); }
-  // Address of the first element; TypeError unless the tensor has element type T.
+  // Returns the address of the first element; raises TypeError unless the element type is T.
   template <class T>
   T* data_ptr() const {
     check_type<T>("data_ptr");
@@ -142,18 +142,18 @@ class Tensor {
   }
   const void* const_data_ptr() const { return data_ptr(); }
   void* mutable_data_ptr() const { return data_ptr(); }
-  // To be called after writing through a data pointer of a tensor that somebody else may have
-  // saved.
+  // Call this after writing through a data pointer if the tensor may be saved for a backward.
   void bump_version() const { cograd_tensor_bump_version(need()); }
   uint32_t _version() const { return describe().version; }
-  // Elements by N indices, x[i][j]; TypeError / RuntimeError unless dtype and dim are T and N.
+  // Returns access to elements by N indices, x[i][j]. Raises TypeError unless the element type is
+  // T, RuntimeError unless there are N dims.
   template <class T, int N>
   TensorAccessor<T, N> accessor() const;
   template <class T, int N>
   TensorAccessor<T, N> packed_accessor64() const;
   template <class T, int N>
   TensorAccessor<T, N> packed_accessor32() const;
-  // The only element; RuntimeError if there are several.
+  // Returns the only element; raises RuntimeError unless there is exactly one.
   template <class T>
   T item() const {
     double d = 0;
@@ -181,7 +181,7 @@ class Tensor {
   Tensor variable_data() const { return out(cograd_tensor_variable_data); }
   Tensor data() const { return variable_data(); }
   void retain_grad() const { ext::check(cograd_tensor_retain_grad(need())); }
-  // Name of the node that made this tensor ("MulBackward0"), empty for a leaf.
+  // Returns the name of the node that created this tensor ("MulBackward0"); empty for a leaf.
   std::string grad_fn_name() const {
     char text[256];
     ext::check(cograd_tensor_grad_fn_name(need(), text, sizeof text));
@@ -194,7 +194,7 @@ class Tensor {
     need();
     ext::check(cograd_backward(&p_, &gradient.p_, 1, nullptr, 0, flags));
   }
-  // hook(grad) returns nothing, or the gradient to use instead. Returns a number for remove_hook.
+  // Registers hook(grad), which may return a replacement. Returns an id for remove_hook.
   template <class F>
   uint64_t register_hook(F hook) const;
   void remove_hook(uint64_t id) const { ext::check(cograd_tensor_remove_hook(need(), id)); }
@@ -214,7 +214,7 @@ class Tensor {
   Tensor to(Device d, DType t) const { return to(d).to(t); }
   Tensor cpu() const { return *this; }
   Tensor toType(DType t) const { return to(t); }
-  // Writes the elements of `src`, converted and broadcast.
+  // Copies the elements of `src` into this tensor, converted and broadcast.
   Tensor& copy_(const Tensor& src, bool non_blocking = false) const;
 
   Tensor operator-() const;
@@ -229,8 +229,8 @@ class Tensor {
 #endif
 
  private:
-  // In-place ops write elements, not the handle: they are const, and give the handle back as it
-  // came.
+  // In-place ops are const, as they write elements but not the reference, and return a non-const
+  // reference as in torch.
   Tensor& self() const noexcept { return const_cast<Tensor&>(*this); }
   cograd_tensor need() const {
     if (p_ == nullptr) detail::fail(ErrorKind::Runtime, "got an undefined Tensor (None)");
@@ -256,7 +256,7 @@ class Tensor {
       detail::fail(ErrorKind::Type, who, "(): expected scalar type ", dtype_name(dtype_of<T>),
                    " but found ", dtype_name(dtype()));
   }
-  // No memory can be handed out for a tensor that has samples of a vmap.
+  // Returns `data`, or raises the stored error: a batched tensor of a vmap has no data pointer.
   void* readable(void* data) const {
     if (data == nullptr && numel() > 0)
       ext::throw_last_error(cograd_error_get(nullptr, nullptr, nullptr));

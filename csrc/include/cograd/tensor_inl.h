@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Members of Tensor that need more than its declaration: indexing, operators, hooks, creation.
+// Members of Tensor that need its full definition: indexing, hooks, conversion; and creation.
 #pragma once
 #include "cograd/accessor.h"
 #include "cograd/tensor.h"
@@ -22,7 +22,7 @@ inline void index_put(const Tensor& x, const TensorIndex* items, size_t n, const
   check(cograd_tensor_index_put(x.handle(), reinterpret_cast<const cograd_index*>(items), n,
                                 value.handle()));
 }
-// The hook of register_hook: F may return nothing or a Tensor.
+// Calls a hook of register_hook; F may return nothing or a Tensor.
 template <class F>
 struct HookCall {
   static cograd_status run(void* context, cograd_tensor grad, cograd_tensor* replacement) {
@@ -119,7 +119,7 @@ inline Tensor empty_strided(const Ints& sizes, const Ints& strides, const Tensor
   if (o.requires_grad()) t.set_requires_grad(true);
   return t;
 }
-// A tensor over memory of the caller, which must outlive it.
+// Returns a tensor over memory of the caller, which must outlive the tensor.
 inline Tensor from_blob(void* data, const Ints& sizes, const TensorOptions& o = {}) {
   cograd_tensor r = nullptr;
   ext::check(cograd_tensor_from_blob(data, static_cast<int32_t>(o.dtype()),
@@ -129,7 +129,7 @@ inline Tensor from_blob(void* data, const Ints& sizes, const TensorOptions& o = 
   if (o.requires_grad()) t.set_requires_grad(true);
   return t;
 }
-// The same; `deleter(data)` is called when the last tensor over the memory dies.
+// The same; `deleter(data)` is called when the last tensor over the memory is destroyed.
 template <class D>
 Tensor from_blob(void* data, const Ints& sizes, D deleter, const TensorOptions& o = {}) {
   struct Context {
@@ -149,7 +149,7 @@ Tensor from_blob(void* data, const Ints& sizes, D deleter, const TensorOptions& 
   if (o.requires_grad()) t.set_requires_grad(true);
   return t;
 }
-// A 1-D tensor of the numbers; the default dtype for floating T, int64 for integers.
+// Returns a 1-D tensor of the values, with the default dtype for floating T and int64 for integers.
 template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
 Tensor tensor(ArrayRef<T> values, const TensorOptions& o = {}) {
   using Wide = std::conditional_t<std::is_same_v<T, bool>, bool,

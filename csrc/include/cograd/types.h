@@ -10,8 +10,8 @@
 #include "cograd/error.h"
 #include "cograd/scalar.h"
 
-// Everything in these headers is code of the extension that includes it; the inline namespace
-// keeps it apart from the library's own classes. Compile with -fvisibility=hidden.
+// The code in these headers is compiled into each extension; the inline namespace separates it from
+// the library's own classes. Compile with -fvisibility=hidden.
 namespace cograd {
 inline namespace abi1 {
 
@@ -53,7 +53,7 @@ class Device {
   int8_t index_;
 };
 
-// Reference to consecutive elements that live elsewhere.
+// A reference to consecutive elements that something else owns.
 template <class T>
 class ArrayRef {
  public:
@@ -65,7 +65,7 @@ class ArrayRef {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winit-list-lifetime"
 #endif
-  // Its elements live until the end of the full expression, as arguments do.
+  // The elements of `l` live until the end of the full expression, like other arguments.
   constexpr ArrayRef(const std::initializer_list<T>& l) noexcept  // NOLINT
       : data_(l.begin()), n_(l.size()) {}
 #if defined(__GNUC__) && !defined(__clang__)
@@ -104,7 +104,7 @@ class ArrayRef {
 using IntArrayRef = ArrayRef<int64_t>;
 using IntList = IntArrayRef;
 
-// Sizes or dims as arguments: one number, a list in braces, a vector.
+// Sizes or dims as an argument: one integer, a list in braces, or a vector.
 class Ints {
  public:
   Ints() noexcept = default;
@@ -121,7 +121,7 @@ class Ints {
   int64_t one_ = 0;
   size_t n_ = 0;
 };
-// The same where leaving it out, or nullopt, means something else than an empty list.
+// Like Ints, for parameters where a missing argument or nullopt differs from an empty list.
 class OptInts : public Ints {
  public:
   OptInts() noexcept = default;
@@ -137,7 +137,7 @@ class OptInts : public Ints {
   bool given_ = false;
 };
 
-// What a new tensor is to be: dtype, device, whether it requires grad.
+// Options of a new tensor: dtype, device, requires_grad.
 class TensorOptions {
  public:
   TensorOptions() = default;
@@ -177,7 +177,7 @@ namespace indexing {
 struct EllipsisIndex {};
 inline constexpr EllipsisIndex Ellipsis{};
 inline constexpr std::nullopt_t None = std::nullopt;
-// start:stop:step, each optional.
+// A slice start:stop:step; each part is optional.
 class Slice {
  public:
   Slice(optional<int64_t> start = nullopt, optional<int64_t> stop = nullopt,
@@ -223,7 +223,7 @@ class TensorIndex {
 };
 static_assert(sizeof(TensorIndex) == sizeof(cograd_index), "lists of them are passed as they are");
 
-// What COGRAD_CHECK prints of these types; found through their namespace.
+// COGRAD_CHECK uses these to print the types; argument-dependent lookup finds them.
 template <class T>
 void put(std::string& s, ArrayRef<T> v) {
   s += '[';

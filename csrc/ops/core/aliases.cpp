@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// torch's second names of ops.
+// Adds torch's second names of ops.
 #include "ops/core/registry.h"
 
 namespace cograd {

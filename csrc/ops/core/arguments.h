@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Boxed arguments that a caller left out.
+// Fills in boxed arguments that the caller omitted.
 #pragma once
 #include "ops/core/registry.h"
 
 namespace cograd {
 
-// Fills a parameter that was not given; false if it must be.
+// Sets an omitted argument to its default; false if the parameter is required.
 inline bool fill_missing(const ArgInfo& a, Value& v) {
   if (a.has_default) {
     v = a.default_value;

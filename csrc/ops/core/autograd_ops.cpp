@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ops that the autograd layer, which knows none, is built on.
+// Implements the ops that the autograd layer calls; autograd does not depend on the op table.
 #include <cmath>
 
 #include "autograd/batch.h"
@@ -19,9 +19,8 @@ Pairing pairing(const Tensor& a, const Tensor& b) {
   if (is_batched(b)) return pairing(whole_like(b, a), memory_of(b));
   const Tensor x = raw_contiguous(raw_cast(detach(a), DType::Complex128));
   const Tensor y = raw_contiguous(raw_cast(detach(b), DType::Complex128));
-  COGRAD_CHECK(x.numel() == y.numel(), "the check of a backward: a gradient of shape ",
-               to_string(b.sizes()), " meets a tensor of shape ", to_string(a.sizes()),
-               ", which a hook has changed meanwhile");
+  COGRAD_CHECK(x.numel() == y.numel(), "gradient check: a hook changed the shape of a tensor from ",
+               to_string(b.sizes()), " (the shape of its gradient) to ", to_string(a.sizes()));
   const auto* p = x.data<Complex<double>>();
   const auto* q = y.data<Complex<double>>();
   Pairing sum;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// BatchCall: a call with handles on samples, as an op's member batch() sees it.
+// BatchCall: a call with batched tensors, as an op's member batch() sees it.
 #pragma once
 #include "autograd/batch.h"
 #include "ops/core/op.h"
@@ -18,18 +18,18 @@ class COGRAD_API BatchCall {
   Result& out() const noexcept { return out_; }
   int64_t size() const noexcept { return level_.size; }
 
-  // Whether `t` has a value for each of this level's samples.
+  // True if `t` is batched at this vmap level.
   bool batched(const Tensor& t) const noexcept { return batch_level(t) == level_.id; }
-  // All samples of `t`, in dim 0; `t` itself if they are equal.
+  // Returns the physical tensor of `t` with the batch in dim 0, or `t` itself if it is not batched.
   Tensor samples(const Tensor& t) const { return batched(t) ? samples_first(t) : t; }
-  // The same, equal samples expanded in one memory.
+  // Returns samples(t), but expands a tensor that is not batched, without copying it.
   Tensor all_samples(const Tensor& t) const;
-  // The same with `rank` dims after the samples', those that are missing of size 1; of equal
-  // samples `t` itself, which broadcasts.
+  // Returns samples(t) with `rank` dims after the batch dim; missing ones are inserted with size 1.
+  // Returns `t` itself if it is not batched, since it broadcasts.
   Tensor aligned(const Tensor& t, int rank) const;
-  // The result, whose samples are in a dim.
+  // Sets the result: `whole` is its physical tensor, with the batch in dim `dim`.
   void give(const Tensor& whole, int dim = 0) { box(out_, make_batched(whole, dim, level_.id)); }
-  // Sample by sample, and stacked.
+  // Runs the op sample by sample and stacks the results.
   void loop();
 
  private:
@@ -40,7 +40,7 @@ class COGRAD_API BatchCall {
 };
 
 namespace detail {
-// "[3, 4]" -> "[n, 3, 4]"
+// Prepends the batch size: "[3, 4]" -> "[n, 3, 4]".
 inline Dims with_samples(int64_t n, IntList sizes) {
   Dims out{n};
   for (const int64_t s : sizes) out.push_back(s);
@@ -48,7 +48,7 @@ inline Dims with_samples(int64_t n, IntList sizes) {
 }
 }  // namespace detail
 
-// The rule of an op that gives a number for each x[i]: samples of them are more of these.
+// Batches an op that returns a number for each x[i] by merging the batch dim into dim 0.
 template <class Op>
 void give_each(BatchCall& c) {
   const Tensor x = c.samples(c.arg(0).tensor());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is known of an op's forward by its type, and calls of it with boxed arguments.
+// Derives an op's traits from the type of its forward, and calls ops with boxed arguments.
 #pragma once
 #include <array>
 
@@ -41,13 +41,13 @@ constexpr bool has_backward() {
   return requires(Ctx<Op>& c, std::span<Tensor> gs) { Op::backward(c, gs); } ||
          requires(Ctx<Op>& c, const Tensor& g) { Op::backward(c, g); };
 }
-// Whether it draws random numbers itself.
+// True if the op itself draws random numbers.
 template <class Op>
 constexpr bool draws() {
   return (Op::spec.flags & kKindMask) == kRandom &&
          facts_of<Op>().batch.rule != BatchRule::Rule::Through;
 }
-// A composition that reads values, so that a vmap runs it sample by sample.
+// True for a composition that reads values: vmap runs it sample by sample.
 template <class Op>
 constexpr bool looped() {
   if constexpr (requires { Op::kBatch; }) return Op::kBatch.rule == BatchRule::Rule::Loop;
@@ -65,14 +65,14 @@ constexpr bool nondiff_output(uint32_t i) {
     return false;
 }
 
-// The record of an op, in the table or not.
+// Returns the record of an op, whether or not it is in the table.
 template <class Op>
 const OpRecord& record_of();
 
-// An op with an UnsignedRule on uint16, uint32 or uint64.
+// Runs an op with an UnsignedRule on uint16, uint32 or uint64.
 COGRAD_API void call_ordered(const OpRecord& r, const Value* args, Result& out);
 
-// The op's arguments, boxed.
+// Boxes the op's arguments.
 template <class Op, class Args>
 struct BoxedArgs;
 template <class Op, class... A>

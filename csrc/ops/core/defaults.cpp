@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads numbers, words and lists of them as default values.
+// Parses scalars, words and lists of them as default values.
 #include "ops/core/defaults.h"
 
 #include <cctype>
@@ -86,7 +86,7 @@ bool read_scalar(std::string_view s, Value& v) {
   return true;
 }
 
-// "[1, 2]" or "(1, 2)" through `one`; anything else is one element. The list lives in `a`.
+// Parses "[1, 2]" or "(1, 2)" item by item; other text is a list of one item. `a` owns the list.
 template <class T, class F>
 bool read_list(ArgInfo& a, int32_t kind, std::string_view s, F&& one) {
   const bool bracket = s.size() >= 2 && ((s.front() == '[' && s.back() == ']') ||

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Default values in parameter text.
+// Parses default values in parameter text.
 #pragma once
 #include "ops/core/parameters.h"
 
 namespace cograd {
 
 std::string_view trim(std::string_view s);
-// Items between commas that stand in no bracket and no quotes.
+// Splits at commas outside of brackets and quotes.
 std::vector<std::string_view> split_items(std::string_view s);
-// Reads a default, which is not None, as a's kind; false if it is none.
+// Parses a default other than None according to a's kind; false if the text does not fit the kind.
 bool read_default(ArgInfo& a, std::string_view text);
 
 }  // namespace cograd

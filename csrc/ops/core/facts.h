@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a declaration says about an op beside its parameters: its kind, the dtypes it takes, and the
-// rules that transforms read. An op's struct has them as static members:
+// The traits of an op beside its parameters: its kind, the dtypes it accepts, and the rules that
+// transforms apply. An op's struct declares them as static members:
 //
-//   static constexpr DTypeSet kDTypes = kFloatTypes;    // default: every real dtype; of ops that
-//                                     // only move or name elements the complex ones, too
-//   static constexpr TangentRule kTangent = linear({0});  // default: of views and casts this, else
-//                                                       // the double VJP
-//   static constexpr BatchRule kBatch = by_dims();      // default: a loop over the samples
-//   static constexpr UnsignedRule kUnsigned = ordered({0});  // default: none, see below
-//   static constexpr bool kHolomorphic = true;          // of complex numbers, backward computes
-//   with
-//                                     // f' as for real ones; default: of linear ops
-//   static constexpr uint32_t kConstants = parameter_bits({2});  // never differentiable
+//   static constexpr DTypeSet kDTypes = kFloatTypes;
+//       default: every dtype for contractions and kinds that only move or select elements;
+//       else every real dtype except uint16, uint32 and uint64
+//   static constexpr TangentRule kTangent = linear({0});
+//       default: this for views and casts, else the double VJP
+//   static constexpr BatchRule kBatch = by_dims();
+//       default: a loop over the samples
+//   static constexpr UnsignedRule kUnsigned = ordered({0});
+//       default: none, see below
+//   static constexpr bool kHolomorphic = true;
+//       for complex dtypes, backward uses f' as for real ones; default: true for linear ops
+//   static constexpr uint32_t kConstants = parameter_bits({2});
+//       parameters that are never differentiable; default: none
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -21,25 +24,26 @@
 
 namespace cograd {
 
-// The kinds; one stands among the flags of a spec.
+// The kinds of ops; a spec's flags contain one of them.
 inline constexpr uint32_t kOther = 0;
-inline constexpr uint32_t kElementwise = 0x10000;  // element i from the inputs' elements i
-inline constexpr uint32_t kReduction = 0x20000;    // combines elements along dims, scans included
-inline constexpr uint32_t kView = 0x30000;         // the result shares the input's memory
-inline constexpr uint32_t kShape = 0x40000;        // moves, joins or copies elements unseen
-inline constexpr uint32_t kContraction = 0x50000;  // products summed over shared dims
-inline constexpr uint32_t kIndex = 0x60000;        // tensors of indices or masks say which elements
-inline constexpr uint32_t kRandom = 0x70000;       // draws from a Generator
-inline constexpr uint32_t kCreation = 0x80000;     // makes a tensor from shapes and numbers
-inline constexpr uint32_t kLoss = 0x90000;         // compares an input with a target
-inline constexpr uint32_t kSorting = 0xa0000;      // orders or ranks elements
+inline constexpr uint32_t kElementwise = 0x10000;    // element i depends on the inputs' elements i
+inline constexpr uint32_t kReduction = 0x20000;      // combines elements along dims, scans included
+inline constexpr uint32_t kView = 0x30000;           // the result shares the input's memory
+inline constexpr uint32_t kShape = 0x40000;          // moves, joins or copies elements unchanged
+inline constexpr uint32_t kContraction = 0x50000;    // products summed over shared dims
+inline constexpr uint32_t kIndex = 0x60000;          // index or mask tensors select elements
+inline constexpr uint32_t kRandom = 0x70000;         // samples from a Generator
+inline constexpr uint32_t kCreation = 0x80000;       // creates a tensor from shapes and scalars
+inline constexpr uint32_t kLoss = 0x90000;           // compares an input with a target
+inline constexpr uint32_t kSorting = 0xa0000;        // orders or ranks elements
 inline constexpr uint32_t kDecomposition = 0xb0000;  // factors or solves matrices
 inline constexpr uint32_t kCast = 0xc0000;           // the same values in another dtype or place
 inline constexpr uint32_t kKindMask = 0xff0000;
-// "reduction", of a spec's flags.
+// Returns the name of the kind in a spec's flags, e.g. "reduction".
 COGRAD_API const char* kind_name(uint32_t flags) noexcept;
 
-// The dtypes of the tensors that samples make with T and P (or, where there are none, with I).
+// Dtypes with which samples create their T and P tensors (or their I tensors if there are no
+// others).
 using DTypeSet = uint32_t;
 constexpr DTypeSet dtype_set(std::initializer_list<DType> list) noexcept {
   DTypeSet s = 0;
@@ -54,40 +58,40 @@ inline constexpr DTypeSet kBitTypes = kIntegerTypes | dtype_set({DType::Bool});
 inline constexpr DTypeSet kNumericTypes = kIntegerTypes | kFloatTypes;
 inline constexpr DTypeSet kAllTypes = kBitTypes | kFloatTypes;
 inline constexpr DTypeSet kComplexTypes = dtype_set({DType::Complex64, DType::Complex128});
-// Few kernels know these: see UnsignedRule.
+// Few kernels support these: see UnsignedRule.
 inline constexpr DTypeSet kUnsignedTypes = dtype_set({DType::UInt16, DType::UInt32, DType::UInt64});
 inline constexpr DTypeSet kEveryType = kAllTypes | kComplexTypes | kUnsignedTypes;
 
-// How the tangent of the outputs follows from those of the inputs.
+// How the outputs' tangents are computed from the inputs' tangents.
 struct TangentRule {
   enum class Rule : uint8_t {
-    DoubleVjp,    // the derivative of the backward by its gradient
-    Linear,       // the op itself, on the tangents of `inputs`, which it is linear in together
+    DoubleVjp,    // the derivative of the backward with respect to its gradient
+    Linear,       // the op itself, on the tangents of `inputs`, in which it is jointly linear
     Multilinear,  // a sum over `inputs`, each in turn replaced by its tangent
-    SelfAdjoint,  // the sum of the inputs' gradients, with their tangents in the gradient's place
+    SelfAdjoint,  // the sum of the inputs' gradients, with tangents as incoming gradients
   };
   Rule rule = Rule::DoubleVjp;
   uint32_t inputs = 0;  // bits: parameters
-  uint32_t added = 0;   // of Multilinear, bits: parameters, None among them, added to the result
+  uint32_t added = 0;   // Multilinear, bits: parameters added to the result; tangents pass None
 };
-// How the op runs on tensors with a batch dim.
+// How vmap runs the op on a batch.
 class BatchCall;
 struct BatchRule {
   enum class Rule : uint8_t {
-    Loop,       // over the samples
-    Pointwise,  // ranks are aligned
-    ByDims,     // parameters that are dims are shifted
-    ByShape,    // the number of samples goes in front of parameters that are shapes
-    Leading,    // the op takes leading batch dims; the last `core_dims` are its own
-    Through,    // the ops that it is made of have rules
+    Loop,       // sample by sample
+    Pointwise,  // aligns ranks
+    ByDims,     // shifts parameters that are dims
+    ByShape,    // prepends the batch size to parameters that are shapes
+    Leading,    // the op accepts leading batch dims; the last `core_dims` are its own
+    Through,    // the ops that it consists of have rules
     Own,        // the struct's member batch(BatchCall&)
   };
   Rule rule = Rule::Loop;
   uint8_t core_dims = 0;
-  uint8_t new_dims = 0;  // of ByDims: those that the result has more, which dims count
-  bool aligned = false;  // of ByDims: all tensors have the same dims, as in gather
-  bool shaped = false;   // of ByDims: the dims are those of the shape that is a parameter
-  bool alone = false;    // of Leading: for samples of the first tensor, others are equal for all
+  uint8_t new_dims = 0;  // ByDims: number of dims that the result adds; dims count these
+  bool aligned = false;  // ByDims: all tensors have the same dims, as in gather
+  bool shaped = false;   // ByDims: dims refer to the shape parameter
+  bool alone = false;    // Leading: only the first tensor may be batched
   void (*own)(BatchCall&) = nullptr;
 };
 constexpr uint32_t parameter_bits(std::initializer_list<int> list) noexcept {
@@ -129,8 +133,9 @@ constexpr BatchRule leading_alone() noexcept {
 }
 constexpr BatchRule through() noexcept { return {BatchRule::Rule::Through}; }
 
-// An op that compares elements runs, of uint16, uint32 and uint64, on signed integers in the same
-// order (the highest bit is flipped); results in `values`, as bits, are elements and flipped back.
+// For uint16, uint32 and uint64, an op that compares elements runs on signed integers in the same
+// order (with the highest bit flipped). `values` is a bit set of the results that are elements:
+// these are flipped back.
 struct UnsignedRule {
   bool ordered = false;
   uint32_t values = 0;
@@ -148,7 +153,7 @@ struct OpFacts {
   uint32_t constants = 0;    // bits: floating parameters without a gradient
 };
 
-// Kinds whose ops do not look at what the elements are.
+// True for kinds whose ops do not depend on the elements' values.
 constexpr bool moves_elements(uint32_t kind) noexcept {
   return kind == kView || kind == kShape || kind == kCast || kind == kIndex || kind == kCreation;
 }
@@ -172,7 +177,7 @@ constexpr OpFacts facts_of() noexcept {
     f.batch.rule = BatchRule::Rule::Own;
     f.batch.own = &Op::batch;
   }
-  // The coefficients of ops that move or sum elements are real.
+  // Ops that move or sum elements have real coefficients, so they need no conjugation.
   f.holomorphic = kKind == kContraction || f.tangent.rule == TangentRule::Rule::Multilinear ||
                   (f.tangent.rule == TangentRule::Rule::Linear && !moves_elements(kKind) &&
                    kKind != kReduction);

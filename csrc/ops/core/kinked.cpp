@@ -12,7 +12,7 @@ namespace {
 struct Kinked {
   static constexpr OpSpec spec{
       "_kinked",          "input, other",
-      kInternal | kOther, "The input, as one that depends on other with a derivative of zero.",
+      kInternal | kOther, "The input, with a zero derivative with respect to other.",
       "T(3, 4), T(2)",    "input"};
   static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr bool kHolomorphic = false;  // nothing to conjugate
@@ -35,11 +35,11 @@ struct Kinked {
 };
 COGRAD_OP(Kinked)
 
-// The same values; its gradient is kinked.
+// Returns its input; the gradient is kinked.
 struct KinkedInput {
   static constexpr OpSpec spec{
       "_kinked_input",    "input",
-      kInternal | kOther, "The input, whose gradient depends on it with a derivative of zero.",
+      kInternal | kOther, "The input, whose gradient has a zero derivative.",
       "T(3, 4)",          "input"};
   static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr bool kHolomorphic = false;
@@ -52,7 +52,7 @@ struct KinkedInput {
 };
 COGRAD_OP(KinkedInput)
 
-// What stands for an input that its op need not have saved: it has the input's history and size.
+// Returns a tensor with an input's history and sizes, for an input that its op did not save.
 Tensor stand_in(const Edge& e, const OutputMeta& meta) {
   if (e.node->is_accumulator()) return static_cast<AccumulateGrad*>(e.node)->variable();
   const Tensor zero = zeros({}, meta.dtype);
@@ -69,7 +69,7 @@ Tensor detail::kinked_gradient(Tensor grad, const Node& node, size_t input) {
   const Edge& e = node.edges()[input];
   if (e.node == nullptr || probing_backward()) return grad;
   const OutputMeta& meta = e.node->output(e.input_nr);
-  if (!meta.differentiable) return grad;  // an edge that only a rule asks for leads nowhere
+  if (!meta.differentiable) return grad;  // an edge that only a transform's rule requested
   return apply<Kinked>(grad, stand_in(e, meta));
 }
 

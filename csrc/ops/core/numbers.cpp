@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Numbers that become elements, and their checks.
+// Converts scalars to elements and checks their range.
 #include "ops/core/numbers.h"
 
 #include <charconv>
@@ -15,20 +15,20 @@ namespace {
 bool within(double v, DType t) { return !std::isfinite(v) || std::abs(v) <= largest_finite(t); }
 
 bool has_whole(const Scalar& v, DType t) {
-  // Whole numbers are compared as they are: a double has not all of them.
+  // These always fit. Do not compare them as doubles, which cannot represent all integers.
   if (t == DType::Int64 && !v.is_float()) return true;
   if (t == DType::UInt64 && (!v.is_float() || v.is_large())) return true;
   const double d = v.to_double();
-  // As in torch, an unsigned target takes negative numbers of the same magnitude.
+  // As in torch, an unsigned target accepts negative scalars of the same magnitude.
   const double end = std::ldexp(1.0, 8 * dtype_size(t) - (is_signed(t) ? 1 : 0));
-  // A float is compared as it is where a double has the largest value.
+  // Compare floats exactly where a double can represent the largest value.
   const double most = end - 1;
   if (v.is_float()) return (most < end ? d <= most : d < end) && d >= (is_signed(t) ? -end : 0);
   const double whole = std::trunc(d);
   return whole < end && (is_signed(t) ? whole >= -end : whole > -end);
 }
 
-// As Python writes it: 1.0, not 1.
+// Formats a float as Python does: 1.0, not 1.
 std::string shown(double v) {
   char text[32];
   char* end = std::to_chars(text, text + sizeof text, v).ptr;
@@ -75,7 +75,7 @@ bool representable(const Scalar& v, DType t, Beyond narrow) {
 Scalar element_at(const Tensor& t, int64_t i) {
   return dispatch_values(t.dtype(), [&](auto tag) -> Scalar {
     using T = typename decltype(tag)::type;
-    if constexpr (std::is_same_v<T, bool>)  // memory from elsewhere holds any byte there
+    if constexpr (std::is_same_v<T, bool>)  // foreign memory may hold any byte for a bool
       return Scalar(t.bytes()[i] != 0);
     else if constexpr (is_complex_type<T> || std::is_same_v<T, uint64_t>)
       return Scalar(t.data<T>()[i]);

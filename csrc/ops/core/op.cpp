@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// In-place and out= targets, node names: the parts of the op mechanism that are not templates.
+// The non-template parts of the op mechanism: in-place and out= targets, node names.
 #include "ops/core/op.h"
 
 #include <algorithm>
@@ -70,7 +70,7 @@ Tensor CtxBase::out_target(IntList sizes, DType dtype) {
 Tensor CtxBase::kept(const Tensor& t) {
   const Tensor& target = *target_;
   const auto root = [](const Tensor& v) { return v->base != nullptr ? v->base : v.impl(); };
-  // Hooks may keep what they see beyond the write, whose versions nobody compares.
+  // A pack hook may hold `t` past the write without a version check, so save a copy.
   const bool hooked = thread_state.saved_hooks != nullptr && t->storage == target->storage;
   if (!t.is(target) && !hooked) return root(t) == root(target) ? with_history(t) : t;
   GradGuard grad(requires_grad(t));
@@ -85,9 +85,11 @@ void CtxBase::pack_argument(SavedTensor& slot, const Tensor& t) const {
 
 namespace detail {
 
-void HookedArguments::make() { set = new TensorSet(nullptr); }
-void HookedArguments::drop() noexcept { delete set; }
-void HookedArguments::add(const Tensor* t) { set->add(t != nullptr ? t->impl() : nullptr); }
+void NodeGuard::make_arguments() { arguments = new TensorSet(nullptr); }
+void NodeGuard::drop_arguments() noexcept { delete arguments; }
+void NodeGuard::add_argument(const Tensor* t) {
+  arguments->add(t != nullptr ? t->impl() : nullptr);
+}
 
 void fail_numbers_only(const char* op, const Value& first) {
   const Scalar s = first.scalar();
@@ -120,7 +122,7 @@ void Conjugated::finish() const {
 }
 
 void mark_outputs(const Tensor& t, uint32_t flags) {
-  // A view or an argument handed back keeps what it was.
+  // A returned view or argument keeps its own flags.
   if (!t.defined() || (flags == kInference && t->base != nullptr)) return;
   t->flags |= is_differentiable(t.dtype()) ? flags : flags & ~uint32_t{kTaint};
 }
@@ -192,7 +194,7 @@ void check_out_memory(const OpSpec& spec, const Tensor& out, std::span<const Val
   }
 }
 
-// Two that get another shape in one memory would come to overlap.
+// Raises if two outputs share elements, or one memory so that resizing would make them overlap.
 void check_apart(const OpSpec& spec, const Tensor& a, const Tensor& b) {
   if (a.is(b) || overlaps_partially(a, b) ||
       (a->storage == b->storage && (same_elements(a, b) || a.numel() == 0 || b.numel() == 0)))

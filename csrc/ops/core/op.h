@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The op mechanism: from one struct (spec, forward, backward) come the C++ call, the graph node,
-// the in-place and out= forms and the boxed record that everything else is derived from.
+// The op mechanism: one struct (spec, forward, backward) defines the C++ call, the graph node, the
+// in-place and out= forms, and the boxed record from which bindings, stubs and tests are derived.
 //
 //   struct Hypot {
 //     static constexpr OpSpec spec{"hypot", "input, other", kForms, "sqrt(a^2 + b^2).", ...};
@@ -11,9 +11,9 @@
 //     static void backward_fused(Ctx<Hypot>& ctx, const Tensor& g);  // optional: no graph is made
 //   };
 //   COGRAD_OP(Hypot)
-// A struct whose forward takes no Ctx is a composition of other ops and needs no backward. If these
-// save its first input, `static constexpr bool kCopiesTarget = true` lets the in-place form record.
-// A forward that takes Into is a choice: it checks, and runs one op in whatever form was called.
+// A forward without Ctx is a composition of other ops and needs no backward. If those ops save its
+// first input, `static constexpr bool kCopiesTarget = true` lets its in-place form be recorded.
+// A forward that takes Into only checks its arguments and runs one op in the same call form.
 #pragma once
 #include <array>
 
@@ -46,52 +46,53 @@ constexpr int saved_of() {
 template <class Op>
 class OpNode;
 
-// What forward and backward see; see Ctx for the typed rest.
+// The part of forward's and backward's context that does not depend on the op; see Ctx.
 class CtxBase {
  public:
-  // Whether a node is being recorded: otherwise save() does nothing.
+  // True if a node is being recorded; otherwise save() does nothing.
   bool recording() const noexcept { return node_ != nullptr; }
-  // In backward: whether input i's gradient is asked for in this run. In forward: whether it could.
+  // True if input i's gradient is needed: in this run in backward, possibly in some run in forward.
   bool needs(size_t i) const noexcept {
     if (args_ != nullptr) return args_->needs(i);
     return node_ != nullptr && i < node_->edges().size() && node_->edges()[i].node != nullptr;
   }
-  // Where to put input i's gradient in backward.
+  // Returns the slot in which backward stores input i's gradient.
   Tensor& grad(size_t i) const noexcept { return args_->out[i]; }
   size_t num_inputs() const noexcept { return args_->out.size(); }
   const BackwardArgs& args() const noexcept { return *args_; }
   Node* node() const noexcept { return node_; }
   const OutputMeta& output_meta(size_t i) const noexcept { return node_->output(i); }
 
-  // A tensor for an elementwise result: the target of an in-place or out= call when it fits
-  // (checking broadcast and casting rules), otherwise a new one. Do not save() after this.
+  // Returns the tensor for an elementwise result: the target of an in-place or out= call if it fits
+  // (this checks broadcasting and casting), otherwise a new one. Do not call save() afterwards.
   Tensor out(IntList sizes, DType dtype) {
     if (target_ == nullptr) [[likely]]
       return empty(sizes, dtype);
     return out_target(sizes, dtype);
   }
-  // The same, a new one with its dims in memory in the order of the inputs' strides.
+  // Returns out(sizes, dtype), but a new tensor takes its order of dims from the inputs' strides.
   Tensor out(IntList sizes, DType dtype, std::span<const Tensor* const> inputs);
-  // The tensor an in-place call writes, or null.
+  // Returns the tensor that an in-place call writes, or null.
   const Tensor* inplace_target() const noexcept { return inplace_ ? target_ : nullptr; }
-  // The tensor an in-place or out= call writes, or null.
+  // Returns the tensor that an in-place or out= call writes, or null.
   const Tensor* target() const noexcept { return target_; }
-  // Marks that the op reads inputs after it has begun to write: the target must not be handed out.
+  // Sets the tensor that this call writes. `args` are checked for partial overlap with it.
   void set_target(const Tensor* t, bool inplace, const char* op, std::span<const Value> args) {
     target_ = t;
     inplace_ = inplace;
     op_ = op;
     values_ = args;
   }
-  // Hooks see these arguments when they are saved, and all else when forward is done.
+  // Sets the arguments that saved-tensor hooks see as soon as they are saved; hooks see all other
+  // saved tensors after forward.
   void set_arguments(const TensorSet* arguments) noexcept { arguments_ = arguments; }
 
  protected:
   Tensor out_target(IntList sizes, DType dtype);
-  // What an in-place call saves of `t`: of its target, whose bytes are about to be overwritten, a
-  // copy; of tensors that share the target's history that which they have now.
+  // Returns what to save for `t` in an in-place call: a clone if `t` is the target, whose memory is
+  // about to be overwritten; a tensor with the current history if it shares the target's; else `t`.
   Tensor kept(const Tensor& t);
-  // In a call under hooks: packs `slot` if `t`, which it saved, is an argument or a view of one.
+  // Packs `slot` in a call under hooks if the saved tensor `t` is an argument or a view of one.
   void pack_argument(SavedTensor& slot, const Tensor& t) const;
   Node* node_ = nullptr;
   BackwardArgs* args_ = nullptr;
@@ -110,18 +111,18 @@ class Ctx : public CtxBase {
   explicit Ctx(OpNode<Op>* n) noexcept;
   Ctx(OpNode<Op>* n, BackwardArgs& args) noexcept : Ctx(n) { args_ = &args; }
 
-  // The op's State.
+  // Accesses the op's State.
   State* operator->() const noexcept { return state_; }
-  // Keeps tensors for backward in the next free slots. Not for results: see save_output.
+  // Saves tensors for backward in the next free slots. Use save_output for results.
   template <class... T>
   void save(const T&... tensors) {
     if (node_ != nullptr) (save_one(tensors), ...);
   }
   void save_output(const Tensor& t, uint32_t output_nr = 0);
-  // Saved tensor i, checked against in-place writes.
+  // Returns saved tensor i after checking that no in-place write has changed it.
   Tensor saved(int i) const;
-  // In backward: whether its result may itself be differentiated. Then saved intermediate results
-  // and loops over values will not do.
+  // True in backward if the gradient may itself be differentiated. Backward must then use
+  // differentiable ops, not saved intermediate results or loops over values.
   bool differentiated() const noexcept;
 
  private:
@@ -139,7 +140,8 @@ inline bool any_complex(std::span<const Tensor> list) noexcept {
     if (t.defined() && is_complex(t.dtype())) return true;
   return false;
 }
-// The conjugate Wirtinger convention: of a holomorphic f, the gradient is g * conj(f').
+// Conjugates gradients by the Wirtinger convention: for a holomorphic f, the gradient is
+// g * conj(f').
 class COGRAD_API Conjugated {
  public:
   explicit Conjugated(BackwardArgs& args);
@@ -175,7 +177,7 @@ class OpNode final : public Node {
     }
     real_backward(args);
   }
-  // The formulas as they stand.
+  // Runs the op's formulas without conjugation.
   void real_backward(BackwardArgs& args) {
     if constexpr (requires(Ctx<Op>& c, std::span<Tensor> gs) { Op::backward(c, gs); }) {
       Ctx<Op> ctx(this, args);
@@ -210,7 +212,7 @@ class OpNode final : public Node {
   }
   static std::string node_name(const char* op_name);
 
-  // Whether no transform concerns what its backward reads: fused gradients see values only.
+  // True if no transform handles the tensors that backward reads; fused gradients see only values.
   bool is_plain(std::span<const Tensor> grads) const noexcept {
     bool plain = true;
     for (const Tensor& g : grads) plain = plain && !transformed(g);
@@ -222,7 +224,7 @@ class OpNode final : public Node {
   std::array<SavedTensor, static_cast<size_t>(kSaved)> saved;
 
  private:
-  // A backward of one input may return its gradient.
+  // Stores the result of a backward that returns its single gradient instead of assigning it.
   template <class F>
   static void put_gradient(BackwardArgs& args, F&& f) {
     if constexpr (std::is_void_v<decltype(f())>)
@@ -232,7 +234,7 @@ class OpNode final : public Node {
   }
 };
 
-// "leaky_relu" -> "LeakyReluBackward0"
+// Converts "leaky_relu" to "LeakyReluBackward0".
 COGRAD_API std::string camel_backward(const char* op_name);
 template <class Op>
 std::string OpNode<Op>::node_name(const char* op_name) {
@@ -320,8 +322,8 @@ bool any_requires_grad(const Args&... args) {
   each_edge([&](const Tensor* t) { any |= t != nullptr && requires_grad(*t); }, args...);
   return any;
 }
-// Whether the call is the business of a transform; of an op that a transform's rule calls it is
-// not.
+// True if a transform must handle this call. False for an op that a transform's rule calls through
+// LookedAt.
 template <class Op, class... Args>
 bool to_transform(const Args&... args) {
   if (std::exchange(thread_state.looked_at, false)) return false;
@@ -330,9 +332,9 @@ bool to_transform(const Args&... args) {
   return any;
 }
 [[noreturn]] COGRAD_API void fail_dtype(const char* op, DType t);
-// What an op that does not claim complex numbers says of the wide unsigned integers.
+// How an op that does not claim complex dtypes treats the wide unsigned integers.
 enum class Unsigned : uint8_t { Refused, Taken, Ordered };
-// Raises if `v` is of a dtype that is refused; whether it is unsigned and to be put in order.
+// Raises if `v` has a refused dtype. True if `v` is unsigned and must be mapped to signed order.
 template <Unsigned kUnsigned, class T>
 bool beyond_claims([[maybe_unused]] const char* op, [[maybe_unused]] const T& v) {
   if constexpr (std::is_same_v<T, Tensor>) {
@@ -341,7 +343,7 @@ bool beyond_claims([[maybe_unused]] const char* op, [[maybe_unused]] const T& v)
     if constexpr (kUnsigned == Unsigned::Taken) {
       if (is_complex(t)) [[unlikely]]
         fail_dtype(op, t);
-    } else if (t >= DType::Complex64) [[unlikely]] {  // and the unsigned ones behind it
+    } else if (t >= DType::Complex64) [[unlikely]] {  // and the unsigned dtypes, which follow it
       if (kUnsigned == Unsigned::Refused || is_complex(t)) fail_dtype(op, t);
       return true;
     }
@@ -362,8 +364,9 @@ template <class Op>
 constexpr bool ordered() {
   return facts_of<Op>().unsigned_rule.ordered;
 }
-// Raises if complex numbers or wide unsigned integers reach an op that does not claim them; whether
-// the op is to run on signed integers in their order. Rows have no loop for what they do not claim.
+// Raises if complex or wide unsigned tensors reach an op that does not claim them. True if the op
+// must run on signed integers in the same order. Rows are exempt: they have no loop for such
+// dtypes.
 template <class Op, class... Args>
 bool check_claims(const Args&... args) {
   constexpr DTypeSet kClaims = facts_of<Op>().dtypes;
@@ -403,7 +406,7 @@ inline void connect(Node* n, const Tensor* t) {
   if (t != nullptr && t->defined()) e = gradient_edge(t->impl());
   n->add_edge(e.node, e.input_nr);
 }
-// `wanted`: tensors whose gradient a rule of a transform asks for.
+// Connects `t`, also without a history if it is in `wanted`: a transform's rule needs its gradient.
 COGRAD_API void connect_wanted(Node* n, const Tensor* t, const TensorSet& wanted);
 
 template <class F>
@@ -428,7 +431,7 @@ size_t count_outputs(const std::tuple<T...>&) {
 
 }  // namespace detail
 
-// The form in which an op was called, plain, in place or with out=, handed on to another op.
+// The form of a call (plain, in place or out=), which a dispatching op passes on to another op.
 class Into {
  public:
   Into() noexcept = default;
@@ -447,7 +450,7 @@ namespace detail {
 
 COGRAD_API void mark_outputs(const Tensor& t, uint32_t flags);
 
-// A composition that made its tensors without an op of its own, under inference_mode.
+// Marks the results of a composition under inference_mode: it may create tensors without an op.
 template <class F>
 auto marked_inference(F&& f) {
   if constexpr (std::is_void_v<decltype(f())>) {
@@ -460,50 +463,49 @@ auto marked_inference(F&& f) {
   }
 }
 
-// Copies `result` into `target` when the op did not write it itself; checks shape and casting.
+// Copies `result` into `target` if the op did not write it itself; checks shape and casting.
 void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result, bool inplace);
-// The same under transforms, which copying knows of.
+// Does what finish_target does, under transforms: it uses copy_, which transforms handle.
 void copy_result(const OpSpec& op, const Tensor& target, const Tensor& result);
-// Raises if out= is used where a gradient would be lost, or if elements of a tensor in it share
-// memory among themselves or with those of an argument. It may be an argument as it is where the
-// flags kOutApart and kOutIsInput do not say otherwise.
+// Raises if out= would lose a gradient, or if a tensor in it overlaps itself or partially overlaps
+// an argument. It may be identical to an argument unless kOutApart or kOutIsInput forbids it.
 COGRAD_API void check_outs(const OpSpec& spec, TensorList outs, std::span<const Value> args,
                            bool any_grad);
-// Raises if a result of that dtype may not be written into `target`.
+// Raises if a result of dtype `result` cannot be written into `target`.
 void check_result(const OpSpec& op, const Tensor& target, DType result, bool exact);
-// The node of an in-place op without a gradient: what `self` was until now gets zeros.
+// Returns a node for an in-place op without a gradient: it sends zeros to the old value of `self`.
 COGRAD_API NodeRef overwriting_node(const char* op, const Tensor& self);
 
-// The tensors among the arguments of a call under hooks, which see these when they are saved.
-struct HookedArguments {
-  TensorSet* set = nullptr;  // null: no hooks
-  HookedArguments() noexcept = default;
-  HookedArguments(const HookedArguments&) = delete;
-  HookedArguments& operator=(const HookedArguments&) = delete;
-  ~HookedArguments() {
-    if (set != nullptr) [[unlikely]]
-      drop();
+// Holds a node until its op has returned: a node whose forward throws was never part of a graph.
+struct NodeGuard {
+  explicit NodeGuard(Node* n) noexcept : node(n) {}
+  NodeGuard(const NodeGuard&) = delete;
+  NodeGuard& operator=(const NodeGuard&) = delete;
+  ~NodeGuard() {
+    if (arguments != nullptr) [[unlikely]]
+      drop_arguments();
+    node->release();
   }
-  COGRAD_API void make();
-  COGRAD_API void drop() noexcept;
-  COGRAD_API void add(const Tensor* t);
+  COGRAD_API void make_arguments();
+  COGRAD_API void drop_arguments() noexcept;
+  COGRAD_API void add_argument(const Tensor* t);
+
+  Node* node;
+  // The tensors among the arguments of a call under pack hooks, which see these when they are
+  // saved and everything else when forward is done; null without hooks.
+  TensorSet* arguments = nullptr;
 };
 template <class... Args>
-[[gnu::noinline, gnu::cold]] void collect_arguments(HookedArguments& hooked, const Args&... args) {
-  hooked.make();
-  each_edge([&](const Tensor* t) { hooked.add(t); }, args...);
+[[gnu::noinline, gnu::cold]] const TensorSet* collect_arguments(NodeGuard& guard,
+                                                                const Args&... args) {
+  guard.make_arguments();
+  each_edge([&](const Tensor* t) { guard.add_argument(t); }, args...);
+  return guard.arguments;
 }
-
-struct NodeGuard {  // a node whose forward throws was never part of a graph
-  Node* node;
-  ~NodeGuard() {
-    if (node != nullptr) node->release();
-  }
-};
 
 }  // namespace detail
 
-// Runs an op on typed arguments, recording it if a gradient may be asked for.
+// Runs an op on typed arguments and records it if a gradient may be needed.
 template <class Op, class... Args>
 typename detail::Traits<Op>::Out apply(const Args&... args) {
   [[maybe_unused]] const bool unsigned_order = detail::check_claims<Op>(args...);
@@ -530,21 +532,20 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
     }
     if constexpr (detail::has_backward<Op>()) {
       bool record = ts.grad_enabled && (detail::any_requires_grad(args...) || wanted != nullptr);
-      if constexpr (detail::is_view<Op>())  // a view of an inference tensor is one, not recorded
+      if constexpr (detail::is_view<Op>())  // a view of an inference tensor is an inference tensor
         record = record && !detail::any_inference(args...);
       if (record) {
         auto* node = new OpNode<Op>;
-        detail::NodeGuard guard{node};
+        detail::NodeGuard guard(node);
         if (wanted == nullptr) [[likely]]
           detail::each_edge([&](const Tensor* t) { detail::connect(node, t); }, args...);
         else
           detail::each_edge([&](const Tensor* t) { detail::connect_wanted(node, t, *wanted); },
                             args...);
         Ctx<Op> ctx(node);
-        detail::HookedArguments hooked;  // a transform that wants the node packs what it saves
+        // A transform that asked for the node packs what it saves by itself.
         if (ts.saved_hooks != nullptr && wanted == nullptr) [[unlikely]]
-          detail::collect_arguments(hooked, args...);
-        ctx.set_arguments(hooked.set);
+          ctx.set_arguments(detail::collect_arguments(guard, args...));
         GradGuard no_grad(detail::is_view<Op>());
         auto out = Op::forward(ctx, args...);
         node->set_num_outputs(detail::count_outputs(out));
@@ -552,7 +553,7 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
           if (t.defined() && is_differentiable(t.dtype()) && !detail::nondiff_output<Op>(i))
             set_history(t, node, i);
         });
-        if (hooked.set != nullptr) [[unlikely]]
+        if (guard.arguments != nullptr) [[unlikely]]
           pack_saved(*node);
         return out;
       }
@@ -570,10 +571,10 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
   }
 }
 
-// The in-place form: `self` is the first argument and receives the result.
+// Runs the in-place form: `self` is the first argument and receives the result.
 template <class Op, class... Args>
 void apply_inplace(const Tensor& self, std::span<const Value> values, const Args&... args) {
-  static_assert(!detail::ordered<Op>(), "no such op has an in-place form");
+  static_assert(!detail::ordered<Op>(), "ops with an UnsignedRule have no in-place form");
   detail::check_claims<Op>(args...);
   const char* name = Op::spec.name;
   if constexpr (detail::Traits<Op>::choice) {
@@ -615,20 +616,18 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
     if (tracked) {
       if constexpr (detail::has_backward<Op>()) {
         auto* node = new OpNode<Op>;
-        detail::NodeGuard guard{node};
+        detail::NodeGuard guard(node);
         detail::each_edge([&](const Tensor* t) { detail::connect(node, t); }, args...);
         Ctx<Op> ctx(node);
-        detail::HookedArguments hooked;
         if (thread_state.saved_hooks != nullptr) [[unlikely]]
-          detail::collect_arguments(hooked, args...);
-        ctx.set_arguments(hooked.set);
+          ctx.set_arguments(detail::collect_arguments(guard, args...));
         {
           GradGuard no_grad(false);
           run(ctx);
         }
         for (SavedTensor& s : node->saved) s.follow_inplace(self);
         rebase_history(self, node);
-        if (hooked.set != nullptr) [[unlikely]]
+        if (guard.arguments != nullptr) [[unlikely]]
           pack_saved(*node);
         return;
       }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The boxed record of an op, made of its struct: included by op.h, whose calls it wraps.
+// Builds the boxed record of an op from its struct. op.h includes this file, which wraps its calls.
 #pragma once
 #include "ops/core/op.h"
 
@@ -9,7 +9,7 @@ namespace detail {
 
 [[noreturn]] void fail_numbers_only(const char* op, const Value& first);
 
-// An op with two operands takes numbers for both only if it says so.
+// Raises if all operands are Python scalars, unless the op has kNumbers.
 template <class Op, size_t... I>
 void check_operands([[maybe_unused]] const Value* v, std::index_sequence<I...>) {
   using Args = typename Traits<Op>::Args;
@@ -118,7 +118,7 @@ const OpRecord& record_of() {
 template <class Op>
 bool add_op() {
   static_assert(detail::boxable(static_cast<typename detail::Traits<Op>::Args*>(nullptr)),
-                "an op in the table takes arguments that every caller can give");
+                "an op in the table must not have parameters that only C++ callers can pass");
   return add_record(detail::make_record<Op>());
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// C++ prototypes of ops that other ops use. Not the list of all ops: that is op_table().
+// C++ prototypes of the ops that other ops call. op_table() lists all ops.
 #pragma once
 #include "ops/core/op.h"
 
 namespace cograd {
 
-// Elementwise rows of the table; p0.. are the row's parameters.
+// Elementwise rows of the table; p0, p1 and p2 are the row's parameters.
 #define COGRAD_ROW(name, ...) \
   Tensor name(const Tensor& x, double p0 = 0, double p1 = 0, double p2 = 0);
 #define UNARY COGRAD_ROW
@@ -21,19 +21,19 @@ namespace cograd {
   Tensor name(const Tensor& a, const TensorOrScalar& b, const TensorOrScalar& c);
 #include "ops/elementwise/elementwise.def"
 #undef COGRAD_ROW
-// a ** b, a number among them by the row for it.
+// Computes a ** b; a scalar operand selects the row for that case.
 Tensor pow(const TensorOrScalar& a, const TensorOrScalar& b);
 
-// Complex numbers; of real ones abs and sgn are what they are, conj and real the tensor itself.
+// For real inputs, abs and sgn are the ordinary ops, and conj and real return the tensor itself.
 Tensor abs(const Tensor& x);
 Tensor sgn(const Tensor& x);
 Tensor conj(const Tensor& x);
-Tensor complex_of(const Tensor& re, const Tensor& im);  // of one dtype; broadcasts
-// Views, or the sources of such.
+Tensor complex_of(const Tensor& re, const Tensor& im);  // both of one dtype; broadcasts
+// real and imag return views where the input is complex.
 Tensor real(const Tensor& x);
 Tensor imag(const Tensor& x);
 Tensor parts_of_complex(const Tensor& z);    // [..., 2]
-Tensor complex_from_parts(const Tensor& x);  // a copy where the strides do not pair up
+Tensor complex_from_parts(const Tensor& x);  // copies if the strides do not form pairs
 
 inline Tensor operator-(const Tensor& a) { return neg(a); }
 #define COGRAD_OPERATOR(op, name)                                                    \
@@ -49,7 +49,7 @@ COGRAD_OPERATOR(/, div)
 // Copies and layout.
 Tensor clone(const Tensor& x);
 Tensor contiguous(const Tensor& x);
-Tensor contiguous_clone(const Tensor& x);  // a new one always
+Tensor contiguous_clone(const Tensor& x);  // always a new tensor
 Tensor cast(const Tensor& x, DType t);
 COGRAD_API void copy_(const Tensor& dst, const Tensor& src);
 COGRAD_API void fill_(const Tensor& x, Scalar v);
@@ -58,19 +58,21 @@ Tensor sum_to(const Tensor& x, IntList sizes);
 Tensor as_strided(const Tensor& x, IntList sizes, IntList strides, int64_t offset);
 Tensor relayout(const Tensor& x, IntList strides);
 
-// Reductions, products and nn (reduce, scan, softmax, matmul, ... .cpp); dims None: all.
+// Reductions, products and nn (reduce, scan, softmax, matmul, ... .cpp); dims=None reduces all
+// dims.
 Tensor sum(const Tensor& x, std::optional<IntList> dims = std::nullopt, bool keepdim = false);
 Tensor mean(const Tensor& x, std::optional<IntList> dims = std::nullopt, bool keepdim = false);
-Tensor any(const Tensor& x);  // of all elements
+Tensor any(const Tensor& x);  // over all elements
 Tensor softmax(const Tensor& x, int64_t dim);
 Tensor log_softmax(const Tensor& x, int64_t dim);
 Tensor mm(const Tensor& a, const Tensor& b);
 Tensor bmm(const Tensor& a, const Tensor& b);
 Tensor matmul(const Tensor& a, const Tensor& b);
-// op(a) op(b) on the last two dims with broadcast batch dims; op transposes where the flag is set.
+// Returns op(a) op(b) over the last two dims, with broadcast batch dims; op transposes if its flag
+// is set.
 Tensor matmul_t(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b);
 
-// Constants: no gradient.
+// Constants, which have no gradient.
 Tensor zeros(IntList sizes, DType t);
 Tensor ones(IntList sizes, DType t);
 COGRAD_API Tensor full(IntList sizes, DType t, Scalar v);
@@ -94,13 +96,13 @@ Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start,
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
 Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1);
 Tensor diag_embed(const Tensor& x, int64_t offset = 0, int64_t dim1 = -2, int64_t dim2 = -1);
-// Zeros of `sizes` with g on a diagonal: adjoint of diagonal.
+// Returns zeros of `sizes` with g on a diagonal: the adjoint of diagonal.
 Tensor diagonal_backward(const Tensor& g, IntList sizes, int64_t offset, int64_t dim1,
                          int64_t dim2);
 Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step);
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
-// Rows of x along dim; index is a 1-d int64 tensor.
+// Selects slices of x along dim; index is a 1-d int64 tensor.
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
 Tensor cat(TensorList tensors, int64_t dim = 0);
 Tensor stack(TensorList tensors, int64_t dim = 0);
@@ -109,7 +111,7 @@ Tensor roll(const Tensor& x, IntList shifts, IntList dims);
 Tensor repeat(const Tensor& x, IntList repeats);
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
-// A new tensor of dtype t with x's shape, dense, its dims in memory in the order of x's strides.
+// Returns a new dense tensor of dtype t with x's shape and the order of dims of x's strides.
 Tensor empty_preserving(const Tensor& x, DType t);
 
 }  // namespace cograd

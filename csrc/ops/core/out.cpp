@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// out= of ops with several results.
+// Implements out= for ops with several results.
 #include "ops/core/out.h"
 
 #include "ops/core/op.h"
@@ -22,13 +22,13 @@ void call_into(const OpRecord& r, TensorList outs, const Value* args) {
   if (result.kind == Result::Kind::Tensor) result.tensors.push_back(std::move(result.tensor));
   COGRAD_CHECK_TYPE(result.tensors.size() == outs.size(), r.spec.name, "(): out= has ", outs.size(),
                     " tensors, expected ", result.tensors.size());
-  // Nothing is written before all of them are known to fit.
+  // Check all of them before writing any.
   const auto fits = [&](size_t i) { return same(outs[i].sizes(), result.tensors[i].sizes()); };
   for (size_t i = 1; i < outs.size(); ++i)
     for (size_t k = 0; k < i; ++k)
       COGRAD_CHECK(outs[i]->storage != outs[k]->storage || (fits(i) && fits(k)), r.spec.name,
                    "(): tensors ", k, " and ", i,
-                   " of out= lie in one memory and would refer to a single memory location when "
+                   " of out= share memory and would refer to a single memory location when "
                    "resized");
   for (size_t i = 0; i < outs.size(); ++i) {
     detail::check_result(r.spec, outs[i], result.tensors[i].dtype(), true);

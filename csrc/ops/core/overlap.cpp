@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether tensors share elements, judged by their geometry.
+// Checks by their geometry if tensors share elements.
 #include "ops/core/overlap.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace cograd {
 namespace {
 
-// First and one-past-last byte a strided tensor touches.
+// Returns the first and the one-past-last byte that a strided tensor touches.
 std::pair<const char*, const char*> extent(const Tensor& t) {
   const char* lo = t.bytes();
   const char* hi = t.bytes() + t.itemsize();
@@ -26,8 +26,9 @@ bool shares_elements(const Tensor& t) {
   return false;
 }
 
-// Whether elements of two tensors with the same strides can have one address, `d` elements apart.
-// Exact where inner dims lie within one step of the outer ones, as in slices; else it may say yes.
+// True if elements of two tensors with equal strides, `d` elements apart, may share an address.
+// Exact if the inner dims lie within one step of the outer ones, as in slices; otherwise
+// conservative.
 bool same_address(const Tensor& out, const Tensor& in, std::span<const int> dims, int64_t d) {
   if (dims.empty()) return d == 0;
   const int k = dims[0];
@@ -49,7 +50,7 @@ bool share_elements(const Tensor& out, const Tensor& in) {
   int dims[8];
   for (int i = 0; i < out.dim(); ++i) dims[i] = i;
   std::sort(dims, dims + out.dim(), [&](int a, int b) { return out.stride(a) > out.stride(b); });
-  int64_t within = 0;  // how far the inner dims reach
+  int64_t within = 0;  // the extent of the inner dims
   for (int i = out.dim() - 1; i >= 0; --i) {
     const int k = dims[i];
     if (out.stride(k) <= within && out.size(k) > 1) return true;

@@ -14,7 +14,7 @@ struct TypeWord {
   const char* word;
   ArgKind kind;
 };
-// The first word of a kind is the one that messages use.
+// Messages use the first word of each kind.
 constexpr TypeWord kTypes[] = {
     {"Tensor[]", ArgKind::Tensors}, {"Tensor?[]", ArgKind::Tensors},
     {"Tensor", ArgKind::Tensor},    {"int[]", ArgKind::Ints},
@@ -41,7 +41,7 @@ bool is_identifier(std::string_view s) {
   return true;
 }
 
-// Where the type at the front of "Tensor(a!)? x=None" ends.
+// Returns the end of the type at the front of "Tensor(a!)? x=None".
 size_t end_of_type(std::string_view item) {
   int depth = 0;
   for (size_t i = 0; i < item.size(); ++i) {
@@ -52,7 +52,7 @@ size_t end_of_type(std::string_view item) {
   return item.size();
 }
 
-// "Tensor(a!)?" -> "Tensor?", and what the parenthesis and the number in brackets say.
+// Returns "Tensor?" for "Tensor(a!)?"; stores the alias mark and the length in brackets in `a`.
 std::string plain_type(std::string_view text, ArgInfo& a) {
   std::string type;
   bool in_alias = false;
@@ -100,7 +100,7 @@ void set_default(ArgInfo& a, std::string_view text, const std::string& who) {
   a.default_text = text;
   if (text == "None" || text == "none") {
     if (a.kind == ArgKind::Tensor) {
-      a.nullable = true;  // arrives undefined
+      a.nullable = true;  // a missing tensor arrives undefined
       a.default_value.set_tensor(nullptr);
     }
     if (!a.nullable)
@@ -113,12 +113,12 @@ void set_default(ArgInfo& a, std::string_view text, const std::string& who) {
          "', whose type is ", a.type.empty() ? type_word(a.kind) : a.type.c_str());
 }
 
-// One item "*x", "x" or "x=1" into an argument whose kind is known.
+// Parses one item "*x", "x" or "x=1" into an argument whose kind is known.
 void read_item(ArgInfo& a, std::string_view item, const std::string& who) {
   if (item.front() == '*') {
     const bool list = a.kind == ArgKind::Ints || a.kind == ArgKind::DimList ||
                       a.kind == ArgKind::Shape || a.kind == ArgKind::Tensors;
-    if (!list) fail(who, "only ints and tensors may be given one by one: '", item, "'");
+    if (!list) fail(who, "only lists of ints or tensors can be variadic: '", item, "'");
     a.variadic = true;
     item.remove_prefix(1);
   }
@@ -154,7 +154,7 @@ void read_names(std::vector<ArgInfo>& args, std::string_view text, const std::st
     if (optional && !a.has_default && !a.variadic && !keyword_only)
       fail(who, "a parameter without default follows one that has one: '", item, "'");
     optional |= a.has_default;
-    keyword_only |= a.variadic;  // those that follow need their names
+    keyword_only |= a.variadic;  // parameters after a variadic one are keyword-only
     ++i;
   }
   if (i != args.size())

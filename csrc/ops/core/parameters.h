@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The one parser of parameter text, for ops of this library, of extensions and of Python:
-//   names and defaults beside kinds that are known:  "x, alpha=1.0, *, dims=[0, 1]"
+// The only parser of parameter text, for ops of this library, of extensions and of Python:
+//   names and defaults for known kinds:  "x, alpha=1.0, *, dims=[0, 1]"
 //   a typed schema:  "name(Tensor x, Tensor(a!)? w=None, float a=1.0, *, int[2] k) -> Tensor"
 #pragma once
 #include <memory>
@@ -23,7 +23,7 @@ struct ArgInfo {
   std::string type;      // as the schema spells it; empty without one
   std::string default_text;
   Value default_value;
-  std::shared_ptr<const void> default_storage;  // what a default that is a list points to
+  std::shared_ptr<const void> default_storage;  // owns a default that is a list
 };
 
 struct Schema {
@@ -32,16 +32,16 @@ struct Schema {
   std::vector<std::string> returns;  // types
 };
 
-// Fills in names, defaults and what stars say. `who` begins the ValueErrors: "op 'x'".
+// Fills in names, defaults and star flags. `who` starts the messages of ValueErrors: "op 'x'".
 COGRAD_API void read_names(std::vector<ArgInfo>& args, std::string_view text,
                            const std::string& who);
-// Raises ValueError on what it cannot read.
+// Parses a schema; raises ValueError if it is malformed.
 COGRAD_API Schema read_schema(std::string_view text, const std::string& who);
-// The k-th name of such a text.
+// Returns the k-th name of a parameter text.
 COGRAD_API std::string parameter_name(std::string_view text, size_t k);
-// Names, defaults and stars as Python declares them, with out=None at the end if asked for.
+// Returns names, defaults and stars as in a Python signature, with out=None at the end if `out`.
 COGRAD_API std::string names_text(const std::vector<ArgInfo>& args, bool out = false);
-// The word for a kind in a schema.
+// Returns the word for a kind in a schema.
 COGRAD_API const char* type_word(ArgKind kind) noexcept;
 
 }  // namespace cograd

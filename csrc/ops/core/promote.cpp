@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The promotion lattice.
+// The type promotion lattice.
 #include "ops/core/promote.h"
 
 namespace cograd {
 
 namespace {
 
-// b is uint16, uint32 or uint64. torch says what becomes of it with floats; with integers the array
-// API standard does, and of uint64 with signed ones, NumPy.
+// Promotes `a` with b, which is uint16, uint32 or uint64. The result follows torch for floats, the
+// array API standard for integers, and NumPy for uint64 with signed integers.
 DType promote_unsigned(DType a, DType b) noexcept {
   if (is_differentiable(a)) return a;
   if (a == DType::Bool || !is_signed(a)) return dtype_size(a) > dtype_size(b) ? a : b;
@@ -27,7 +27,7 @@ DType promote_types(DType a, DType b) noexcept {
     if (is_floating(a) && a == DType::Float16 && b == DType::BFloat16) return DType::Float32;
     return b;
   }
-  // Two integer types; only uint8 with int8 needs a third.
+  // Both are integer types; only uint8 with int8 needs a third type.
   if (a == DType::UInt8 && b == DType::Int8) return DType::Int16;
   return b;
 }
@@ -40,7 +40,7 @@ bool can_cast(DType from, DType to) noexcept {
 
 namespace {
 
-// What a lower category adds: torch's order is bool, integers, floats, complex numbers.
+// Returns the dtype's category in torch's order: bool, integers, floats, complex.
 int level(DType t) noexcept {
   return t == DType::Bool ? 0 : is_integral(t) ? 1 : is_floating(t) ? 2 : 3;
 }
@@ -60,7 +60,7 @@ COGRAD_API DType ResultType::get() const noexcept {  // the bindings use it
   if (!large_ || t == DType::UInt64) [[likely]]
     return t;
   if (!has_[0] && !any) return DType::UInt64;
-  return is_differentiable(t) ? t : default_dtype();  // to other integers it is a float
+  return is_differentiable(t) ? t : default_dtype();  // with other integers the result is a float
 }
 
 }  // namespace cograd

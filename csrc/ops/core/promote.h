@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// torch's type promotion: tensors with dims over 0-dim tensors over Python numbers.
+// torch's type promotion: tensors with dims take priority over 0-dim tensors, and these over
+// scalars.
 #pragma once
 #include "ops/core/value.h"
 
@@ -42,7 +43,7 @@ class ResultType {
     has_[category] = true;
   }
   bool has_[3] = {false, false, false};
-  bool large_ = false;  // a number that only uint64 holds
+  bool large_ = false;  // a scalar that only uint64 can represent
   DType dtype_[3] = {DType::Bool, DType::Bool, DType::Bool};
 };
 

@@ -17,7 +17,7 @@ using kernels::LoopFn;
 
 namespace {
 
-constexpr int64_t kDirectMax = 16384;  // elements up to which a loop runs without the iterator
+constexpr int64_t kDirectMax = 16384;  // for more elements the loop runs in the iterator
 
 Dims byte_strides(IntList strides, int64_t itemsize) {
   Dims out(strides);
@@ -48,13 +48,13 @@ DType computed_dtype(DType promoted, Rule rule) noexcept {
   return rule == Rule::Float && !is_differentiable(promoted) ? default_dtype() : promoted;
 }
 
-// Integer division by zero is flagged by the loop, never trapped.
+// A loop reports integer division by zero through this flag; it never traps.
 struct DivisionCheck {
   int flag = 0;
   void check() const { COGRAD_CHECK(flag == 0, "ZeroDivisionError"); }
 };
 
-// Rounded once: a double has not all whole numbers.
+// Converts with a single rounding: a detour through double could round large integers twice.
 float as_float(const Scalar& s) {
   if (s.is_large()) return static_cast<float>(static_cast<uint64_t>(s.to_int()));
   if (s.is_float() || s.is_complex()) return static_cast<float>(s.to_double());
@@ -185,8 +185,8 @@ Tensor unary_op(CtxBase& ctx, kernels::UnaryOp op, const Tensor& x, Rule rule, c
 
 namespace {
 
-// Where torch computes with a number of full precision beside 16-bit floats; on the left its
-// quotient is a product with the reciprocal.
+// True where torch computes with a scalar in full precision beside 16-bit floats. It computes
+// scalar / tensor as a product with the reciprocal.
 bool keeps_number(kernels::BinaryOp op, bool left) {
   using kernels::BinaryOp;
   const bool quotient =
@@ -194,7 +194,7 @@ bool keeps_number(kernels::BinaryOp op, bool left) {
   return op == BinaryOp::mul || op == BinaryOp::div || (quotient && !left);
 }
 
-// A tensor with a number on one side: the number is one element with stride 0.
+// Computes an op of a tensor and a scalar; the loop reads the scalar as one element with stride 0.
 Tensor binary_with_scalar(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
                           const TensorOrScalar& b, Rule rule, const char* name,
                           kernels::ElementParams* params) {
@@ -232,7 +232,7 @@ Tensor binary_with_scalar(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScal
     fn(ptrs, steps, n, params);
     return out;
   }
-  const Tensor boxed = raw_full({}, compute, s);  // wraps, as torch's does
+  const Tensor boxed = raw_full({}, compute, s);  // wraps integers as torch does
   const Tensor* inputs[2] = {left ? &boxed : &in, left ? &in : &boxed};
   run_elementwise(fn, out, inputs, params, kernels::binary_cost(op));
   return out;
@@ -311,7 +311,7 @@ Tensor operand_as(const char* op, const TensorOrScalar& v, DType t) {
   return wrapped_number(v.scalar(), t);
 }
 
-// The result lies in memory as the operands given do, before they are converted to `t`.
+// The result takes its layout from the operands as they were before conversion to `t`.
 Tensor run_ternary(CtxBase& ctx, kernels::TernaryOp op, const Tensor& first,
                    const TensorOrScalar& second, const TensorOrScalar& third, DType t,
                    const char* name, const kernels::ElementParams* params) {

@@ -41,7 +41,7 @@ void make_aliases() {
 void read_parameters(OpRecord& r) {
   read_names(r.args, r.spec.args, detail::concat("op '", r.spec.name, "'"));
   for (ArgInfo& a : r.args) {
-    // A Tensor parameter may be None exactly when None is its default.
+    // A Tensor parameter accepts None exactly if None is its default.
     if (a.kind == ArgKind::Tensor) a.nullable = a.has_default;
   }
 }
@@ -74,7 +74,7 @@ bool add_alias(const char* name, const char* of) {
 bool add_record(OpRecord* record) {
   try {
     read_parameters(*record);
-  } catch (const Error& e) {  // a bug in a declaration: found at the first import
+  } catch (const Error& e) {  // a bug in a declaration, found at the first import
     std::fprintf(stderr, "cograd: %s\n", e.what());
     std::abort();
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tensors that take another shape, and the growth of the memory behind them.
+// Gives tensors a new shape and grows their storage.
 #include "ops/core/resize.h"
 
 #include <cstring>
@@ -13,7 +13,7 @@ namespace cograd {
 
 namespace {
 
-// The bytes t's storage must have for elements of these sizes.
+// Returns the number of bytes that t's storage needs for elements of these sizes.
 int64_t bytes_needed(const char* op, const Tensor& t, IntList sizes) {
   const int64_t bytes = storage_bytes(sizes, t.itemsize());
   if (bytes == 0) return 0;  // a tensor without elements may point anywhere
@@ -22,10 +22,10 @@ int64_t bytes_needed(const char* op, const Tensor& t, IntList sizes) {
   return checked_add(offset, bytes);
 }
 
-// Tensors point into the bytes, so only memory that nobody else has may move.
+// Raises if the storage cannot grow: it is external, or other tensors hold pointers into it.
 void check_resizable(const char* op, const Storage* s, int64_t nbytes) {
   COGRAD_CHECK(s->kind != 2, "Trying to resize storage that is not resizable: ", op, "() needs ",
-               nbytes, " bytes in foreign memory of ", s->nbytes);
+               nbytes, " bytes, but its external storage has ", s->nbytes);
   COGRAD_CHECK(s->unique() || s->nbytes == 0, op, "(): the tensor shares its ", s->nbytes,
                " bytes of memory with other tensors or arrays, which cannot grow to ", nbytes,
                " bytes; clone() it first");
@@ -36,7 +36,7 @@ void grow_storage(TensorImpl* p, int64_t nbytes) {
   const int64_t offset = p->data - static_cast<char*>(old->data);
   Storage* fresh = Storage::make(nbytes);
   std::memcpy(fresh->data, old->data, static_cast<size_t>(old->nbytes));
-  // Saved tensors count the writes: the new memory goes on where the old one was.
+  // Saved tensors compare versions, so the new storage continues the old one's count.
   fresh->version.store(old->version.load(std::memory_order_relaxed), std::memory_order_relaxed);
   p->storage = fresh;
   p->data = static_cast<char*>(fresh->data) + offset;
@@ -47,7 +47,7 @@ bool unchanged(const Tensor& t, const Tensor& before) {
   return is_set_to(t, before) && t.dtype() == before.dtype();
 }
 
-// A handler of warnings may run code that changes the tensors; then nothing is written.
+// Warns, then raises if the warning's handler ran code that changed the tensors.
 void warn_of_resize(const char* op, const Tensor& out, const Tensor& result) {
   const Tensor out_before = Tensor::steal(out->alias());
   const Tensor result_before = Tensor::steal(result->alias());
@@ -96,14 +96,14 @@ void check_growth(const char* op, const Tensor& t, IntList sizes) {
 void resize_dense(const char* op, const Tensor& t, IntList sizes, IntList strides) {
   check_growth(op, t, sizes);
   check_unused(op, t);
-  const Dims own_sizes(sizes), own_strides(strides);  // they may be t's own
+  const Dims own_sizes(sizes), own_strides(strides);  // the caller may have passed t's own
   const int64_t needed = bytes_needed(op, t, sizes);
   if (needed > t->storage->nbytes) grow_storage(t.impl(), needed);
   take_geometry(t, own_sizes, own_strides, t.bytes());
 }
 
 void resize_out(const char* op, const Tensor& out, const Tensor& result) {
-  // Checked by the op already, but the warning about another output may have run code since.
+  // The op has checked this, but the warning about another output may have run code since.
   COGRAD_CHECK(!out->storage->read_only, op,
                "(): out= shares memory with a read-only buffer and cannot be written");
   const IntList sizes = result.sizes();

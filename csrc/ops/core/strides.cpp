@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The strides of elementwise results and of memory formats.
+// Computes the strides of elementwise results and of memory formats.
 #include "ops/core/strides.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace cograd {
 
 namespace {
 
-// Dims in the order of a channels-last format, innermost first: C, W, H (, D), N.
+// Returns channels-last strides; the order of dims, innermost first, is C, W, H (, D), N.
 Dims channels_last_strides(IntList sizes) {
   const size_t n = sizes.size();
   Dims strides(n);
@@ -25,7 +25,7 @@ Dims channels_last_strides(IntList sizes) {
   return strides;
 }
 
-// Whether strides are those, where a size-1 dim may have any stride.
+// True if x has these strides; a dim of size 1 may have any stride.
 bool matches(const Tensor& x, IntList strides) {
   for (int i = 0; i < x.dim(); ++i)
     if (x.size(i) != 1 && x.stride(i) != strides[static_cast<size_t>(i)]) return false;
@@ -36,7 +36,7 @@ bool is_channels_last(const Tensor& x, int ndim) {
   return x.dim() == ndim && matches(x, channels_last_strides(x.sizes()));
 }
 
-// Every element has an address of its own and there are no gaps between them.
+// True if no two elements share an address and there are no gaps between them.
 bool is_dense(const Tensor& x) {
   SmallVec<int, 6> order;
   for (int i = 0; i < x.dim(); ++i)
@@ -50,7 +50,7 @@ bool is_dense(const Tensor& x) {
   return true;
 }
 
-// All inputs have the result's shape, and one layout that it can simply take over.
+// True if all inputs have the result's shape and one layout, which the result can take over.
 bool common_layout(IntList shape, std::span<const Tensor* const> inputs, Dims& strides) {
   bool contiguous = true, last = shape.size() == 4, dense = true;
   for (const Tensor* t : inputs) {
@@ -73,7 +73,7 @@ int64_t stride_in(const Tensor& t, IntList shape, size_t dim) {
   return scaled_stride(t.strides()[dim - lead], t.itemsize());
 }
 
-// > 0 if dim a must lie outside of b, by the first input that tells them apart.
+// Returns > 0 if dim a must lie outside of dim b, by the first input that distinguishes them.
 int compare(IntList shape, std::span<const Tensor* const> inputs, size_t a, size_t b) {
   for (const Tensor* t : inputs) {
     const int64_t x = stride_in(*t, shape, a), y = stride_in(*t, shape, b);
@@ -94,7 +94,7 @@ Dims result_strides(IntList shape, std::span<const Tensor* const> inputs) {
   const size_t n = shape.size();
   SmallVec<size_t, 6> order;  // innermost first
   for (size_t i = n; i-- > 0;) order.push_back(i);
-  // Insertion sort: dims that no input tells apart keep their order.
+  // Insertion sort keeps the order of dims that no input distinguishes.
   for (size_t i = 1; i < n; ++i) {
     size_t moving = i;
     for (size_t j = i; j-- > 0;) {
@@ -158,7 +158,7 @@ MemoryFormat suggested_format(const Tensor& x) {
   for (int k = 0; k < x.dim(); ++k) {  // C, W, H (, D), N
     const int d = k == 0 ? 1 : k == x.dim() - 1 ? 0 : x.dim() - k;
     if (x.size(d) == 0 || x.stride(d) < least) return MemoryFormat::Contiguous;
-    // Shapes N111 and 1CHW with C = 1 could be either.
+    // Shapes N111 and 1CHW with C = 1 are ambiguous.
     if (d == 0 && least == x.stride(1)) return MemoryFormat::Contiguous;
     least = scaled_stride(x.stride(d), x.size(d));
   }

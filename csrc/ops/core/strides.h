@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// In which order the dims of a new tensor lie in memory: torch's rules.
+// torch's rules for the order of a new tensor's dims in memory.
 #pragma once
 #include <optional>
 #include <span>
@@ -11,24 +11,24 @@ namespace cograd {
 
 enum class MemoryFormat : uint8_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
 
-// A name as Python has it; raises on any other. None means `otherwise`.
+// Converts a Python name, with None meaning `otherwise`; raises on an unknown name.
 COGRAD_API MemoryFormat memory_format(const char* op, std::optional<std::string_view> name,
                                       MemoryFormat otherwise = MemoryFormat::Preserve);
-// Strides of a dense tensor in a format that is not Preserve; raises if the rank does not fit.
+// Returns dense strides in a format other than Preserve; raises if the rank does not fit.
 Dims format_strides(IntList sizes, MemoryFormat format);
-// Whether x's elements lie in that order.
+// True if x's elements are in that order.
 COGRAD_API bool has_format(const Tensor& x, MemoryFormat format);
-// The channels-last format that x's strides show, else Contiguous.
+// Returns the channels-last format that x's strides match, else Contiguous.
 MemoryFormat suggested_format(const Tensor& x);
-// x itself if it has the format, else a differentiable copy.
+// Returns x itself if it has the format, else a differentiable copy.
 Tensor contiguous(const Tensor& x, MemoryFormat format);
-// A new tensor of dtype t and x's sizes in a format.
+// Returns a new tensor of dtype t and x's sizes in a format.
 Tensor empty_in_format(const Tensor& x, DType t, MemoryFormat format);
 
-// Strides of an elementwise result of `shape`, from those of its inputs, which broadcast to it;
-// empty if it is contiguous.
+// Returns the strides of an elementwise result of `shape`, derived from those of its inputs, which
+// broadcast to it; empty if the result is contiguous.
 Dims result_strides(IntList shape, std::span<const Tensor* const> inputs);
-// A dense tensor with the given strides.
+// Returns a new dense tensor with the given strides.
 Tensor empty_with_strides(IntList sizes, IntList strides, DType t);
 
 }  // namespace cograd

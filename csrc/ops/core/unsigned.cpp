@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Unsigned integers computed on signed ones: of the same order, or wide enough for their values.
+// Computes unsigned integers on signed ones of the same order, or wide enough for their values.
 #include "ops/core/unsigned.h"
 
 #include <cmath>
@@ -13,14 +13,14 @@ using kernels::LoopFn;
 
 namespace {
 
-// The same bytes as signed integers.
+// Returns a view of the same bytes as signed integers.
 Tensor twin_of(const Tensor& x) {
   Tensor out = alias_strided(x, x.sizes(), x.strides(), x.bytes());
   out->dtype = signed_twin(x.dtype());
   return out;
 }
 
-// to = x with the highest bit flipped; both are signed, and may be the same tensor.
+// Writes x with the highest bit flipped to `to`; both are signed and may be the same tensor.
 void flip_highest(const Tensor& to, const Tensor& x) {
   const DType t = x.dtype();
   const auto highest = static_cast<int64_t>(~uint64_t{0} << (8 * dtype_size(t) - 1));
@@ -29,9 +29,9 @@ void flip_highest(const Tensor& to, const Tensor& x) {
   run_elementwise(kernels::binary_loop(kernels::BinaryOp::bitwise_xor, t), to, inputs, nullptr);
 }
 
-// How one row is computed for an unsigned dtype.
+// How a row is computed for an unsigned dtype.
 struct Way {
-  DType inner;  // what its loop runs on
+  DType inner;  // the dtype that its loop runs on
   bool ordered;
 };
 Way way_of(unsigned types, DType t, const char* name) {
@@ -47,7 +47,7 @@ Tensor as_dtype(const TensorOrScalar& v, DType t) {
   return v.is_tensor() ? raw_cast(v.tensor(), t) : raw_full({}, t, v.scalar());
 }
 
-// The result of `fn` over inputs of dtype `t`, of which it has no loop.
+// Returns the result of `fn` over inputs of dtype `t`, for which it has no loop.
 Tensor run_signed(CtxBase& ctx, LoopFn fn, Way way, std::span<const Tensor> in, DType t, Rule rule,
                   const char* name, const void* params, int cost) {
   Dims shape(in[0].sizes());
@@ -119,10 +119,10 @@ Tensor unsigned_ternary(CtxBase& ctx, kernels::TernaryOp op, const Tensor& a,
 
 namespace {
 
-// The two halves of an ordered op, as ops so that transforms see them.
+// The two halves of an ordered op. They are ops so that transforms handle them.
 struct SignedOrder {
   static constexpr OpSpec spec{"_signed_order", "input", kInternal | kNondiff | kElementwise,
-                               "Unsigned integers as signed ones in the same order.",
+                               "Maps unsigned integers to signed ones in the same order.",
                                "none: ops that compare"};
   static constexpr DTypeSet kDTypes = kUnsignedTypes;
   static constexpr BatchRule kBatch = pointwise();
@@ -130,9 +130,9 @@ struct SignedOrder {
 };
 
 struct UnsignedOrder {
-  static constexpr OpSpec spec{
-      "_unsigned_order", "input, dtype", kInternal | kNondiff | kElementwise,
-      "The unsigned integers that _signed_order was given.", "none: ops that compare"};
+  static constexpr OpSpec spec{"_unsigned_order", "input, dtype",
+                               kInternal | kNondiff | kElementwise, "Inverts _signed_order.",
+                               "none: ops that compare"};
   static constexpr DTypeSet kDTypes = kUnsignedTypes | kIntegerTypes;
   static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<UnsignedOrder>&, const Tensor& x, DType t) {

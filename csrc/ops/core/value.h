@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Value and Result: the boxed arguments and results with which any op can be called by name.
+// Defines Value and Result, the boxed arguments and results that let callers run any op by name.
 #pragma once
 #include <bit>
 #include <memory>
@@ -15,8 +15,8 @@ namespace cograd {
 
 class Generator;
 
-// An argument that may be a tensor or a number, as the operands of arithmetic are.
-// Holds a reference: the tensor must outlive the call.
+// An argument that may be a tensor or a scalar, such as an operand of arithmetic. It holds a
+// reference to the tensor, so the tensor must outlive the call.
 class TensorOrScalar {
  public:
   TensorOrScalar(const Tensor& t) noexcept : tensor_(&t) {}  // NOLINT: implicit by intent
@@ -47,19 +47,19 @@ enum class ArgKind : uint8_t {
   Device,
   String,
   Generator,
-  Doubles,  // lists, of registered ops
+  Doubles,  // lists: only registered ops have these kinds
   Bools,
   Strings,
-  Dim,  // one dim of the input, negative from its end
+  Dim,  // one dim of the input; negative values count from the end
   DimList,
-  Shape,   // sizes or strides: one int does not stand for them, as it does for dims
-  Opaque,  // what only C++ callers of an op that is not in the table can give
+  Shape,   // sizes or strides: unlike for dims, a single int is not accepted
+  Opaque,  // types that only C++ callers can pass, to ops outside the table
 };
 inline constexpr int kNumArgKinds = static_cast<int>(ArgKind::Opaque) + 1;
-// "Tensor", as the exported table spells it.
+// Returns the kind's name as the exported table spells it, e.g. "Tensor".
 COGRAD_API const char* kind_name(ArgKind k) noexcept;
 
-// A dim as the caller gave it; wrap_dim() says which one of a tensor it is.
+// A dim as the caller passed it, possibly negative; wrap_dim() converts it to a dim of a tensor.
 struct Dim {
   int64_t value = 0;
   constexpr Dim() noexcept = default;
@@ -75,11 +75,12 @@ struct Shape : IntList {
   constexpr Shape(IntList v) noexcept : IntList(v) {}  // NOLINT: implicit by intent
 };
 
-// Kinds that do not cross the C interface.
+// Kinds that never cross the C interface.
 inline constexpr int32_t kGeneratorValue = 64, kOpaqueValue = 65;
 
-// A boxed argument, byte for byte the C interface's cograd_value. A number is BOOLEAN, INT or
-// FLOAT; lists are borrowed; a Tensor parameter that got None is a TENSOR without one.
+// A boxed argument with exactly the layout of cograd_value in the C interface. A scalar has kind
+// BOOLEAN, INT, FLOAT or COMPLEX; lists are borrowed; None for a Tensor parameter is a TENSOR with
+// a null pointer.
 struct Value {
   int32_t kind = COGRAD_NONE;
   uint32_t owned = 0;
@@ -98,7 +99,7 @@ struct Value {
     return kind == COGRAD_NONE || (kind == COGRAD_TENSOR && u.tensor == nullptr);
   }
   bool has_tensor() const noexcept { return kind == COGRAD_TENSOR && u.tensor != nullptr; }
-  // A number whose `length` has the exact bits of a uint64 of at least 2^63.
+  // True for a scalar of at least 2^63, whose exact uint64 bits are in `length`.
   bool is_large() const noexcept {
     return length >> 63 != 0 && static_cast<double>(length) == u.number;
   }
@@ -169,7 +170,7 @@ struct Value {
     u.integer = static_cast<int64_t>(v.type);
     length = static_cast<size_t>(v.index + 1);
   }
-  // `k`: one of the kinds that have `list`.
+  // `k` must be one of the kinds that use `list`.
   void set_list(int32_t k, const void* list, size_t n) noexcept {
     kind = k;
     u.list = list;
@@ -183,12 +184,12 @@ static_assert(sizeof(Tensor) == sizeof(cograd_tensor));
 struct ResultItems;
 
 struct Result {
-  // Text and Items (a sequence of anything) are results of registered ops only.
+  // Only registered ops return Text and Items (a sequence of arbitrary results).
   enum class Kind : uint8_t { None, Tensor, Tuple, List, Int, Double, Bool, Text, Items };
   Kind kind = Kind::None;
   Tensor tensor;
   std::vector<Tensor> tensors;
-  std::shared_ptr<ResultItems> more;  // of Text and Items
+  std::shared_ptr<ResultItems> more;  // the contents of Text and Items
   union {
     int64_t integer = 0;
     double number;
@@ -202,7 +203,7 @@ struct ResultItems {
   bool tuple = false;
 };
 
-// How one C++ parameter type is filled from a Value, and what kind of argument it is.
+// Describes a C++ parameter type: its ArgKind and how it is read from and written to a Value.
 template <class T>
 struct ArgTraits {
   static constexpr ArgKind kind = ArgKind::Opaque;
@@ -277,7 +278,7 @@ inline void box(Result& r, bool v) {
   r.truth = v;
 }
 
-// The other way round: the result of an op that returns Out.
+// The inverse of box(): extracts the result of an op that returns Out.
 template <class Out>
 struct Unboxed {
   static Out get(Result& r) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// New tensors of constants: empty, zeros, ones, full, eye, with their _like and new_ forms.
+// Ops that create constant tensors: empty, zeros, ones, full, eye, and their _like and new_ forms.
 #include "ops/core/numbers.h"
 #include "ops/core/ops.h"
 #include "ops/core/options.h"
@@ -10,7 +10,7 @@ namespace cograd {
 
 namespace {
 
-// The name without its module: "cograd.strided" is strided.
+// Returns the name without its module: "strided" for "cograd.strided".
 std::string_view bare(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
 }  // namespace
@@ -49,7 +49,7 @@ namespace {
 struct Empty {
   static constexpr OpSpec spec{"empty", "*size, " COGRAD_LIKE_ARGS,
                                kFunction | kOut | kNondiff | kCreation | kNoCpp | kUninitialised,
-                               "A tensor whose elements are whatever the memory held.",
+                               "A tensor with uninitialised elements.",
                                "none: contents are undefined"};
   static Tensor forward(Ctx<Empty>& ctx, Shape size, COGRAD_LIKE_PARAMS) {
     const DType t = factory_dtype(ctx, dtype, default_dtype());
@@ -95,7 +95,7 @@ struct Full {
   static constexpr OpSpec spec{"full",
                                "size, fill_value, *, " COGRAD_FACTORY_ARGS,
                                kFunction | kOut | kNondiff | kCreation,
-                               "A tensor filled with fill_value, whose kind decides the dtype.",
+                               "A tensor filled with fill_value, whose type determines the dtype.",
                                "(2, 3), 1.5; (2,), 7; (), True",
                                "np.full(size, fill_value)"};
   static Tensor forward(Ctx<Full>& ctx, Shape size, Scalar value, COGRAD_FACTORY_PARAMS) {
@@ -121,7 +121,7 @@ struct ScalarTensor {
 };
 COGRAD_OP(ScalarTensor)
 
-// A tensor over its own memory with the given strides, which may make elements share memory.
+// Returns a new tensor with the given strides, which may give several elements one address.
 Tensor strided_tensor(const char* op, IntList sizes, IntList strides, DType t) {
   COGRAD_CHECK(sizes.size() == strides.size(), op, "(): dimensionality of sizes (", sizes.size(),
                ") must match dimensionality of strides (", strides.size(), ")");

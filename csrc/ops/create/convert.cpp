@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Conversion between dtypes (and, one day, devices): to, type_as, float and its siblings.
+// Conversions between dtypes and devices: to, type_as, float and similar methods.
 #include "ops/core/ops.h"
 #include "ops/core/options.h"
 #include "ops/core/raw.h"
@@ -11,7 +11,8 @@ namespace {
 
 using Format = std::optional<std::string_view>;
 
-// x itself when nothing changes and no copy is asked for; memory_format speaks of copies only.
+// Returns x itself if nothing changes and no copy is requested; memory_format applies to copies
+// only.
 Tensor converted(const char* op, const Tensor& x, DType t, bool copy, Format format) {
   const MemoryFormat asked = memory_format(op, format);
   const bool same_order = asked == MemoryFormat::Preserve || suggested_format(x) == asked;
@@ -102,7 +103,7 @@ struct Cpu {
 };
 COGRAD_OP(Cpu)
 
-// flags: kNondiff where the result cannot carry a gradient.
+// `flags` is kNondiff if the result cannot carry a gradient.
 #define COGRAD_CONVERSION(Struct, name, dtype, flags, samples, numpy) \
   struct Struct {                                                     \
     static constexpr OpSpec spec{name,                                \

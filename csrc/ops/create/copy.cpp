@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Copies of a tensor: clone, contiguous, casts, copy_.
+// Ops that copy a tensor: clone, contiguous, casts, copy_.
 #include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
 #include "ops/core/options.h"
@@ -53,7 +53,7 @@ struct Contiguous {
       "contiguous",
       "input, memory_format=None",
       kMethod | kShape,
-      "The tensor itself if its memory is in the format's order, else such a copy.",
+      "The tensor itself if its memory is in the format's order, else a copy in that order.",
       "T(3, 4)",
       "input"};
   static Tensor forward(const Tensor& x, std::optional<std::string_view> format) {
@@ -64,7 +64,7 @@ COGRAD_OP(Contiguous)
 
 struct Cast {
   static constexpr OpSpec spec{"_cast", "input, dtype", kInternal | kCast,
-                               "A copy of another dtype; the gradient comes back in the old one.",
+                               "A copy in another dtype; its gradient has the input's dtype.",
                                "none: reached through to()"};
   static constexpr const char* kNodeName = "ToCopyBackward0";
   struct State {
@@ -88,7 +88,7 @@ struct Copy {
                                "none: tested by hand, in place only"};
   static constexpr const char* kNodeName = "CopyBackwards";
   static constexpr TangentRule kTangent = linear({0, 1});
-  // The result has a value for each sample, whether or not what it replaces had.
+  // The result is batched even if the overwritten tensor is not.
   static void batch(BatchCall& c) {
     const Tensor& self = c.arg(0).tensor();
     c.give(apply<Copy>(c.all_samples(self), c.aligned(c.arg(1).tensor(), self.dim()), false));
@@ -111,10 +111,9 @@ struct Copy {
 COGRAD_OP(Copy)
 
 struct CopyNumber {
-  static constexpr OpSpec spec{"copy", "input, src, non_blocking=False",
-                               kInplace | kInternal | kShape | kNoCpp,
-                               "Writes a number, converted as a tensor of it would be.",
-                               "none: tested by hand, in place only"};
+  static constexpr OpSpec spec{
+      "copy", "input, src, non_blocking=False", kInplace | kInternal | kShape | kNoCpp,
+      "Writes a number, converted like a 0-dim tensor.", "none: tested by hand, in place only"};
   static constexpr const char* kNodeName = "CopyBackwards";
   static Tensor forward(Ctx<CopyNumber>& ctx, const Tensor& self, Scalar src, bool) {
     Tensor out = ctx.out(self.sizes(), self.dtype());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Setting every element: fill, zero_, and constants for other ops.
+// Ops that set every element: fill, zero_, and constants for other ops.
 #include "ops/core/batch_call.h"
 #include "ops/core/numbers.h"
 #include "ops/core/ops.h"
@@ -9,7 +9,7 @@ namespace cograd {
 
 namespace {
 
-// The tensor to write one value to; its elements may share memory.
+// Returns the tensor to fill. Its elements may share memory, since all get the same value.
 Tensor to_fill(CtxBase& ctx, const Tensor& x) {
   return ctx.inplace_target() != nullptr ? *ctx.inplace_target() : ctx.out(x.sizes(), x.dtype());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// New tensors of counted values: arange, linspace, logspace, indices of triangles.
+// Ops that create sequences: arange, linspace, logspace, indices of triangles.
 #include <cmath>
 #include <complex>
 
@@ -25,7 +25,7 @@ T to_element(double v) {
     return static_cast<T>(v);
 }
 
-// out[i] = value(i), computed in double or int64 and converted.
+// Writes out[i] = value(i), computed in double or int64 and converted.
 template <class F>
 void fill_with(const Tensor& out, const F& value) {
   const int64_t n = out.numel();
@@ -47,7 +47,7 @@ void fill_with(const Tensor& out, const F& value) {
   });
 }
 
-// The same of complex values.
+// Does the same for complex values.
 template <class F>
 void fill_with_complex(const Tensor& out, const F& value) {
   const int64_t n = out.numel();
@@ -64,7 +64,7 @@ void fill_with_complex(const Tensor& out, const F& value) {
     fill(out.data<Complex<double>>());
 }
 
-// One dim, or the shape of an out= that has as many elements.
+// Returns one dim, or the shape of out= if it has the same number of elements.
 Dims counted_sizes(const CtxBase& ctx, int64_t n) {
   if (ctx.target() != nullptr && ctx.target()->numel() == n) return Dims(ctx.target()->sizes());
   return Dims{n};
@@ -163,7 +163,8 @@ void check_range(const char* op, const Scalar& start, const Scalar& end, int64_t
   check_number(op, "end", end, t, Beyond::Raises);
 }
 
-// An end of the range; integer dtypes cut it to one of their values first, as in torch.
+// Returns an end of the range; as in torch, integer dtypes first convert it to one of their values.
+// values.
 double end_of(const Scalar& v, DType t) {
   if (!is_integral(t)) return v.to_double();
   return dispatch_values(t, [&](auto tag) {
@@ -176,7 +177,7 @@ double end_of(const Scalar& v, DType t) {
   });
 }
 
-// The i-th of n evenly spaced values; counted from the nearer end, so that both ends are exact.
+// Computes the i-th of n evenly spaced values from the nearer end, so that both ends are exact.
 template <class V>
 struct Evenly {
   V start, end, step;
@@ -192,7 +193,7 @@ struct Evenly {
   }
 };
 
-// from + step * i as torch computes it: one rounding, but halves round the product too.
+// Computes from + step * i as torch does: rounded once, but 16-bit floats also round the product.
 template <class T>
 T counted_from(T from, T step, T i) {
   if constexpr (std::is_floating_point_v<T>)
@@ -202,7 +203,7 @@ T counted_from(T from, T step, T i) {
              static_cast<float>(T(static_cast<float>(step) * static_cast<float>(i))));
 }
 
-// Evenly in the arithmetic of T, so that the bits are torch's; false where the step overflows.
+// Fills `out` in the arithmetic of T to match torch bit by bit; false if the step overflows.
 template <class T>
 bool fill_evenly(const Tensor& out, double a, double b) {
   const int64_t n = out.numel();
@@ -235,7 +236,7 @@ bool fill_evenly(const Tensor& out, double a, double b) {
   }
 }
 
-// The dtype of a range between numbers; raises if it is asked to drop an imaginary part.
+// Returns the dtype of a range between two scalars; raises if it would drop an imaginary part.
 DType range_dtype(const char* op, const CtxBase& ctx, std::optional<DType> asked, const Scalar& a,
                   const Scalar& b) {
   if (!a.is_complex() && !b.is_complex()) return factory_dtype(ctx, asked, default_dtype());
@@ -312,7 +313,8 @@ struct Logspace {
 };
 COGRAD_OP(Logspace)
 
-// [2, n]: rows and columns of the elements with column - row <= offset (lower) or >= (upper).
+// Returns rows and columns, [2, n], of the elements with column - row <= offset (lower) or >=
+// (upper).
 Tensor triangle_indices(const char* op, int64_t rows, int64_t cols, int64_t offset, bool upper,
                         DType t) {
   COGRAD_CHECK(rows >= 0, "row must be non-negative, got ", rows);
@@ -320,13 +322,14 @@ Tensor triangle_indices(const char* op, int64_t rows, int64_t cols, int64_t offs
   COGRAD_CHECK_NOT_IMPLEMENTED(t == DType::Int64 || t == DType::Int32, op,
                                "(): not implemented for dtype ", dtype_name(t),
                                ", expected int32 or int64");
-  // In row r the lower triangle (or what the upper one leaves out) is the first r + from columns.
+  // In row r, the lower triangle (or the complement of the upper one) is the first r + from
+  // columns.
   const Wide from = Wide{offset} + (upper ? 0 : 1);
   const auto clamped = [](Wide v, int64_t top) {
     return static_cast<int64_t>(std::clamp<Wide>(v, 0, top));
   };
-  const int64_t first = clamped(-from, rows);       // from here on a row has some of them
-  const int64_t full = clamped(cols - from, rows);  // from here on all
+  const int64_t first = clamped(-from, rows);       // from this row on, it has at least one column
+  const int64_t full = clamped(cols - from, rows);  // from this row on, it has all columns
   const Wide lower =
       Wide{full - first} * (2 * from + first + full - 1) / 2 + Wide{rows - full} * cols;
   const Wide count = upper ? Wide{rows} * cols - lower : lower;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Arithmetic with options, each a choice among rows: alpha, rounding modes, exponents, decimals.
+// Arithmetic with options, each dispatching to a row: alpha, rounding modes, exponents, decimals.
 #include <cmath>
 
 #include "ops/core/numbers.h"
@@ -109,7 +109,7 @@ bool fits(int64_t v, DType integer) {
 }
 
 Tensor power(Into into, const TensorOrScalar& a, const TensorOrScalar& b) {
-  // One to any power is one, to complex ones that are not finite too.
+  // One to any power is one, also to complex powers that are not finite.
   if (!a.is_tensor() && is_complex(result_type(a, b)) && a.scalar().to_complex() == 1.0)
     return into.run<rows::Row_pow_scalar>(cast(b.tensor(), result_type(a, b)), Scalar(0));
   if (!a.is_tensor() || b.is_tensor()) return into.run<rows::Row_pow_tensor>(a, b);
@@ -118,7 +118,7 @@ Tensor power(Into into, const TensorOrScalar& a, const TensorOrScalar& b) {
   if (e.is_complex()) return into.run<rows::Row_pow_tensor>(a, b);
   COGRAD_CHECK(is_differentiable(type) || e.is_float() || e.to_int() >= 0,
                "Integers to negative integer powers are not allowed.");
-  // Of a bool to a bool: to the first power itself, else True.
+  // A bool to a bool power: x itself for exponent True, else True.
   if (type == DType::Bool) return into.run<rows::Row_bitwise_or>(a, Scalar(!e.to_bool()));
   if (!is_differentiable(type) && !fits(e.to_int(), type))
     fail_number("pow", "exponent", Scalar(static_cast<long long>(e.to_int())), type);
@@ -184,7 +184,7 @@ struct RoundDecimals {
   static constexpr OpSpec spec{"round",
                                "input, *, decimals",
                                kForms | kElementwise,
-                               "Nearest value with so many decimals, halves to even.",
+                               "Nearest value with the given number of decimals, halves to even.",
                                "T(3, 4), decimals=1; T(3, 4, lo=-90, hi=90), decimals=-1",
                                "np.round(input, decimals)"};
   static constexpr DTypeSet kDTypes = kFloatTypes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Limits and repairs, each a choice among rows: clamp, clamp_min, clamp_max, nan_to_num.
+// Limits and replacements, each dispatching to a row: clamp, clamp_min, clamp_max, nan_to_num.
 #include "ops/elementwise/rows.h"
 
 namespace cograd {
@@ -8,7 +8,7 @@ namespace {
 
 using Bound = std::optional<TensorOrScalar>;
 
-// x in the dtype that the bounds, which are numbers, promote it to.
+// Casts x to the dtype to which the scalar bounds promote it.
 Tensor promoted(const Tensor& x, const Bound& lo, const Bound& hi) {
   if (is_floating(x.dtype())) return x;
   ResultType type;
@@ -18,7 +18,7 @@ Tensor promoted(const Tensor& x, const Bound& lo, const Bound& hi) {
   return cast(x, type.get());
 }
 
-// Numbers that bound wide unsigned integers: rows with numbers have no loops for these.
+// Boxes scalar bounds of wide unsigned integers: rows with scalar parameters have no such loops.
 Tensor bound_of(const char* op, const char* argument, const TensorOrScalar& v, DType t) {
   if (v.is_tensor()) return v.tensor();
   check_number(op, argument, v.scalar(), t, Beyond::Raises);

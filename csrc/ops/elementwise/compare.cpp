@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Comparisons that look at whole tensors.
+// Comparisons of whole tensors.
 #include "autograd/batch.h"
 #include "ops/reduce/reduce.h"
 
@@ -26,7 +26,7 @@ Tensor close_to(const Tensor& a, const Tensor& b, double rtol, double atol, bool
 }
 
 bool all_true(const Tensor& t) {
-  check_one_value(t, "a comparison that gives a Python bool");
+  check_one_value(t, "a comparison that returns a Python bool");
   if (t.numel() == 0) return true;
   const ReducePlan plan(t, all_dims(t.dim()), false);
   bool result = false;
@@ -54,7 +54,7 @@ struct AllClose {
   static constexpr OpSpec spec{"allclose",
                                "input, other, rtol=1e-05, atol=1e-08, equal_nan=False",
                                kFunctional | kNondiff | kReduction,
-                               "Whether isclose holds everywhere.",
+                               "True if isclose holds for all elements.",
                                "T(3, 4), T(3, 4); T(3, 1), T(4), 0.5, 9.0",
                                ""};
   static constexpr DTypeSet kDTypes = kEveryType;
@@ -68,7 +68,7 @@ struct Equal {
   static constexpr OpSpec spec{"equal",
                                "input, other",
                                kFunctional | kNondiff | kReduction,
-                               "Whether two tensors have the same shape and elements.",
+                               "True if two tensors have the same shape and elements.",
                                "T(3, 4), T(3, 4); I(3, hi=1), I(3, hi=1); T(3), T(4)",
                                ""};
   static constexpr DTypeSet kDTypes = kEveryType;

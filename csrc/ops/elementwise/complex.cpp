@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Functions of complex numbers that are not holomorphic, and their forms for real ones. Gradients
-// are those of the conjugate Wirtinger convention: dL/d(re) + i dL/d(im).
+// Non-holomorphic functions of complex numbers, and their forms for real ones. Gradients follow the
+// conjugate Wirtinger convention: dL/d(re) + i dL/d(im).
 #include "kernels/complex.h"
 #include "ops/core/autocast.h"
 #include "ops/elementwise/rows.h"
@@ -29,7 +29,7 @@ struct AbsComplex {
     ctx.save(z);
     return run(ctx, ComplexOp::Abs, z, real_dtype(z.dtype()));
   }
-  // 0 at 0.
+  // The gradient at 0 is 0.
   static Tensor backward(Ctx<AbsComplex>& ctx, const Tensor& g) { return sgn(ctx.saved(0)) * g; }
 };
 
@@ -55,7 +55,7 @@ struct SgnComplex {
     ctx.save(z);
     return run(ctx, ComplexOp::Sgn, z, z.dtype());
   }
-  // The part of g across z, over |z|; 0 at 0.
+  // Returns the part of g perpendicular to z, divided by |z|; 0 at 0.
   static Tensor backward(Ctx<SgnComplex>& ctx, const Tensor& g) {
     const Tensor z = ctx.saved(0), direction = sgn(z), size = abs(z);
     const Tensor across = g - direction * real(conj(direction) * g);
@@ -67,7 +67,7 @@ struct Sgn {
   static constexpr OpSpec spec{"sgn",
                                "input",
                                kForms | kElementwise,
-                               "Sign of real numbers; of complex ones input / |input|, 0 for 0.",
+                               "Sign of real numbers; input / |input| for complex ones, 0 for 0.",
                                "T(3, 4)",
                                "np.sign(input)"};
   static constexpr DTypeSet kDTypes = kEveryType;
@@ -87,7 +87,7 @@ struct AngleComplex {
     ctx.save(z);
     return run(ctx, ComplexOp::Angle, z, real_dtype(z.dtype()));
   }
-  // i z / |z|^2; 0 at 0.
+  // Returns g * i z / |z|^2; 0 at 0.
   static Tensor backward(Ctx<AngleComplex>& ctx, const Tensor& g) {
     const Tensor z = ctx.saved(0), size = abs(z);
     const Tensor none = eq(size, 0);
@@ -111,7 +111,7 @@ struct Angle {
   static constexpr OpSpec spec{"angle",
                                "input",
                                kFunctional | kOut | kElementwise,
-                               "Angle of complex numbers in radians; 0 or pi of real ones.",
+                               "Angle of complex numbers in radians; 0 or pi for real ones.",
                                "T(3, 4)",
                                "np.angle(input)"};
   static constexpr DTypeSet kDTypes = kEveryType;
@@ -139,7 +139,7 @@ struct Conj {
   static constexpr OpSpec spec{"conj",
                                "input",
                                kFunctional | kElementwise,
-                               "Complex conjugate, a copy; a real tensor itself.",
+                               "Complex conjugate as a copy; a real tensor is returned as it is.",
                                "T(3, 4)",
                                "np.conj(input)"};
   static constexpr DTypeSet kDTypes = kEveryType;
@@ -161,7 +161,7 @@ struct ConjPhysical {
 };
 COGRAD_OP(ConjPhysical)
 
-// The parts' dtype, which both must have.
+// Returns the dtype of the parts; raises unless both have the same supported dtype.
 DType parts_dtype(const char* op, const char* first, const Tensor& a, const char* second,
                   const Tensor& b) {
   COGRAD_CHECK(a.dtype() == DType::Float32 || a.dtype() == DType::Float64,
@@ -201,7 +201,7 @@ struct MakeComplex {
   static constexpr OpSpec spec{"complex",
                                "real, imag",
                                kFunction | kOut | kElementwise,
-                               "Complex numbers of two real parts.",
+                               "Complex numbers from real and imaginary parts.",
                                "T(3, 4), T(3, 4); T(3, 1), T(4)",
                                "real + 1j * imag"};
   static constexpr DTypeSet kDTypes = kWideTypes;
@@ -216,7 +216,7 @@ struct Polar {
   static constexpr OpSpec spec{"polar",
                                "abs, angle",
                                kFunction | kOut | kElementwise | kAutocastWide,
-                               "Complex numbers of absolute values and angles in radians.",
+                               "Complex numbers from absolute values and angles in radians.",
                                "P(3, 4), T(3, 4); P(3, 1), T(4)",
                                "abs * np.exp(1j * angle)"};
   static constexpr DTypeSet kDTypes = kWideTypes;

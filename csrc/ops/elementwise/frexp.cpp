@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Numbers taken apart into mantissas and exponents.
+// Splits floats into mantissas and exponents.
 #include <cmath>
 
 #include "cograd/dispatch.h"

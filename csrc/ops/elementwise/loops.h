@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Expands rows of the elementwise table into loops. Included by the per-ISA kernel files only,
-// which are compiled once for each instruction set.
+// Expands rows of the elementwise table into loops. Only the per-ISA kernel files, which are
+// compiled once for each instruction set, include this file.
 #pragma once
 #include "kernels/complex_math.h"
 #include "kernels/isa.h"
@@ -18,10 +18,10 @@ using namespace types;
 
 enum Cost { CHEAP, MATH, SLOW, DIVIDE };
 
-// What may stand in a formula without being used by it.
+// Marks names that a formula may leave unused.
 #define COGRAD_UNUSED [[maybe_unused]]
 
-// Static facts of one row or one gradient; f() stands in the derived class.
+// Static traits of one row or one gradient; the derived class defines f().
 template <unsigned kTypes_, Cost kCost_, int kParams_, int kInputs_>
 struct Row {
   static constexpr unsigned kTypes = kTypes_;
@@ -40,8 +40,8 @@ T param(const ElementParams* p, int k) {
     return static_cast<T>(p->i[k]);
 }
 
-// libmvec rows see whole vectors only: no scalar tail, so that an element's result does not
-// depend on where it stands.
+// libmvec rows process whole vectors only, without a scalar tail, so that an element's result does
+// not depend on its position.
 template <class Op, class T, class R>
 constexpr int pad_of() {
   if (Op::kCost != MATH || !(is_float<T> || is_complex_type<T>)) return 1;
@@ -53,7 +53,7 @@ constexpr bool kIsBool = false;
 template <>
 constexpr bool kIsBool<bool> = true;
 
-// False when a zero divisor was found (and reported).
+// False if a zero divisor was found (and reported).
 template <class T>
 bool check_divisor(const T* b, int64_t n, const ElementParams* p) {
   if (p == nullptr || p->division_by_zero == nullptr) return true;
@@ -63,14 +63,14 @@ bool check_divisor(const T* b, int64_t n, const ElementParams* p) {
   return !zero;
 }
 
-// Loads of bool as a byte vectorise.
+// Loading a bool as a byte allows vectorisation.
 template <class T>
 T element(const T* p) {
   if constexpr (kIsBool<T>) return *reinterpret_cast<const uint8_t*>(p) != 0;
   return *p;
 }
 
-// What formulas of gradients name besides operations: see rows.h.
+// Functions that gradient formulas use besides operations: see rows.h.
 template <class T>
 T log_beside(COGRAD_UNUSED T y, T v) {
   return log(v);
@@ -81,7 +81,7 @@ T erfcx_slope_far(T x) {
   return r * ((r * (r * T(13.125) - T(3.75)) + T(1.5)) * r - T(1)) * T(0.56418958354775629);
 }
 
-// A row that has its own loop over float32 specialises this: run(out, in, n).
+// A row with its own loop over float32 specialises this: run(out, in, n).
 template <class Op>
 struct FloatLoop {
   static constexpr bool kOwn = false;
@@ -127,8 +127,8 @@ __attribute__((noinline)) void kernel(char* const* ptrs, int64_t n, const void* 
   }
 }
 
-// A complex row whose quick formula fails at rare numbers specialises this: rare(v, r) tells them
-// from the input that the row divides by (or its only one) and the quick result.
+// A complex row whose quick formula fails for some inputs specialises this: rare(v, r) detects
+// these from the divisor (or the only input) v and the quick result r.
 template <class Op>
 struct Careful {
   static constexpr bool kOwn = false;
@@ -137,14 +137,14 @@ template <class T>
 inline bool not_finite(Complex<T>, Complex<T> r) {
   return !isfinite(r);
 }
-// Or so large or small that its half or its reciprocal is not a normal number.
+// Also true for v so large or small that its half or its reciprocal is not a normal number.
 template <class T>
 inline bool extreme(Complex<T> v, Complex<T> r) {
   constexpr T kSmall = sizeof(T) == 4 ? T(0x1p-120) : T(0x1p-1000);
   const T a = abs(v.re), b = abs(v.im), size = a < b ? b : a;
   return !isfinite(r) | (size > T(1) / kSmall) | ((size < kSmall) & (size != T(0)));
 }
-// Quotients by zero are those of the parts.
+// Like extreme, but v = 0 stays with the quick formula, which divides part by part.
 template <class T>
 inline bool divides(Complex<T> v, Complex<T> r) {
   constexpr T kSmall = sizeof(T) == 4 ? T(0x1p-120) : T(0x1p-1000);
@@ -152,7 +152,7 @@ inline bool divides(Complex<T> v, Complex<T> r) {
   const bool far = !isfinite(r) | (size > T(1) / kSmall) | (size < kSmall);
   return far & ((v.re != T(0)) | (v.im != T(0)));
 }
-// nan: whether one NaN part makes the number NaN, infinite or not.
+// nan: true if one NaN part makes the whole input NaN, even if the other part is infinite.
 #define COGRAD_CAREFUL(name, test, nan)            \
   template <>                                      \
   struct Careful<Forward_##name> {                 \
@@ -186,7 +186,7 @@ W operand(T v) {
   return convert<W>(v);
 }
 
-// Row `Op` at element i in type W. kFixed: the second input is one number.
+// Computes row `Op` at element i in type W. kFixed: the second input is a single scalar.
 template <class Op, class W, bool kFixed, class T>
 W value_at(const T* a, const T* b, const T* c, int64_t i, T p0) {
   const W none(0), first = operand<Op, W>(a[i]);
@@ -199,7 +199,7 @@ W value_at(const T* a, const T* b, const T* c, int64_t i, T p0) {
                              none, none);
 }
 
-// The quick formula for all, then the numbers that it fails at again in a wider type.
+// Applies the quick formula to all elements, then repeats the ones where it fails in a wider type.
 template <class Op, class T, bool kFixed = false>
 __attribute__((noinline)) void careful_kernel(char* const* ptrs, int64_t n, const void* params) {
   const T p0 = Op::kParams > 0 ? param<T>(static_cast<const ElementParams*>(params), 0) : T(0);
@@ -212,7 +212,7 @@ __attribute__((noinline)) void careful_kernel(char* const* ptrs, int64_t n, cons
   for (int64_t from = 0; from < n; from += kPart) {
     const int64_t m = n - from < kPart ? n - from : kPart;
     T quick[kPart];
-    // Two loops: together they would not vectorise.
+    // These are two loops because a combined one would not vectorise.
     for (int64_t i = 0; i < m; ++i) quick[i] = value_at<Op, T, kFixed>(a, b, c, i, p0);
     int rare = 0;
     for (int64_t i = 0; i < m; ++i) rare |= Careful<Op>::rare(key[kFixed ? 0 : i], quick[i]);
@@ -236,8 +236,8 @@ T quotient_of(T a, T b, COGRAD_UNUSED T c) {
     return Op::template f<T>(a, b, c, T(0), T(0), T(0));
 }
 
-// Floating DIVIDE rows and their gradients: what the vector formula leaves as NaN is done again in
-// long double, where the library's fmod covers every quotient.
+// Floating DIVIDE rows and their gradients: elements that the vector formula leaves as NaN are
+// computed again in long double, where the library's fmod handles every quotient.
 template <class Op, class T>
 __attribute__((noinline)) void divide_kernel(char* const* ptrs, int64_t n, const void*) {
   auto* out = reinterpret_cast<T*>(ptrs[0]);
@@ -271,7 +271,7 @@ constexpr KernelFn choose() {
     return kernel<Op, T, R, First>;
 }
 
-// A kernel with one number for the second input: the hot case x * 2.
+// Runs a row whose second input is a scalar: the hot case x * 2.
 template <class Op, class T>
 void scalar_kernel(char* const* ptrs, int64_t n) {
   auto* out = reinterpret_cast<T*>(ptrs[0]);
@@ -309,7 +309,7 @@ void scalar_or_loop(char* const* ptrs, const int64_t* strides, int64_t n, const 
   loop<choose<Op, T, R, T>(), kLayout<Op, T, R, T, Form::plain>>(ptrs, strides, n, params);
 }
 
-// Rows of 16-bit floats, of which one operand may be a number that is none.
+// Runs a 16-bit row where one operand may be a float32 scalar.
 template <KernelFn kKernel, const Layout& kLayout>
 void narrow_loop(char* const* ptrs, const int64_t* strides, int64_t n, const void* params) {
   const auto* p = static_cast<const ElementParams*>(params);
@@ -317,7 +317,7 @@ void narrow_loop(char* const* ptrs, const int64_t* strides, int64_t n, const voi
   run_staged(kKernel, kLayout, ptrs, strides, n, params, p->number_at, p->number);
 }
 
-// One row of a table. R is T, or bool for rows with a bool output.
+// The loops of one row. R is T, or bool for rows with a bool output.
 template <class Op, bool kBoolOut, bool kBoolFirst = false>
 struct Loops {
   template <class T>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Loops of the rows with two and three inputs, for one instruction set.
+// The loops of rows with two and three inputs, for one instruction set.
 #include "ops/elementwise/loops.h"
 
 namespace cograd::kernels {
@@ -37,7 +37,7 @@ namespace {
 COGRAD_CAREFUL(div, divides, true)
 COGRAD_CAREFUL(addcdiv, divides, true)
 
-// nextafter of 16-bit floats, whose bits without the sign are in the order of their sizes.
+// Computes nextafter for 16-bit floats: without the sign, their bits are ordered by magnitude.
 constexpr uint16_t next_bits(uint16_t a, uint16_t b, uint16_t inf) {
   const uint16_t size_a = a & 0x7fff, size_b = b & 0x7fff;
   if (size_a > inf) return a;

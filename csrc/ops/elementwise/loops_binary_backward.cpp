@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Loops of the fused gradients of the binary rows, for one instruction set.
+// The loops of the fused gradients of binary rows, for one instruction set.
 #include "ops/elementwise/loops.h"
 
 namespace cograd::kernels {
 namespace {
 
-// One macro for each value of a `saves` column: it decides what the formula can name.
+// One macro for each value of a `saves` column, which decides the names that the formula can use.
 #define GRAD(inputs, arguments, name, types, cost, args, grad)                                    \
   struct name : Row<has_loop(#grad) ? (types) & FLOATS : 0, cost, count_args(args) - 2, inputs> { \
     template <class T>                                                                            \

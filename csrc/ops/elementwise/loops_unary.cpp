@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Loops of the unary rows and of their fused gradients, for one instruction set.
+// The loops of unary rows and of their fused gradients, for one instruction set.
 #include "ops/elementwise/loops.h"
 
 namespace cograd::kernels {
@@ -37,7 +37,7 @@ COGRAD_CAREFUL(sigmoid, not_finite, false)
 COGRAD_CAREFUL(silu, not_finite, false)
 
 #if defined(__AVX512F__)
-// MATH rows: n is a multiple of 16.
+// For MATH rows: n is a multiple of 16.
 #define COGRAD_FLOAT_LOOP(name)                                        \
   template <>                                                          \
   struct FloatLoop<Forward_##name> {                                   \
@@ -54,8 +54,8 @@ COGRAD_FLOAT_LOOP(erf)
 COGRAD_FLOAT_LOOP(gelu)
 #undef COGRAD_FLOAT_LOOP
 
-// The divider takes 12 cycles for a vector and leaves the multipliers idle: every other vector
-// takes the other way, with the same bits.
+// The divider takes 12 cycles per vector and leaves the multipliers idle, so every other vector is
+// computed with multiplications; the bits are the same.
 template <>
 struct FloatLoop<Forward_sqrt> {
   static constexpr bool kOwn = true;
@@ -71,7 +71,7 @@ struct FloatLoop<Forward_sqrt> {
 };
 #endif
 
-// One macro for each value of the `saves` column: it decides what the formula can name.
+// One macro for each value of the `saves` column, which decides the names that the formula can use.
 #define BACKWARD(inputs, arguments, name, types, cost, args, grad)                        \
   struct Backward_##name                                                                  \
       : Row<has_loop(#grad) ? (types) & FLOATS : 0, cost, count_args(args) - 1, inputs> { \
@@ -91,7 +91,7 @@ struct FloatLoop<Forward_sqrt> {
 
 constexpr int kRows = static_cast<int>(UnaryOp::kCount);
 
-// Loops of pow_scalar for exponents that are not another row.
+// Makes the loops of pow_scalar for exponents that do not map to another row.
 constexpr Table<2> make_pow() {
   Table<2> t{};
   Loops<Forward_pow_scalar, false>::fill(t.loops[0]);
@@ -103,7 +103,7 @@ constexpr Table<2> kPow = make_pow();
 LoopFn forward_loop(UnaryOp op, DType t);
 LoopFn backward_loop(UnaryOp op, DType t);
 
-// Exponents that float32 rounds to even ones, of which the sign of a power depends on.
+// From here on float32 rounds odd exponents to even ones, which changes a negative base's sign.
 constexpr double kParityEnd = 0x1p24;
 template <bool kBackward>
 void pow_far(char* const* ptrs, const int64_t* strides, int64_t n, const void* params) {
@@ -119,7 +119,7 @@ void pow_far(char* const* ptrs, const int64_t* strides, int64_t n, const void* p
   }
 }
 
-// The exponents that torch singles out, with its special values: x ** 0.5 is sqrt(x).
+// Handles the exponents that torch treats separately, with its special values: x ** 0.5 is sqrt(x).
 template <DType t>
 void pow_loop(char* const* ptrs, const int64_t* strides, int64_t n, const void* params) {
   const double exponent = static_cast<const ElementParams*>(params)->d[0];

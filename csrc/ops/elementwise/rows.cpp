@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Registers the rows of elementwise.def and makes them C++ functions.
+// Registers the rows of elementwise.def and defines their C++ functions.
 #include "ops/elementwise/rows.h"
 
 namespace cograd {
@@ -47,7 +47,7 @@ bool add_row() {
   if constexpr (Row::kDoc.op == nullptr)
     return add_op<Row>();
   else
-    return true;  // the op that runs it is registered
+    return true;  // the op that runs the row is registered
 }
 
 #define ADD_ROW(name, ...) [[maybe_unused]] const bool added_##name = add_row<Row_##name>();
@@ -59,7 +59,7 @@ bool add_row() {
 #include "ops/elementwise/elementwise.def"
 #undef ADD_ROW
 
-// Runs a row with as many of the numbers as it has parameters.
+// Runs a row with as many of the scalars as it has parameters.
 template <class Row, size_t... I, class Numbers, class... In>
 Tensor run(std::index_sequence<I...>, [[maybe_unused]] const Numbers& numbers, const In&... in) {
   return apply<Row>(in..., numbers[I]...);

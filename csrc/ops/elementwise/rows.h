@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A row of elementwise.def as an op: forward, gradients, fused gradients, names. Included by
-// rows.cpp, which registers the rows, and by the files of ops that choose among rows.
+// Expands a row of elementwise.def into an op: forward, gradients, fused gradients, names. Included
+// by rows.cpp, which registers the rows, and by files of ops that choose among rows.
 #pragma once
 #include <cmath>
 #include <complex>
@@ -23,16 +23,16 @@ using namespace kernels::types;
 
 constexpr double lit(double v) { return v; }
 
-// The doc column.
+// The contents of the doc column.
 struct Doc {
   const char* text;
   uint32_t flags = 0;
   uint32_t forms = kForms;
   uint32_t constants = 0;    // bits: operands that have no derivative
-  const char* op = nullptr;  // the op that a row is a part of
+  const char* op = nullptr;  // the op that the row is a part of
   const char* node = nullptr;
   const char* number_node = nullptr;
-  bool checked = true;  // numbers that the dtype has not raise
+  bool checked = true;  // scalars that the dtype cannot represent raise
   bool kinked = false;  // ops/core/kinked.h
   constexpr Doc(const char* t, uint32_t f = 0) : text(t), flags(f) {}  // NOLINT: implicit by intent
   constexpr const char* title(const char* row) const { return op == nullptr ? row : op; }
@@ -57,7 +57,7 @@ constexpr Doc with_kinks(Doc d) {
   d.kinked = true;
   return d;
 }
-// An op of cograd.special: a function with out=, reached through its module.
+// Describes an op of cograd.special: a function with out=, reached through that module.
 constexpr Doc special(const char* text, uint32_t constants = 0) {
   Doc d(text, kInternal);
   d.forms = kOut;
@@ -71,7 +71,7 @@ constexpr Doc no_gradient_of(uint32_t constants, const char* text) {
 }
 std::string node_name(const Doc& doc, const char* row, bool number_first);
 
-// An operand as a gradient's formula sees it: a tensor or a number.
+// An operand as a gradient formula uses it: a tensor or a scalar.
 class Operand {
  public:
   Operand() noexcept = default;
@@ -84,7 +84,7 @@ class Operand {
   operator TensorOrScalar() const noexcept {  // NOLINT
     return is_tensor() ? TensorOrScalar(tensor_) : TensorOrScalar(number_);
   }
-  // A number as a 0-dim tensor, of full precision and weak in type promotion.
+  // A scalar converts to a 0-dim tensor of full precision that is weak in type promotion.
   operator Tensor() const& { return is_tensor() ? tensor_ : boxed(); }         // NOLINT
   operator Tensor() && { return is_tensor() ? std::move(tensor_) : boxed(); }  // NOLINT
 
@@ -93,7 +93,7 @@ class Operand {
   Tensor tensor_;
   Scalar number_;
 };
-// Of two operands that may both be numbers.
+// Computes an op of two operands that may both be scalars.
 Operand arithmetic(BinaryOp op, const TensorOrScalar& a, const TensorOrScalar& b);
 template <class L, class R>
 concept WithOperand = std::is_same_v<L, Operand> || std::is_same_v<R, Operand>;
@@ -114,17 +114,17 @@ COGRAD_OPERATOR(/, div)
 inline Operand operator-(const Operand& a) {
   return a.is_tensor() ? Operand(neg(a.tensor())) : Operand(-a.number());
 }
-// Where a number is 0 or its real part positive.
+// True where v is 0 or its real part is positive.
 inline Tensor has_positive_part(const Operand& v) {
   const Tensor t(v);
   return ge(is_complex(t.dtype()) ? real(t) : t, 0);
 }
-// g where v is finite, else 0; of complex numbers in each part.
+// Returns g where v is finite, else 0; for complex v in each part.
 inline Tensor where_finite(const Tensor& v, const Tensor& g) {
   if (!is_complex(v.dtype())) return where(isfinite(v), g, lit(0));
   return complex_of(where_finite(real(v), real(g)), where_finite(imag(v), imag(g)));
 }
-// The logarithm of v, which is complex where y is.
+// Returns the logarithm of v, complex if y is.
 inline Operand log_beside(const Tensor& y, const Operand& v) {
   if (v.is_tensor()) return log(v.tensor());
   const Scalar n = v.number();
@@ -132,7 +132,8 @@ inline Operand log_beside(const Tensor& y, const Operand& v) {
   const std::complex<double> l = std::log(std::complex<double>(n.to_double(), n.imag()));
   return Scalar(Complex<double>(l.real(), l.imag()));
 }
-// The derivative of erfcx by its asymptotic series, where its two terms cancel.
+// Returns the derivative of erfcx from its asymptotic series, where the exact formula's terms
+// cancel.
 inline Tensor erfcx_slope_far(const Tensor& x) {
   const Tensor r = reciprocal(square(x));
   return r * ((r * (r * 13.125 - 3.75) + 1.5) * r - 1.0) * 0.56418958354775629;
@@ -141,11 +142,11 @@ inline Tensor scaled(const Tensor& g, const Operand& by) {
   return !by.is_tensor() && by.number().equals(1) ? g : mul(g, by);
 }
 
-// The gradient of an op that keeps its graph, as torch's does, but has none.
+// Raises: these ops keep their graph as torch does, but have no gradient.
 [[noreturn]] Tensor no_derivative(const Tensor& g, const char* op);
 [[noreturn]] Tensor not_implemented(const Tensor& g, const char* op);
 
-// What a gradient names, as bits: the inputs and the result. NO: there is none.
+// The inputs and the result that a gradient uses, as bits. NO: not differentiable.
 enum Saves : int {
   G = 0,
   X = 1,
@@ -171,14 +172,15 @@ constexpr Gradient gradient(int saves, std::string_view formula, bool loops = tr
   return {saves, loops && saves != NO && kernels::has_loop(formula)};
 }
 
-// The dtypes a row takes: those of its loops, and where it computes in floats whatever is not one.
+// Returns the dtypes that a row accepts: those of its loops and, if it computes in floats, also
+// those that it converts.
 constexpr DTypeSet claims(unsigned types) {
   const DTypeSet loops = types & ~MARKS;
   if ((types & COUNTED) == COUNTED) return kAllTypes | (loops & (COMPLEX | UNSIGNED));
   if ((types & INTEGER) == 0) return loops | kBitTypes | kUnsignedTypes;
   return (types & (ORDERED | WIDENED)) != 0 ? loops | kUnsignedTypes : loops;
 }
-// Rows that have no loop for some dtype compute in a floating one.
+// Rows without a loop for some dtype compute in a floating one.
 constexpr Rule rule_of(unsigned types) {
   if ((types & COUNTED) == COUNTED) return Rule::Count;
   return (types & INTEGER) == 0 ? Rule::Float : Rule::Same;
@@ -212,7 +214,7 @@ inline kernels::LoopFn gradient_loop(BinaryOp k, size_t i, DType t) {
   return kernels::binary_backward_loop(k, static_cast<int>(i), t);
 }
 
-// A row. Row supplies spec and grad(At<i>, g, inputs..., y, params...) for each input i.
+// A row as an op. Row supplies spec and grad(At<i>, g, inputs..., y, params...) for each input i.
 template <class Row, auto kKernel, Rule kRule, bool kDivides, class Inputs, class Params,
           Gradient... kGrads>
 struct RowForward;
@@ -227,7 +229,7 @@ struct RowForward<Row, kKernel, kRule, kDivides, std::tuple<In...>, std::tuple<P
   static constexpr int kUnion = (kGrads.saves | ... | 0) & (ABC | Y);
   static constexpr int kSaved = __builtin_popcount(static_cast<unsigned>(kUnion));
   static constexpr bool kNumber = kInputs > 1 && (kUnion & ABC) != 0;
-  struct Number {  // the saved operand that is one, if any
+  struct Number {  // the saved operand that is a scalar, if any
     Scalar value;
     int operand = -1;
   };
@@ -264,7 +266,7 @@ struct RowForward<Row, kKernel, kRule, kDivides, std::tuple<In...>, std::tuple<P
   }
 
  protected:
-  // Each as an element of the dtype that is computed in.
+  // Checks that each parameter is representable in the dtype of the computation.
   static void check_numbers(const State& s, const In&... in) {
     ResultType type;
     (type.add(in), ...);
@@ -292,7 +294,7 @@ struct RowForward<Row, kKernel, kRule, kDivides, std::tuple<In...>, std::tuple<P
     }
     return e;
   }
-  // The letters named by the gradients that are asked for.
+  // Returns the letters that the requested gradients use.
   static int used(const Ctx<Row>& ctx) {
     int uses = 0;
     for (size_t i = 0; i < kInputs; ++i)
@@ -329,7 +331,7 @@ struct RowForward<Row, kKernel, kRule, kDivides, std::tuple<In...>, std::tuple<P
 
 template <class Forward, class Row>
 struct RowGradient : Forward {
-  // Formulas that name nothing but g have real coefficients where they have no parameters.
+  // Formulas that use only g have real coefficients unless they have parameters.
   static constexpr bool kHolomorphic = Forward::kUnion != 0 || Forward::kParams > 0;
   static constexpr TangentRule kTangent = self_adjoint();
   static void backward(Ctx<Row>& ctx, const Tensor& g) { RowGradient::template run<false>(ctx, g); }
@@ -395,7 +397,7 @@ struct RowGradient : Forward {
   }
   template <size_t I>
   static Tensor fused(Ctx<Row>& ctx, const Tensor& g, const Kept& kept) {
-    Tensor boxed;  // at most one operand is a number
+    Tensor boxed;  // at most one operand is a scalar
     std::optional<ElementParams> e;
     if constexpr (Forward::kParams > 0) e = Forward::element(*ctx.operator->());
     const Tensor* named[4];
@@ -414,13 +416,14 @@ struct RowGradient : Forward {
     const kernels::LoopFn loop = gradient_loop(Row::kKernel, I, g.dtype());
     return fused_backward(loop, g, {named, n}, e ? &*e : nullptr);
   }
-  // v in the dtype that the gradient has, where v's has less of numbers.
+  // Casts v to the gradient's dtype if v's dtype is narrower.
   static void widen(Operand& v, DType t) {
     if (!v.is_tensor()) return;
     const DType have = v.tensor().dtype();
     if (have != t && promote_types(have, t) == t) v = cast(v.tensor(), t);
   }
-  // Of several steps none rounds to 16 bits, as none of the fused loop does.
+  // Computes several steps in float32 for 16-bit dtypes, so that only the result is rounded, as in
+  // the fused loop.
   template <size_t I>
   static Tensor formula(const typename Forward::State& s, const Tensor& g, const Kept& kept) {
     const DType t = g.dtype();
@@ -475,7 +478,7 @@ template <class T>
 struct Repeat<T, 0> {
   using type = std::tuple<>;
 };
-// Parameters of rows that Python sees are plain floats.
+// Python passes plain floats for parameters; parts of hand-written ops get Scalars.
 template <int n, bool kPart>
 using Params = typename Repeat<std::conditional_t<kPart, Scalar, double>, n>::type;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ops that choose among rows by an option, or add them up: gelu, logit, polygamma, mvlgamma.
+// Ops that choose among rows by an option, or combine them: gelu, logit, polygamma, mvlgamma.
 #include <limits>
 
 #include "ops/elementwise/rows.h"
@@ -40,7 +40,7 @@ struct SoftsignComplex {
     raw_copy(out, y);
     return out;
   }
-  // Of s z, s = 1 / (1 + |z|): s and the part of g along z change with |z|.
+  // For s z with s = 1 / (1 + |z|), both s and the part of g along z depend on |z|.
   static Tensor backward(Ctx<SoftsignComplex>& ctx, const Tensor& g) {
     const Tensor z = ctx.saved(0), s = reciprocal(abs(z) + 1);
     return g * s - sgn(z) * (square(s) * real(conj(g) * z));
@@ -154,7 +154,7 @@ struct PolygammaMethod {
 };
 COGRAD_OP(PolygammaMethod)
 
-// log pi^(p (p - 1) / 4), DLMF 35.3.
+// The constant is log pi^(p (p - 1) / 4), see DLMF 35.3.
 struct Mvlgamma {
   static constexpr OpSpec spec{"mvlgamma",
                                "input, p",
@@ -166,7 +166,7 @@ struct Mvlgamma {
   static constexpr bool kCopiesTarget = true;
   static Tensor forward(const Tensor& x, int64_t p) {
     COGRAD_CHECK(p >= 1, "p has to be greater than or equal to 1");
-    constexpr int64_t kMost = 1 << 16;  // each is a pass over the tensor and a node of the graph
+    constexpr int64_t kMost = 1 << 16;  // each step is a pass over the tensor and a graph node
     COGRAD_CHECK(p <= kMost, "mvlgamma(): p has to be at most ", kMost, ", got ", p);
     Tensor y = lgamma(x);
     for (int64_t k = 1; k < p; ++k) y = y + lgamma(x - 0.5 * static_cast<double>(k));

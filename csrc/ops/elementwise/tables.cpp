@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Looks up the loops of the elementwise table in the tables of the chosen instruction set.
+// Looks up the loops of the elementwise table for the chosen instruction set.
 #include "ops/elementwise/tables.h"
 
 #include "kernels/isa.h"
@@ -15,7 +15,7 @@ COGRAD_ISA_VALUE(LoopTable, ternary_forward)
 
 namespace {
 
-// Measured against one cheap element-operation.
+// Costs relative to one cheap element-operation.
 constexpr int CHEAP = 1, DIVIDE = 4, MATH = 8, SLOW = 40;
 
 constexpr int kUnaryCost[] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Loops of the elementwise table: one enumerator per row, one lookup per arity.
+// The loops of the elementwise table: one enumerator per row, one lookup per arity.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -10,15 +10,15 @@
 
 namespace cograd::kernels {
 
-// Scalar parameters p0..p2 of a row, kept both ways so that int64 stays exact. Pass a pointer to
-// it as `params` of any row with parameters, and of integer division.
+// Scalar parameters p0..p2 of a row, stored as double and as int64 so that int64 stays exact. Pass
+// a pointer to it as `params` of any row with parameters, and of integer division.
 struct ElementParams {
   double d[3] = {0, 0, 0};
   double imag[3] = {0, 0, 0};
   int64_t i[3] = {0, 0, 0};
-  // Set to 1 (never trapped) when an integer was divided by zero; may be null.
+  // Set to 1 if an integer was divided by zero (loops never trap); may be null.
   int* division_by_zero = nullptr;
-  // Among 16-bit floats: the operand (the result is 0) that is a number, which stays a float.
+  // For 16-bit floats: the operand (the result is 0) that is a scalar and stays a float.
   int number_at = 0;
   float number = 0;
 
@@ -36,7 +36,7 @@ struct ElementParams {
   }
 };
 
-// Values of the `types` column: a bit for each dtype.
+// Values of the `types` column: one bit per dtype.
 namespace types {
 constexpr unsigned bit(DType t) { return 1u << static_cast<int>(t); }
 constexpr unsigned WIDE = bit(DType::Float32) | bit(DType::Float64);
@@ -48,22 +48,23 @@ constexpr unsigned NUMERIC = INTEGER | FLOATS;
 constexpr unsigned ALL = BITS | FLOATS;
 constexpr unsigned COMPLEX = bit(DType::Complex64) | bit(DType::Complex128);
 constexpr unsigned COUNTED = NUMERIC | 1u << 31;  // no dtype has this bit
-// Of uint16, uint32 and uint64 the loops are those of signed integers: as they are, with the
-// highest bit of inputs and result flipped, or on wider numbers (uint64 has a loop of its own).
+// uint16, uint32 and uint64 use the loops of signed integers: unchanged (UNSIGNED), with the
+// highest bit of inputs and result flipped (ORDERED), or on wider integers (WIDENED; uint64 has its
+// own loop).
 constexpr unsigned UNSIGNED = bit(DType::UInt16) | bit(DType::UInt32) | bit(DType::UInt64);
 constexpr unsigned ORDERED = 1u << 30;
 constexpr unsigned WIDENED = bit(DType::UInt64) | 1u << 29;
 constexpr unsigned MARKS = 1u << 31 | 1u << 30 | 1u << 29;
 }  // namespace types
 
-// Names in a row's args column.
+// Counts the names in a row's args column.
 constexpr int count_args(std::string_view args) {
   int n = 1;
   for (char c : args) n += c == ',';
   return n;
 }
 
-// A gradient of one operation needs no loop of its own: the operation has one. Counts calls and
+// True if a gradient needs its own loop: one operation already has a loop. Counts calls and
 // operators in the text of a formula; lit(...) is a constant.
 constexpr bool has_loop(std::string_view formula) {
   int n = 0;
@@ -103,26 +104,26 @@ enum class TernaryOp : uint8_t {
 };
 #undef COGRAD_ROW
 
-// Null when the row has no kernel for that dtype (integer input of a float-only row: cast first).
-// Operands: output, inputs in the row's order, all of dtype `t`; the output of a _BOOL row
-// is bool, and `where` takes a bool condition first.
+// Return null if the row has no kernel for that dtype (integer input of a float-only row: cast
+// first). Operands: the output, then the inputs in the row's order, all of dtype `t`; the output of
+// a _BOOL row is bool, and `where` takes a bool condition first.
 COGRAD_API LoopFn unary_loop(UnaryOp op, DType t) noexcept;
 COGRAD_API LoopFn binary_loop(BinaryOp op, DType t) noexcept;
 COGRAD_API LoopFn ternary_loop(TernaryOp op, DType t) noexcept;
 
-// Fused gradient of a unary row, floating dtypes only: ptrs = gx, g, then x or y where
-// the row saves it, params as in the forward loop. Null if the row has no such loop.
+// Returns the fused gradient of a unary row, for floating dtypes only: ptrs = gx, g, then x or y if
+// the row saves it; params as in the forward loop. Null if the row has no such loop.
 COGRAD_API LoopFn unary_backward_loop(UnaryOp op, DType t) noexcept;
-// Fused gradient of a binary row to input `which` (0 or 1): ptrs = the gradient, g, then a, b, y
-// as far as the row's saves column for that gradient names them, in this order.
+// Returns the fused gradient of a binary row with respect to input `which` (0 or 1): ptrs = the
+// gradient, g, then those of a, b, y that its saves column names, in this order.
 COGRAD_API LoopFn binary_backward_loop(BinaryOp op, int which, DType t) noexcept;
 
-// Relative cost of one element, for run_loop's cost_per_element.
+// Return the relative cost of one element, for run_loop's cost_per_element.
 COGRAD_API int unary_cost(UnaryOp op) noexcept;
 COGRAD_API int binary_cost(BinaryOp op) noexcept;
 COGRAD_API int ternary_cost(TernaryOp op) noexcept;
 
-// The types column.
+// Return a row's types column.
 unsigned unary_types(UnaryOp op) noexcept;
 unsigned binary_types(BinaryOp op) noexcept;
 unsigned ternary_types(TernaryOp op) noexcept;

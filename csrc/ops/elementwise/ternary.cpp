@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// where, lerp, addcmul and addcdiv: checks, and the row to run.
+// where, lerp, addcmul and addcdiv: they check their arguments and choose a row.
 #include "ops/elementwise/rows.h"
 
 namespace cograd {
@@ -53,7 +53,7 @@ struct Lerp {
                                "input + weight * (end - input)"};
   static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
   static Tensor forward(Into into, const Tensor& a, const Tensor& b, const TensorOrScalar& weight) {
-    // A weight without dims is promoted like a number, others are of the operands' dtype.
+    // A 0-dim weight is promoted like a scalar; other weights must have the operands' dtype.
     const bool promoted = weight.is_tensor() && weight.tensor().dim() == 0;
     check_lerp(a, b, promoted ? result_type(TensorOrScalar(a), weight) : a.dtype());
     if (!weight.is_tensor())

@@ -8,16 +8,16 @@ namespace cograd {
 
 namespace {
 
-// An index resolved against a shape: masks turned into positions, all index tensors int64.
+// An index resolved against a shape: masks become positions, and all index tensors are int64.
 struct Positions {
   SmallVec<Tensor, 3> index;
-  Dims dims;      // of index[k], ascending
-  Dims joint;     // the shape the index tensors broadcast to
+  Dims dims;      // the dim that index[k] applies to, ascending
+  Dims joint;     // the shape to which the index tensors broadcast
   Dims result;    // shape of x[index]
   size_t at = 0;  // where the joint dims start in the result
 };
 
-// One int64 tensor of coordinates per dim of the mask.
+// Adds one int64 tensor of coordinates per dim of the mask.
 void add_mask(Positions& p, const Tensor& mask, int64_t dim) {
   const Tensor m = raw_contiguous(mask);
   const int64_t count = kernels::nonzero_count(m.dtype(), m.bytes(), m.numel());
@@ -87,7 +87,7 @@ Positions resolve(IntList sizes, TensorList given) {
   return p;
 }
 
-// Strides of the iteration over the result, for the kernels.
+// The strides with which the kernels iterate over the result.
 class Geometry {
  public:
   Geometry(const Positions& p, const Tensor& self, const Tensor& other) {
@@ -126,10 +126,10 @@ class Geometry {
   kernels::IndexGeometry kernel_;
 };
 
-// What backward needs to index again. More tensors than slots are saved as one stacked tensor.
+// What backward needs to index again. If there are more tensors than slots, they are stacked.
 constexpr int kSlots = 3;
 struct IndexState {
-  Dims sizes;  // of the indexed tensor
+  Dims sizes;  // sizes of the indexed tensor
   Dims dims;
   bool stacked = false;
   bool masked = false;  // the one saved tensor is a mask over all dims
@@ -185,7 +185,7 @@ bool is_whole_mask(const Tensor& x, TensorList given) {
 struct IndexGrad;
 Tensor index_grad(const Tensor& g, TensorList indices, IntList sizes);
 
-// Whether the dims that they make take the place of those they index.
+// True if the result dims of the indices replace the indexed dims in place (they are adjacent).
 bool indices_together(TensorList indices) {
   int changes = 0;
   bool before = false;
@@ -196,7 +196,7 @@ bool indices_together(TensorList indices) {
   return changes <= 1;
 }
 
-// 0 ... n - 1, with `rank` dims of size 1 behind.
+// Returns 0 ... n - 1 with `rank` trailing dims of size 1.
 Tensor samples_numbers(int64_t n, int rank) {
   Dims sizes{n};
   for (int i = 0; i < rank; ++i) sizes.push_back(1);
@@ -227,8 +227,8 @@ struct Index {
     kernels::index_get(x.itemsize(), g.get(), x.bytes(), out.bytes());
     return out;
   }
-  // The samples' dim is sliced where all samples have the same index, else indexed as well: by the
-  // samples' numbers, whose dim comes first then.
+  // If the index is not batched, the batch dim of x is sliced. Otherwise it is indexed as well,
+  // with the samples' numbers, which puts the batch dim first.
   static void batch(BatchCall& c) {
     const Tensor& x = c.arg(0).tensor();
     const TensorList given = c.arg(1).tensors();
@@ -247,7 +247,7 @@ struct Index {
       return c.give(index_get(c.samples(x), indices));
     }
     if (masks) return c.loop();
-    // A dim before the indexed ones would come behind the samples'.
+    // A dim before the indexed ones would end up after the batch dim.
     std::vector<Tensor> aligned{samples_numbers(c.size(), rank)};
     for (const Tensor& t : given) aligned.push_back(t.defined() ? c.aligned(t, rank) : t);
     if (!indices_together(aligned)) return c.loop();
@@ -307,8 +307,8 @@ struct IndexPut {
   static constexpr OpSpec spec{
       "index_put", "input, indices, values, accumulate=False",
       kFunctional | kInplace | kIndex | kNoCpp | kAbsentTensors,
-      "input with values, broadcast, written at indices (a tuple of index tensors or masks); "
-      "accumulate adds instead.",
+      "A copy of input with values, broadcast, written at indices (a tuple of index tensors or "
+      "masks); accumulate adds instead.",
       "T(3, 4), (cograd.tensor([0, 2]),), T(2, 4); "
       "T(3, 4), (I(5, hi=3), I(5, hi=4)), T(5), accumulate=True; T(3, 4), (B(3),), T(4)"};
   static constexpr int kSaved = kSlots;

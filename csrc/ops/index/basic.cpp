@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Basic indexing (ints, slices, None) as one view, and its gradient.
+// Basic indexing (ints, slices, None) as a single view, and its gradient.
 #include <cstring>
 
 #include "ops/core/batch_call.h"
@@ -28,7 +28,7 @@ constexpr const char* node_name_of(Kind k) {
 
 Tensor region_view(const Tensor& whole, IntList sizes, const Region& r);
 
-// The same region of each of n samples, one after the other.
+// Returns the same region for each of n samples, stored one after the other.
 Region of_samples(const Region& r, int64_t n) {
   return {detail::with_samples(n, r.base_sizes),
           detail::with_samples(product(r.base_sizes), r.strides), r.offset};
@@ -59,7 +59,7 @@ struct BasicView {
   }
 };
 
-// Adjoint of a region: zeros with g written into it. Elements of a region are distinct.
+// The adjoint of a region view: zeros with g in the region, whose elements are distinct.
 struct RegionGrad {
   static constexpr OpSpec spec{"_region_grad", "input", kInternal | kIndex,
                                "Zeros with a region set.", "none: gradient of indexing"};
@@ -126,7 +126,7 @@ Tensor index_view(const Tensor& x, const BasicIndex& index) {
 }
 
 Tensor region_grad(const Tensor& g, const Region& r) {
-  // A region with all elements is the tensor itself, give or take dims of size 1.
+  // A region with all elements is the tensor itself, except for dims of size 1.
   if (g.numel() == product(r.base_sizes)) return reshape(g, r.base_sizes);
   return apply<RegionGrad>(g, r);
 }

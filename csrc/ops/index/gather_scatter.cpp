@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// gather, scatter and their relatives: one index per element along one dim.
+// gather, scatter and related ops: one index per element along one dim.
 #include "ops/index/gather_scatter.h"
 
 #include "ops/core/numbers.h"
@@ -123,7 +123,7 @@ ScatterMode scatter_mode(std::optional<std::string_view> reduce) {
   return *reduce == "add" ? ScatterMode::Add : ScatterMode::Multiply;
 }
 
-// One struct per type of the written value, which torch names differently.
+// One struct for each type of the written value; torch names the argument differently.
 template <class V>
 struct Scatter {
   static constexpr bool kTensor = std::is_same_v<V, Tensor>;
@@ -133,8 +133,8 @@ struct Scatter {
               : "input, dim, index, value, *, reduce=None",
       kFunctional | kInplace | kOut | kIndex | kExactOut | kOutIsInput,
       kTensor ? "input with the elements of src written at index along dim; reduce 'add' or "
-                "'multiply' combines instead. Of repeated positions the last wins."
-              : "input with a number written at index along dim; reduce 'add' or 'multiply' "
+                "'multiply' combines instead. At repeated positions the last one wins."
+              : "input with a scalar written at index along dim; reduce 'add' or 'multiply' "
                 "combines instead.",
       kTensor ? kScatterSamples : "T(3, 4), 0, I(2, 4, hi=3), 2.5; T(3, 4), 1, I(2, 3, hi=4), 2.5",
       ""};
@@ -188,7 +188,7 @@ struct Scatter {
   }
 
  private:
-  // The value as a tensor of index's shape (expanded, if it is one number).
+  // Returns the value as a tensor of index's shape; a scalar is expanded.
   static Tensor spread(const V& value, const Tensor& self, const Tensor& index) {
     if constexpr (kTensor) {
       return value;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What gather, scatter and scatter_reduce share: the loop over an index along one dim, its checks.
+// Shared by gather, scatter and scatter_reduce: the loop over an index along one dim, and checks.
 #pragma once
 #include "kernels/index.h"
 #include "ops/index/indexing.h"
 
 namespace cograd {
 
-// The loop over index's elements; 0-dim tensors count as 1-dim.
+// The loop over index's elements; it treats 0-dim tensors as 1-dim.
 class IndexLoop {
  public:
   IndexLoop(const Tensor& self, const Tensor& index, const Tensor* other, int dim) {
@@ -34,19 +34,19 @@ class IndexLoop {
 };
 
 struct AlongDim {
-  Dims sizes;  // of the input or of src, whichever backward has to restore
+  Dims sizes;  // of the tensor that backward restores, the input or src
   int dim = 0;
 };
 
 inline int64_t size_or_1(const Tensor& t, int d) { return t.dim() == 0 ? 1 : t.size(d); }
-// Checks shapes as torch does; src is null for gather and for scatter of a number.
+// Checks shapes as torch does; src is null for gather and for scatter of a scalar.
 void check_gather_shapes(const char* op, const Tensor& self, int dim, const Tensor& index,
                          const Tensor* src);
-// self (contiguous, a copy or the target) reduced with src at index, an int64 tensor.
+// Reduces src at index (int64) into self, which is contiguous and a copy or the target.
 void raw_scatter_reduce(kernels::ScatterReduce op, const Tensor& self, int dim, const Tensor& index,
                         const Tensor& src, bool include_self);
 
-// Differentiable; dim is not negative.
+// Differentiable; dim must not be negative.
 Tensor gather(const Tensor& x, int dim, const Tensor& index);
 Tensor scatter_add(const Tensor& x, int dim, const Tensor& index, const Tensor& src);
 Tensor scatter_value(const Tensor& x, int dim, const Tensor& index, Scalar value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whole slices picked by a vector of indices along one dim: index_select, index_add, index_copy,
-// index_fill.
+// Ops that select whole slices by a vector of indices along one dim: index_select, index_add,
+// index_copy, index_fill.
 #include "kernels/index.h"
 #include "ops/core/batch_call.h"
 #include "ops/core/numbers.h"
@@ -11,7 +11,7 @@ namespace cograd {
 
 namespace {
 
-// The checked parts that all index_* ops share.
+// The checked arguments that all index_* ops share.
 struct Slices {
   int dim;
   Tensor index;  // int64, contiguous
@@ -27,7 +27,7 @@ Slices slices_of(const char* op, const Tensor& self, int64_t dim, const Tensor& 
   return {d, std::move(at), index.numel()};
 }
 
-// source must have self's shape apart from dim, where it has one entry per index.
+// Checks that source has self's shape apart from dim, where it has one entry per index.
 void check_source(const char* op, const Tensor& self, const Slices& s, const Tensor& source,
                   ErrorKind kind) {
   if (source.dtype() != self.dtype())
@@ -111,7 +111,7 @@ struct IndexSelect {
 };
 COGRAD_OP(IndexSelect)
 
-// Zeros of `sizes` with the slices of g added at index.
+// Returns zeros of `sizes` with the slices of g added at index.
 struct IndexSelectGrad {
   static constexpr OpSpec spec{"_index_select_grad", "grad, dim, index, sizes", kInternal | kIndex,
                                "Adjoint of index_select.", "none: gradient of index_select"};
@@ -188,7 +188,7 @@ struct IndexAdd {
 };
 COGRAD_OP(IndexAdd)
 
-// index_fill with a number: what several gradients need.
+// Returns index_fill with 0, which several gradients need.
 Tensor index_zeroed(const Tensor& g, int dim, const Tensor& index);
 
 struct IndexCopy {
@@ -248,7 +248,7 @@ struct IndexFill {
     const Tensor index = ctx.saved(0);
     const Tensor rest = index_zeroed(g, ctx->dim, index);
     if (ctx.needs(0)) ctx.grad(0) = rest;
-    // What rest lacks is where the value went, each place once.
+    // g minus rest is g at the filled positions, each counted once.
     if (ctx.needs(2)) ctx.grad(2) = sum(sub(g, rest));
   }
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the indexing ops share: index checks, targets that are rewritten in part.
+// Shared by the indexing ops: index checks, and targets of which a part is rewritten.
 #include "ops/index/indexing.h"
 
 namespace cograd {

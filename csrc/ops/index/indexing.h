@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the indexing ops share: basic indices as view geometry, index checks, rewriting of targets.
+// Shared by the indexing ops: basic indices as view geometry, index checks, rewriting of targets.
 #pragma once
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
@@ -7,10 +7,10 @@
 
 namespace cograd {
 
-// A basic index (ints, slices, None, ...) resolved against one tensor, item by item in one pass.
+// A basic index (ints, slices, None, ...), resolved against a tensor item by item in one pass.
 class COGRAD_API BasicIndex {
  public:
-  // The kind of the last item that changes anything; names the graph node.
+  // The kind of the last item that has an effect; it names the graph node.
   enum class Kind : uint8_t { Alias, Slice, Select, Unsqueeze };
 
   explicit BasicIndex(const Tensor& x) : x_(x) {
@@ -18,7 +18,7 @@ class COGRAD_API BasicIndex {
       whole_strides_ = contiguous_strides(x.sizes());
   }
   int remaining() const noexcept { return x_.dim() - dim_; }
-  // Where the next item lands in the view.
+  // Returns the dim of the view that the next item produces.
   int out_dim() const noexcept { return static_cast<int>(sizes.size()); }
   int64_t next_size() const noexcept { return x_->sizes_[dim_]; }
 
@@ -32,7 +32,7 @@ class COGRAD_API BasicIndex {
     ++dim_;
     kind = Kind::Select;
   }
-  // start and stop as Python's slice has them, clamped here; step > 0.
+  // start and stop are as in a Python slice and are clamped here; step > 0.
   void slice(int64_t start, int64_t stop, int64_t step) {
     need_dims(1);
     const int64_t n = next_size();
@@ -53,7 +53,7 @@ class COGRAD_API BasicIndex {
     if (!x_.is_contiguous()) region_strides_.push_back(1);
     kind = Kind::Unsqueeze;
   }
-  // The next n dims as they are.
+  // Keeps the next n dims unchanged.
   void keep(int n) {
     need_dims(n);
     for (; n > 0; --n, ++dim_) push(next_size(), 1);
@@ -61,13 +61,14 @@ class COGRAD_API BasicIndex {
   void finish() { keep(remaining()); }
 
   const Tensor& tensor() const noexcept { return x_; }
-  // The same region of a contiguous tensor of the same shape.
+  // The geometry of the same region in a contiguous tensor of the same shape.
   const Dims& region_strides() const noexcept {
     return x_.is_contiguous() ? strides : region_strides_;
   }
   int64_t region_offset() const noexcept { return x_.is_contiguous() ? offset : region_offset_; }
 
-  // The same index of each sample of `whole`, which has them in dim 0. `whole` must outlive it.
+  // Returns the same index for each sample of the physical tensor `whole`, whose dim 0 is the
+  // batch. `whole` must outlive the result.
   BasicIndex of_samples(const Tensor& whole) const {
     BasicIndex all(whole);
     all.sizes.push_back(whole.size(0));
@@ -85,7 +86,7 @@ class COGRAD_API BasicIndex {
   }
 
   Dims sizes, strides;
-  int64_t offset = 0;  // in elements, from x's first
+  int64_t offset = 0;  // in elements, from x's first element
   Kind kind = Kind::Alias;
 
  private:
@@ -116,26 +117,29 @@ struct Region {
   int64_t offset = 0;
 };
 
-// x seen through a finished basic index: one view, one node.
+// Applies a finished basic index to x: one view and one node.
 COGRAD_API Tensor index_view(const Tensor& x, const BasicIndex& index);
-// For slices that run backwards: x with dims flipped, and target = flipped value, broadcast.
+// Used for slices that run backwards: x with dims flipped, and target = flipped value, broadcast.
 COGRAD_API Tensor index_backwards(const Tensor& x, IntList dims);
 COGRAD_API void set_backwards(const Tensor& target, IntList dims, const Tensor& value);
-// Zeros of r.base_sizes with g in the region; differentiable.
+// Returns zeros of r.base_sizes with g in the region; differentiable.
 Tensor region_grad(const Tensor& g, const Region& r);
-// The leading corner of x of the given sizes, and its adjoint (zeros around g). Same dims.
+// Returns the leading corner of x of the given sizes, and its adjoint (zeros around g). The number
+// of dims stays the same.
 Tensor corner(const Tensor& x, IntList sizes);
 Tensor pad_corner(const Tensor& g, IntList sizes);
 
-// x[indices]: one entry per dim (masks take as many dims as they have), undefined ones keep theirs.
+// Returns x[indices]: one entry per dim (a mask covers as many dims as it has); undefined entries
+// keep their dim.
 COGRAD_API Tensor index_get(const Tensor& x, TensorList indices);
 COGRAD_API void index_put_(const Tensor& self, TensorList indices, const Tensor& values,
                            bool accumulate = false);
 COGRAD_API void masked_fill_(const Tensor& self, const Tensor& mask, const TensorOrScalar& value);
 
-// Adjoint of masked_select: zeros of `sizes` with g's elements, in order, where mask is true.
+// Returns zeros of `sizes` with g's elements, in order, where mask is true: masked_select's
+// adjoint.
 Tensor masked_select_grad(const Tensor& g, const Tensor& mask, IntList sizes);
-// Zeros of `sizes` with g added at `index` along dim: adjoint of gather, sort, topk.
+// Returns zeros of `sizes` with g added at `index` along dim: the adjoint of gather, sort and topk.
 Tensor gather_grad(const Tensor& g, int dim, const Tensor& index, IntList sizes);
 
 // A result whose form depends on the arguments: one tensor, or a tuple of them.
@@ -155,15 +159,15 @@ struct Unboxed<Results> {
   }
 };
 
-// An int32 or int64 index as int64; RuntimeError otherwise.
+// Returns an int32 or int64 index as int64; raises RuntimeError for other dtypes.
 Tensor index64(const Tensor& index, const char* op);
-// The same; of no elements any dtype will do, as in torch's gather and scatter.
+// Returns index64(index), but accepts any dtype if there are no elements, as gather and scatter do.
 Tensor index64_if_any(const Tensor& index, const char* op);
-// The tensor that an op which changes part of `self` writes: the in-place target if it serves, else
-// a copy of self. Inputs among `read` that share its memory are replaced by copies.
+// Returns the tensor that an op which changes part of `self` writes: the in-place target if it is
+// suitable, else a copy of self. Replaces inputs among `read` that share its memory by copies.
 Tensor rewrite_target(CtxBase& ctx, const Tensor& self, bool contiguous,
                       std::initializer_list<Tensor*> read);
-// Byte strides with which `t` broadcasts to `sizes`.
+// Returns byte strides that broadcast `t` to `sizes`.
 Dims broadcast_bytes(const Tensor& t, IntList sizes);
 
 }  // namespace cograd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Masks: masked_fill, masked_select, masked_scatter.
+// Masked ops: masked_fill, masked_select, masked_scatter.
 #include "kernels/index.h"
 #include "ops/core/batch_call.h"
 #include "ops/core/numbers.h"
@@ -17,7 +17,7 @@ void check_mask(const char* op, const Tensor& mask) {
       dtype_name(mask.dtype()));
 }
 
-// The shape that self and mask broadcast to; in place it must be self's.
+// Returns the shape to which self and mask broadcast; for an in-place call it must be self's.
 Dims joint_shape(const char* op, const Tensor& self, const Tensor& mask, bool inplace) {
   Dims shape;
   const bool ok = broadcast_shapes(mask.sizes(), self.sizes(), shape);
@@ -38,7 +38,7 @@ Dims joint_shape(const char* op, const Tensor& self, const Tensor& mask, bool in
   return shape;
 }
 
-// t broadcast to `sizes` in contiguous memory.
+// Returns t broadcast to `sizes` in contiguous memory.
 Tensor spread(const Tensor& t, IntList sizes) {
   if (t.is_contiguous() && same(t.sizes(), sizes)) return t;
   Tensor out = empty(sizes, t.dtype());
@@ -46,7 +46,7 @@ Tensor spread(const Tensor& t, IntList sizes) {
   return out;
 }
 
-// The target for a result of shape `sizes` that starts as self, broadcast.
+// Returns the target for a result of shape `sizes`, initialised with self, broadcast.
 Tensor start_from(CtxBase& ctx, const Tensor& self, IntList sizes, bool contiguous) {
   if (same(self.sizes(), sizes)) return rewrite_target(ctx, self, contiguous, {});
   Tensor out = empty(sizes, self.dtype());
@@ -59,7 +59,7 @@ struct MaskedFill {
       "masked_fill",
       "input, mask, value",
       kFunctional | kInplace | kElementwise,
-      "value where mask is true, else input; mask broadcasts, value is a number or a 0-dim tensor.",
+      "value where mask is true, else input; mask broadcasts, value is a scalar or a 0-dim tensor.",
       "T(3, 4), B(3, 4), 2.5; T(2, 3, 4), B(4), T(); T(3, 1), B(4), -1.0",
       "np.where(mask, np.asarray(value, input.dtype), input)"};
   static constexpr DTypeSet kDTypes = kEveryType;
@@ -155,7 +155,7 @@ struct MaskedSelectGrad {
     return out;
   }
   static void backward(Ctx<MaskedSelectGrad>& ctx, const Tensor& g) {
-    // The source of a masked_scatter may be longer than what the mask takes.
+    // The source of masked_scatter may have more elements than the mask selects.
     if (!ctx.needs(0)) return;
     const int64_t n[1] = {ctx->count};
     ctx.grad(0) = pad_corner(apply<MaskedSelect>(g, ctx.saved(0)), n);
@@ -203,7 +203,7 @@ struct MaskedScatter {
     const int64_t n[1] = {product(ctx->sizes)};
     const Tensor taken = apply<MaskedSelect>(g, mask);
     COGRAD_CHECK(taken.numel() <= n[0], "masked_scatter: the mask selects ", taken.numel(),
-                 " elements, but source had ", n[0], ": it was written after its use");
+                 " elements, but source had ", n[0], ": the mask was changed after the call");
     ctx.grad(2) = reshape(pad_corner(taken, n), ctx->sizes);
   }
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where elements are not zero: nonzero, argwhere, where of one argument.
+// Positions of non-zero elements: nonzero, argwhere, where with one argument.
 #include <cstring>
 #include "kernels/index.h"
 #include "ops/core/strides.h"
@@ -9,7 +9,7 @@ namespace cograd {
 
 namespace {
 
-// [count, ndim] coordinates of the non-zero elements; those of one dim lie together.
+// Returns the [count, ndim] coordinates of non-zero elements; those of one dim are contiguous.
 Tensor coordinates(const Tensor& x) {
   const Tensor in = raw_contiguous(x);
   const int64_t count = kernels::nonzero_count(in.dtype(), in.bytes(), in.numel());
@@ -20,7 +20,7 @@ Tensor coordinates(const Tensor& x) {
   return out;
 }
 
-// One vector of coordinates per dim; a 0-dim tensor counts as 1-dim.
+// Returns one vector of coordinates per dim; a 0-dim tensor is treated as 1-dim.
 std::vector<Tensor> coordinate_vectors(const Tensor& x) {
   const int64_t one[1] = {1};
   const Tensor in = x.dim() > 0 ? x : alias_strided(x, one, one, x.bytes());
@@ -68,7 +68,7 @@ struct NonzeroStatic {
       "nonzero_static",
       "input, *, size, fill_value=-1",
       kFunctional | kOut | kNondiff | kIndex,
-      "The first `size` coordinates of the non-zero elements, filled up with rows of fill_value: "
+      "The first `size` coordinates of the non-zero elements, padded with rows of fill_value: "
       "int64 [size, ndim].",
       "I(3, 4, hi=2), size=3; B(5), size=7, fill_value=2",
       ""};

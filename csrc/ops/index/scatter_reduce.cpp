@@ -13,7 +13,7 @@ namespace {
 
 using kernels::ScatterReduce;
 
-// The positions along dim d that sort x, equal elements in their order.
+// Returns the positions along dim d that sort x; equal elements keep their order.
 Tensor sorted_order(const Tensor& x, int d) {
   const Tensor in = raw_contiguous(x);
   Tensor order = empty(x.sizes(), DType::Int64);
@@ -33,7 +33,7 @@ ScatterReduce reduction(std::string_view name) {
   return ScatterReduce::Amin;
 }
 
-// Values are saved for the reductions whose gradient depends on them.
+// Reductions whose gradient depends on the values save them.
 constexpr int kReduceSaved = 4;
 struct ReduceState : AlongDim {
   ScatterReduce op;
@@ -68,19 +68,19 @@ Tensor reduce_forward(Ctx<Op>& ctx, const Tensor& self, int dim, const Tensor& i
 Tensor reduced(const Tensor& x, int dim, const Tensor& index, const Tensor& src,
                std::string_view op);
 
-// The product, in every slot, of start and of the elements of src but one's own: running products
-// from both ends of the elements sorted by slot. No division, so zeros and all derivatives are
-// right.
+// Returns, for each element of src, the product of start and the slot's other elements, from
+// running products over both ends of the elements sorted by slot. It does not divide, so it is
+// right for zeros and for all derivatives.
 Tensor products_of_others(const Tensor& start, int d, const Tensor& index, const Tensor& src) {
   const Tensor order = sorted_order(index, d);
   const Tensor slot = gather(index, d, order), values = gather(src, d, order);
   const Tensor one = ones(src.sizes(), src.dtype());
   const auto n = static_cast<int>(size_or_1(src, d));
-  const Tensor from_one = add(slot, 1);  // shift fills up with 0
+  const Tensor from_one = add(slot, 1);  // shift fills with 0
   Tensor result = gather(start, d, slot);
   for (const int sign : {1, -1}) {
     auto same_slot = [&](int by) { return eq(from_one, shift(from_one, d, sign * by)); };
-    Tensor running = values;  // of the last `by` elements of the slot
+    Tensor running = values;  // the product of the slot's last `by` elements
     for (int by = 1; by < n; by *= 2)
       running = running * where(same_slot(by), shift(running, d, sign * by), one);
     result = result * where(same_slot(1), shift(running, d, sign), one);
@@ -93,7 +93,7 @@ bool any_slot_with_two(const Tensor& zeros_at) {
   return std::any_of(p, p + counts.numel(), [](double n) { return n > 1; });
 }
 
-// d prod / d src_i = product of the others: result / src_i, except where src_i is the only zero.
+// d prod / d src_i is the product of the others: result / src_i, unless src_i is the only zero.
 template <class Op>
 void product_grads(Ctx<Op>& ctx, const Tensor& g, const Tensor& index, Tensor& g_self,
                    Tensor& g_src) {
@@ -136,7 +136,7 @@ void extreme_grads(Ctx<Op>& ctx, const Tensor& g, const Tensor& index, Tensor& g
 template <class Op>
 void reduce_backward(Ctx<Op>& ctx, const Tensor& g) {
   const Tensor index = ctx.saved(0);
-  if (index.numel() == 0) {  // nothing was read of src, whose shape may be any
+  if (index.numel() == 0) {  // src was not read and may have any shape
     if (ctx.needs(0)) ctx.grad(0) = g;
     if (ctx.needs(2)) ctx.grad(2) = zeros(ctx->sizes, g.dtype());
     return;
@@ -179,7 +179,7 @@ struct ScatterReduceOp {
       "input, dim, index, src, reduce, *, include_self=True",
       kFunctional | kInplace | kOut | kIndex | kOutIsInput | kExactOut,
       "input reduced with the elements of src at index along dim; reduce is 'sum', 'prod', 'mean', "
-      "'amax' or 'amin'. With include_self False the written positions forget input.",
+      "'amax' or 'amin'. With include_self False the written positions ignore input.",
       "T(3, 4), 0, I(2, 4, hi=3), T(2, 4), 'sum'; T(3, 4), 1, I(2, 3, hi=4), T(3, 3), 'mean'; "
       "P(3, 4), 0, I(2, 4, hi=3), P(2, 4), 'prod'; T(3, 4), 0, I(2, 4, hi=3), T(2, 4), 'amax'; "
       "T(4), 0, I(6, hi=4), T(6), 'amin', include_self=False; "

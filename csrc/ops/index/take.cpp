@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Elements by their position in the flattened tensor: take, put.
+// Ops that address elements by their position in the flattened tensor: take, put.
 #include "kernels/index.h"
 #include "ops/index/indexing.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the ops on matrices share: checks, messages and the column-major layout LAPACK works on.
+// Shared by ops on matrices: checks, messages and the column-major layout that LAPACK uses.
 #include "autograd/probing.h"
 #include "kernels/gemm.h"
 #include "ops/linalg/linalg.h"

@@ -6,7 +6,7 @@ namespace cograd {
 
 namespace {
 
-// The vector (x, y, z) along dim as (y, z, x) or (z, x, y).
+// Permutes the vectors (x, y, z) along dim to (y, z, x) or (z, x, y).
 Tensor turned(const Tensor& x, int64_t dim, int64_t by) {
   return roll(x, IntList(&by, 1), IntList(&dim, 1));
 }
@@ -37,7 +37,7 @@ struct LinalgCross {
     ctx.save(a, b);
     return turned(a, d, -1) * turned(b, d, 1) - turned(a, d, 1) * turned(b, d, -1);
   }
-  // g . (da x b) = da . (b x g) and g . (a x db) = db . (g x a): the triple product.
+  // Uses the triple product: g . (da x b) = da . (b x g) and g . (a x db) = db . (g x a).
   static void backward(Ctx<LinalgCross>& ctx, const Tensor& g) {
     const Tensor a = ctx.saved(0), b = ctx.saved(1);
     const int64_t dim = ctx->dim;

@@ -17,7 +17,7 @@ std::string not_positive(int order) {
       order, " is not positive-definite).");
 }
 
-// The lower triangle with the diagonal halved: what a Hermitian dA leaves of L^-1 dA L^-H.
+// Returns the lower triangle with the diagonal halved.
 Tensor half_lower(const Tensor& x) { return tril(x, -1) + tril(triu(x)) * 0.5; }
 
 struct CholeskyOp {
@@ -59,7 +59,7 @@ struct LinalgCholeskyEx {
   static constexpr OpSpec spec{"linalg_cholesky_ex",
                                "input, *, upper=False, check_errors=False",
                                kInternal | kOut | kDecomposition | kAutocastWide,
-                               "linalg.cholesky and LAPACK's info instead of an error.",
+                               "linalg.cholesky that returns LAPACK's info instead of raising.",
                                "none: tested by hand",
                                "",
                                "L, info"};
@@ -197,7 +197,7 @@ struct QrOp {
       ctx.grad(0) = of_tall(q, r, gq, gr);
       return;
     }
-    // [X Y] = Q [R1 R2] with Y = Q R2: R2 = Q^H Y passes its gradient on to Q and Y.
+    // With [X Y] = Q [R1 R2], R2 = Q^H Y propagates its gradient to Q and Y.
     const Tensor g2 = narrow(gr, -1, m, n - m);
     const Tensor y = narrow(a, -1, m, n - m);
     const Tensor to_q = gq + matmul_nh(y, g2);
@@ -207,8 +207,8 @@ struct QrOp {
   }
 
  private:
-  // (gQ + Q sym(M)) R^-H, M = R gR^H - gQ^H Q and sym(M) its lower triangle mirrored; the diagonal
-  // of R is real.
+  // Returns (gQ + Q sym(M)) R^-H, where M = R gR^H - gQ^H Q and sym(M) mirrors its lower triangle;
+  // the diagonal of R is real.
   static Tensor of_tall(const Tensor& q, const Tensor& r, const Tensor& gq, const Tensor& gr) {
     const Tensor m = matmul_nh(r, triu(gr)) - matmul_hn(gq, q);
     const Tensor right = gq + matmul(q, mirrored(m));
@@ -290,8 +290,8 @@ struct EighOp {
     ctx.save_output(v, 1);
     return {values, v};
   }
-  // gA = V (diag(g) + skew(V^H gV) / 2E) V^H, Hermitian as A is, with E_ij = value_j - value_i off
-  // the diagonal.
+  // gA = V (diag(g) + skew(V^H gV) / 2E) V^H with E_ij = value_j - value_i off the diagonal; it is
+  // Hermitian like A.
   static void backward(Ctx<EighOp>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined() && !gs[1].defined()) return;
     const Tensor values = ctx.saved(0), v = ctx.saved(1);

@@ -12,10 +12,10 @@ namespace cograd {
 
 namespace {
 
-// Sign and log|det| from the factors, and the determinant.
+// The determinant, and its sign and log|det|, all from the factors.
 struct Determinants {
   Tensor det, sign, logabs;
-  bool ill_conditioned = false;  // one of the matrices, by the pivots: no inverse is to be trusted
+  bool ill_conditioned = false;  // according to the pivots, some inverse would be inaccurate
 };
 
 template <class T>
@@ -67,15 +67,15 @@ Tensor per_matrix(const Tensor& x) { return unsqueeze(unsqueeze(x, -1), -1); }
 
 Tensor determinant(const Tensor& a);
 
-// det(U V^H) of A = U S V^H: constant in A where it is real.
+// Returns det(U V^H) for A = U S V^H; for a real A it is locally constant.
 Tensor turn(const Tensor& u, const Tensor& vh) {
   const Tensor unitary = matmul(u, vh);
   if (is_complex(unitary.dtype())) return per_matrix(determinant(unitary));
   return per_matrix(determinants(detach(unitary)).sign);
 }
 
-// The matrix of cofactors by the SVD A = U S V^H, which a singular A has too:
-// det(U V^H) conj(U diag(prod_{j != i} s_j) V^H).
+// The matrix of cofactors from the SVD A = U S V^H, which exists for a singular A too: det(U V^H)
+// conj(U diag(prod_{j != i} s_j) V^H).
 struct Cofactors {
   static constexpr OpSpec spec{"_cofactors", "input", kInternal | kDecomposition,
                                "The derivative of the determinant.", "none: reached through det"};
@@ -91,8 +91,8 @@ struct Cofactors {
     const Tensor others = product_of_others(s, DimMask{1} << (s.dim() - 1));
     return turn(u, vh) * conj(matmul(u * unsqueeze(others, -2), vh));
   }
-  // Of diag(s) the cofactors C have dC_kk / dX_ll = prod_{m != k, l} s_m = -dC_kl / dX_lk, the
-  // others 0; C(U X V^H) = det(U V^H) conj(U) C(X) V^T.
+  // The cofactors C of diag(s) have dC_kk / dX_ll = prod_{m != k, l} s_m = -dC_kl / dX_lk and no
+  // other derivatives; C(U X V^H) = det(U V^H) conj(U) C(X) V^T.
   static Tensor backward(Ctx<Cofactors>& ctx, const Tensor& g) {
     const Tensor a = ctx.saved(0);
     auto [u, s, vh] = svd(a, false);
@@ -158,8 +158,8 @@ struct LinalgSlogdet {
     if (is_complex(a.dtype())) ctx.save_output(d.sign, 0);
     return {d.sign, d.logabs};
   }
-  // d log|det A| = Re tr(A^-1 dA), and Im tr(A^-1 dA) turns the sign, which is constant where a
-  // real one is smooth.
+  // d log|det A| = Re tr(A^-1 dA). Im tr(A^-1 dA) rotates a complex sign; a real sign is locally
+  // constant.
   static void backward(Ctx<LinalgSlogdet>& ctx, std::span<Tensor> gs) {
     const Tensor a = ctx.saved(0);
     const bool turned = is_complex(a.dtype()) && gs[0].defined();
@@ -201,7 +201,7 @@ struct Logdet {
       "logdet",
       "input",
       kFunctional | kDecomposition,
-      "The logarithm of the determinant; NaN where a real one is negative.",
+      "The logarithm of the determinant; NaN where a real determinant is negative.",
       "S(3); S(2, 3)",
       "np.log(np.linalg.det(x))"};
   static constexpr DTypeSet kDTypes = kMatrixTypes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Distances: dist between two tensors, cdist between all rows of two.
+// Distances: dist between two tensors, cdist between all pairs of their rows.
 #include <cmath>
 
 #include "kernels/cdist.h"
@@ -36,7 +36,7 @@ struct CdistOp {
   struct State {
     double p = 2;
   };
-  // [B, P, M] and [B, R, M], of one floating dtype.
+  // Accepts [B, P, M] and [B, R, M] of one floating dtype.
   static Tensor forward(Ctx<CdistOp>& ctx, const Tensor& x1, const Tensor& x2, double p) {
     const Tensor a = raw_contiguous(x1), b = raw_contiguous(x2);
     const int64_t batch = a.size(0), n = a.size(1), r = b.size(1), m = a.size(2);
@@ -87,7 +87,8 @@ struct CdistOp {
   }
 
  private:
-  // The derivative of the distances by the differences; 0 where rows are equal.
+  // Returns the derivative of the distances with respect to the differences; 0 where rows are
+  // equal.
   static Tensor slope(const Tensor& d, const Tensor& dist, double p) {
     if (p == 0) return zeros_like(d);
     if (p == 1) return sgn(d);
@@ -110,7 +111,7 @@ struct Cdist {
       "T(3, 4), T(2, 4); T(2, 3, 4), T(2, 5, 4), 3.0; T(3, 4), T(2, 4), 1.0",
       "np.sum(np.abs(x1[..., :, None, :] - x2[..., None, :, :])**p, axis=-1)**(1 / p)"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
-  // How the distances are computed is an optimisation; there is one way here, the exact one.
+  // compute_mode only selects an optimisation in torch; cdist here always computes exactly.
   static Tensor forward(const Tensor& x1, const Tensor& x2, double p, std::string_view mode) {
     COGRAD_CHECK_VALUE(mode == "use_mm_for_euclid_dist_if_necessary" ||
                            mode == "use_mm_for_euclid_dist" ||
@@ -154,7 +155,7 @@ struct Pdist {
       "pdist",
       "input, p=2.0",
       kFunction | kNN | kOther,
-      "p-norm distances between all pairs of rows of input (N, M), the first row's first: "
+      "p-norm distances between all pairs of rows of input (N, M), in the order of rows: "
       "(N (N - 1) / 2).",
       "T(4, 3); T(5, 2), 1.0",
       "np.sum(np.abs(input[:, None] - input[None])**p, axis=-1)[np.triu_indices(len(input), 1)]"
@@ -192,7 +193,7 @@ struct CosineSimilarity {
                  "cosine_similarity(): expected common dtype to be floating point, "
                  "yet common dtype is ",
                  scalar_type_name(t));
-    // eps is zero in float16, whose zero vectors would give NaN.
+    // eps rounds to zero in float16, where zero vectors would produce NaN.
     const DType in = wide_dtype(t);
     const std::array<Tensor, 2> wide = broadcast(cast(x1, in), cast(x2, in));
     const Tensor &a = wide[0], &b = wide[1];
@@ -200,7 +201,7 @@ struct CosineSimilarity {
   }
 
  private:
-  // The norms are those of the broadcast vectors: a repeated element counts each time.
+  // Takes the norms of the broadcast vectors: a repeated element counts each time.
   static std::array<Tensor, 2> broadcast(const Tensor& a, const Tensor& b) {
     Dims joint;
     COGRAD_CHECK(broadcast_shapes(a.sizes(), b.sizes(), joint), "cosine_similarity(): shapes ",

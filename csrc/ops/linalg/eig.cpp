@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Eigenvalues and eigenvectors of general square matrices, complex for real matrices, too.
+// Eigenvalues and eigenvectors of general square matrices; they are complex for real matrices too.
 // Gradients: M. B. Giles, "An extended collection of matrix derivative results" (2008), 3.1.
 #include "kernels/lapack.h"
 #include "ops/core/autocast.h"
@@ -52,8 +52,8 @@ struct EigOp {
     ctx.save_output(v, 1);
     return {values, v};
   }
-  // gA = V^-H M V^H with M = diag(gL) + (T - V^H V Re diag(T)) / conj(E) off the diagonal,
-  // T = V^H gV and E_ij = value_j - value_i: the vectors keep their norm of 1.
+  // gA = V^-H M V^H with M = diag(gL) + (T - V^H V Re diag(T)) / conj(E) off the diagonal, T = V^H
+  // gV and E_ij = value_j - value_i, since the vectors keep norm 1.
   static void backward(Ctx<EigOp>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined() && !gs[1].defined()) return;
     const Tensor values = ctx.saved(0), v = ctx.saved(1);
@@ -87,7 +87,7 @@ struct LinalgEig {
   static constexpr OpSpec spec{"linalg_eig",
                                "A",
                                kInternal | kOut | kDecomposition | kAutocastWide,
-                               "Eigenvalues, in no order, and eigenvectors; always complex.",
+                               "Eigenvalues in arbitrary order and eigenvectors; always complex.",
                                "none: tested by hand",
                                "",
                                "eigenvalues, eigenvectors"};
@@ -99,7 +99,7 @@ COGRAD_OP(LinalgEig)
 struct LinalgEigvals {
   static constexpr OpSpec spec{
       "linalg_eigvals", "A", kInternal | kOut | kDecomposition | kAutocastWide,
-      "Eigenvalues, in no order and always complex.", "none: tested by hand"};
+      "Eigenvalues in arbitrary order; always complex.", "none: tested by hand"};
   static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& a) {
     const bool recorded = differentiable({&a});

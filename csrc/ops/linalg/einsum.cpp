@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// einsum and tensordot: contractions brought to matrix products.
+// einsum and tensordot: contractions computed as matrix products.
 #include <algorithm>
 #include <string>
 
@@ -12,8 +12,8 @@ namespace {
 
 using Labels = SmallVec<int, 8>;
 
-constexpr int kLetters = 52;   // labels 0..51 are A-Z, a-z; those of the ellipsis follow
-constexpr int kEllipsis = -1;  // stands for all dims of "..." while parsing
+constexpr int kLetters = 52;   // labels 0..51 are A-Z, a-z; the ellipsis' labels follow
+constexpr int kEllipsis = -1;  // represents all dims of "..." while parsing
 
 struct Operand {
   Tensor tensor;
@@ -37,7 +37,7 @@ struct Equation {
   bool explicit_output = false;
 };
 
-// One term of the equation, text[begin, end); `who` describes it in messages.
+// Parses one term of the equation, text[begin, end); `who` describes it in messages.
 Labels parse_term(std::string_view text, size_t begin, size_t end, const std::string& who) {
   Labels labels;
   for (size_t i = begin; i < end; ++i) {
@@ -79,7 +79,7 @@ Equation parse_equation(std::string_view text, size_t operands) {
   return e;
 }
 
-// The number of dims the ellipsis stands for in an operand.
+// Returns the number of dims that the ellipsis covers in an operand.
 int ellipsis_dims(const Labels& labels, const Tensor& x, size_t operand) {
   const int named = static_cast<int>(labels.size()) - (has(labels, kEllipsis) ? 1 : 0);
   if (!has(labels, kEllipsis))
@@ -92,7 +92,7 @@ int ellipsis_dims(const Labels& labels, const Tensor& x, size_t operand) {
   return x.dim() - named;
 }
 
-// Replaces the ellipsis by `count` labels, aligned to the right among `most`.
+// Replaces the ellipsis by `count` labels, right-aligned among `most`.
 Labels expand_ellipsis(const Labels& labels, int count, int most) {
   Labels out;
   for (int label : labels) {
@@ -104,7 +104,7 @@ Labels expand_ellipsis(const Labels& labels, int count, int most) {
   return out;
 }
 
-// A repeated label means the diagonal over its dims, which `diagonal` moves to the end.
+// Replaces the dims of a repeated label by their diagonal, which `diagonal` moves to the end.
 Operand take_diagonals(Tensor x, Labels labels, size_t operand) {
   for (size_t i = 0; i < labels.size(); ++i) {
     for (size_t j = i + 1; j < labels.size(); ++j) {
@@ -118,7 +118,7 @@ Operand take_diagonals(Tensor x, Labels labels, size_t operand) {
       labels.erase(j);
       labels.erase(i);
       labels.push_back(label);
-      i = static_cast<size_t>(-1);  // positions have moved: look again from the start
+      i = static_cast<size_t>(-1);  // positions have changed: restart from the first label
       break;
     }
   }
@@ -142,7 +142,7 @@ void check_sizes(const std::vector<Operand>& operands) {
   }
 }
 
-// Without "->": the ellipsis, then the labels that occur once, in alphabetical order.
+// Returns the output without "->": the ellipsis, then labels that occur once, alphabetically.
 Labels implicit_output(const Equation& e, int ellipsis) {
   int count[kLetters] = {};
   for (const Labels& labels : e.inputs)
@@ -182,7 +182,7 @@ Tensor shaped(const Tensor& x, IntList sizes) {
   return same(x.sizes(), sizes) ? x : reshape(x, sizes);
 }
 
-// Sums away the dims whose label is not in `keep`.
+// Sums over the dims whose label is not in `keep`.
 void sum_labels(Operand& o, const Labels& keep) {
   Dims gone;
   Labels left;
@@ -197,7 +197,7 @@ void sum_labels(Operand& o, const Labels& keep) {
   o.labels = left;
 }
 
-// Drops dims of size 1 that the other operand has with another size.
+// Drops dims of size 1 where the other operand has another size.
 void drop_broadcast(Operand& o, const Operand& other) {
   for (size_t i = o.labels.size(); i-- > 0;) {
     if (o.tensor.sizes()[i] != 1 || !has(other.labels, o.labels[i])) continue;
@@ -227,7 +227,8 @@ Labels joined(std::initializer_list<const Labels*> parts) {
   return out;
 }
 
-// Multiplies with broadcasting, then sums the contracted dims: for products without two free sides.
+// Multiplies with broadcasting, then sums the contracted dims; for products with a side that has no
+// free dims.
 Tensor multiply(const Operand& a, const Operand& b, const Groups& g) {
   const Tensor x = arranged(a, joined({&g.batch, &g.left, &g.contracted}));
   const Tensor y = arranged(b, joined({&g.batch, &g.right, &g.contracted}));
@@ -262,7 +263,7 @@ Tensor multiply_matrices(const Operand& a, const Operand& b, const Groups& g) {
   return shaped(bmm(shaped(x, sx), shaped(y, sy)), sizes);
 }
 
-// Contracts two operands over the labels that nobody in `needed` asks for any more.
+// Contracts two operands over the labels that are not in `needed`.
 Operand contract(Operand a, Operand b, const Labels& needed) {
   drop_broadcast(a, b);
   drop_broadcast(b, a);
@@ -288,7 +289,7 @@ struct Einsum {
       "einsum",
       "equation, *operands",
       kFunction | kContraction | kAutocastLow,
-      "Sums of products of the operands' elements, written as in 'bij,bjk->bik'.",
+      "Sums of products of the operands' elements, specified as in 'bij,bjk->bik'.",
       "'ij,jk->ik', T(3, 4), T(4, 2); 'ii->i', T(3, 3); 'bij,bjk', T(2, 3, 4), T(2, 4, 2); "
       "'...i,...i->...', T(2, 3), T(2, 3); 'i,j,k->kji', T(2), T(3), T(4); 'ij->', T(3, 4)",
       "np.einsum(equation, *operands)"};
@@ -341,7 +342,7 @@ Tensor tensordot(const Tensor& a, const Tensor& b, IntList da, IntList db) {
   Labels order;
   for (int label : needed)
     if (has(out.labels, label)) order.push_back(label);
-  return cast(arranged(out, order), a.dtype());  // sums of integers are int64 elsewhere
+  return cast(arranged(out, order), a.dtype());  // sums of integers would otherwise be int64
 }
 
 struct Tensordot {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LU factors as results, and what is solved with them. Gradient: S. de Hoog, R. Anderssen, M.
-// Lukas, "Differentiation of matrix functionals using triangular factorization" (2011).
+// LU factors as results, and solving with them. Gradient: S. de Hoog, R. Anderssen, M. Lukas,
+// "Differentiation of matrix functionals using triangular factorization" (2011).
 #include <algorithm>
 #include <numeric>
 
@@ -20,7 +20,7 @@ Tensor identity(int64_t rows, int64_t cols, DType t) {
   return out;
 }
 
-// Pivots must be in 1..rows: the results of another call need not be.
+// Raises unless all pivots are in 1..rows; pivots of an unrelated call may not be.
 void check_pivots(const char* name, const Tensor& pivots, int64_t rows) {
   if (transformed(pivots)) return;
   const Tensor p = raw_contiguous(pivots);
@@ -31,8 +31,8 @@ void check_pivots(const char* name, const Tensor& pivots, int64_t rows) {
                " inclusive. Did you properly pass the result of lu_factor?");
 }
 
-// The row exchanges of each matrix as a permutation of `rows` rows, int64 (.., rows): row i of the
-// product L U is row out[i] of A, or if `inverse` row i of A is row out[i] of L U.
+// Converts the row exchanges of each matrix to a permutation of `rows` rows, int64 (.., rows): row
+// i of the product L U is row out[i] of A; with `inverse`, row i of A is row out[i] of L U.
 struct Permutation {
   static constexpr OpSpec spec{"_lu_permutation", "LU_pivots, rows, inverse",
                                kInternal | kNondiff | kDecomposition, "",
@@ -64,7 +64,7 @@ struct Permutation {
   }
 };
 
-// Rows of x (.., m, n) in the order of (.., m).
+// Reorders the rows of x (.., m, n) by the order (.., m).
 Tensor permuted(const Tensor& x, const Tensor& order) {
   return take_along(x, x.dim() - 2, expand(unsqueeze(order, -1), x.sizes()));
 }
@@ -139,7 +139,7 @@ struct LinalgLuFactorEx {
   static constexpr OpSpec spec{"linalg_lu_factor_ex",
                                "A, *, pivot=True, check_errors=False",
                                kInternal | kOut | kDecomposition,
-                               "linalg.lu_factor and LAPACK's info instead of an error.",
+                               "linalg.lu_factor that returns LAPACK's info instead of raising.",
                                "none: tested by hand",
                                "",
                                "LU, pivots, info"};
@@ -153,15 +153,14 @@ struct LinalgLuFactorEx {
 COGRAD_OP(LinalgLuFactorEx)
 
 struct LinalgLuFactor {
-  static constexpr OpSpec spec{
-      "linalg_lu_factor",
-      "A, *, pivot=True",
-      kInternal | kOut | kDecomposition,
-      "L (its diagonal of ones left out) and U of P L U = A in one matrix, "
-      "and the rows exchanged.",
-      "S(3); T(2, 4, 3); T(2, 4)",
-      "",
-      "LU, pivots"};
+  static constexpr OpSpec spec{"linalg_lu_factor",
+                               "A, *, pivot=True",
+                               kInternal | kOut | kDecomposition,
+                               "L (without its diagonal of ones) and U of P L U = A in one matrix, "
+                               "and the rows exchanged.",
+                               "S(3); T(2, 4, 3); T(2, 4)",
+                               "",
+                               "LU, pivots"};
   static constexpr DTypeSet kDTypes = kMatrixTypes;
   static std::tuple<Tensor, Tensor> forward(const Tensor& a, bool pivot) {
     auto [lu, pivots, info] = factor(a, pivot);
@@ -235,7 +234,7 @@ struct LinalgLu {
 };
 COGRAD_OP(LinalgLu)
 
-// A X = B with A = P L U, or A^H X = B.
+// Solves A X = B with A = P L U, or A^H X = B.
 Tensor solved(const Tensor& lu, const Tensor& order, const Tensor& inverse, const Tensor& b,
               bool adjoint) {
   if (!adjoint)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Matrix products: mm, bmm, matmul and their transposed forms as one op each, without copies.
+// Matrix products: mm, bmm, matmul and their transposed forms, each as one op without copies.
 #include "ops/linalg/matmul.h"
 #include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
@@ -50,7 +50,7 @@ void raw_mm(const Tensor& a, bool ta, const Tensor& b, bool tb, double alpha, do
 
 namespace {
 
-// Distance between consecutive matrices, if all batch dims advance by it; -1 otherwise.
+// Returns the distance between consecutive matrices if it is uniform over all batch dims, else -1.
 int64_t uniform_step(IntList strides, IntList batch) {
   int64_t step = 0;
   bool first = true;
@@ -68,7 +68,7 @@ int64_t uniform_step(IntList strides, IntList batch) {
   return step;
 }
 
-// The strides of x's batch dims, broadcast to `batch`.
+// Returns the strides of x's batch dims, broadcast to `batch`.
 Dims batch_strides(const Tensor& x, IntList batch) {
   Dims out(batch.size());
   const size_t own = static_cast<size_t>(x.dim()) - 2;
@@ -92,7 +92,7 @@ void raw_bmm(const Tensor& a, bool ta, const Tensor& b, bool tb, double alpha, d
   const int64_t step_b = uniform_step(sb, batch);
   const int64_t ldc = std::max<int64_t>(n, 1);
   if (step_a >= 0 && step_b >= 0) {
-    // Rows of all matrices of A are one tall matrix when B is shared.
+    // If B is shared, the rows of all matrices of A form one tall matrix.
     if (!x.trans && step_b == 0 && (count == 1 || step_a == m * x.ld))
       return kernels::gemm(a.dtype(), x.trans, y.trans, m * count, n, k, alpha, x.data, x.ld,
                            y.data, y.ld, beta, c.bytes(), ldc);
@@ -119,11 +119,11 @@ namespace {
 struct ProductState {
   bool ta = false;
   bool tb = false;
-  int right_dim = 2;  // of B
+  int right_dim = 2;  // the number of dims of B
 };
 
-// Gradients of C = op(A) op(B): with G = dC, d op(A) = G op(B)^T and d op(B) = op(A)^T G; a
-// transposed operand gets the transpose of that, again one product with flags.
+// Gradients of C = op(A) op(B): with G = dC, d op(A) = G op(B)^T and d op(B) = op(A)^T G. A
+// transposed operand gets the transpose of that, which is again one product with flags.
 template <class Op>
 void product_backward(Ctx<Op>& ctx, const Tensor& g) {
   const bool ta = ctx->ta, tb = ctx->tb;
@@ -134,7 +134,7 @@ void product_backward(Ctx<Op>& ctx, const Tensor& g) {
   if (!ctx.needs(1)) return;
   const Tensor a = ctx.saved(0);
   if (ctx->right_dim == 2 && g.dim() > 2 && !ta && g.numel() > 0 && a.numel() > 0) {
-    // A shared right factor: one tall product instead of a sum of small ones.
+    // For a shared right factor, computes one tall product instead of a sum of small ones.
     const int64_t tall_a[2] = {-1, a.size(-1)}, tall_g[2] = {-1, g.size(-1)};
     const Tensor fa = reshape(a, tall_a), fg = reshape(g, tall_g);
     ctx.grad(1) = tb ? matmul_t(fg, fa, true, false) : matmul_t(fa, fg, true, false);
@@ -178,7 +178,7 @@ struct MmOp {
 int64_t op_rows(const Tensor& x, bool t) { return x.size(t ? -1 : -2); }
 int64_t op_cols(const Tensor& x, bool t) { return x.size(t ? -2 : -1); }
 
-// Any ndim >= 2 on both sides, batch dims broadcast.
+// Accepts any ndim >= 2 on both sides; batch dims broadcast.
 struct MatmulOp {
   static constexpr OpSpec spec{"bmm", "a, b, transpose_a, transpose_b",
                                kInternal | kContraction | kExactOut, "", "none: bmm"};

@@ -51,7 +51,7 @@ struct LinearOp {
       ctx.grad(0) = vector ? mv_t(w, g, true) : matmul_t(g, w, false, false);
     }
     if (ctx.needs(1)) ctx.grad(1) = weight_gradient(g, ctx.saved(0));
-    if (ctx.needs(2)) ctx.grad(2) = g;  // summed to the bias' shape by the engine
+    if (ctx.needs(2)) ctx.grad(2) = g;  // the engine sums it to the bias' shape
   }
 
  private:
@@ -68,7 +68,7 @@ struct LinearOp {
     const int64_t flat_g[2] = {rows, n}, flat_x[2] = {rows, k};
     return matmul_t(reshape(g, flat_g), reshape(x, flat_x), true, false);
   }
-  // Whether a bias of several dims broadcasts to the result.
+  // True if a bias of several dims broadcasts to the result.
   static bool broadcasts(const Tensor& bias, const Tensor& x, int64_t n) {
     Dims result(x.sizes()), joint;
     result.back() = n;
@@ -99,13 +99,13 @@ struct Linear {
       "linear",
       "input, weight, bias=None",
       kFunction | kNN | kContraction | kAutocastLow,
-      "input (*, I) @ weight (O, I) transposed + bias (O); gives (*, O). A weight (I) gives (*).",
+      "input (*, I) @ weight (O, I) transposed + bias (O): (*, O), or (*) for a weight (I).",
       "T(3, 4), T(2, 4), T(2); T(3, 4), T(2, 4); T(2, 3, 4), T(5, 4), T(5); T(4), T(2, 4), T(2); "
       "T(3, 4), T(4)",
       "input @ weight.T + (0 if bias is None else bias)"};
   static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias) {
     if (w.dim() == 2) [[likely]] {
-      // One row of biases (1, O) also suits a single vector.
+      // A bias of one row (1, O) is also valid for a single vector.
       if (x.dim() == 1 && bias.defined() && bias.dim() == 2 && bias.size(0) == 1)
         return apply<LinearOp>(x, w, squeeze(bias, 0));
       return apply<LinearOp>(x, w, bias);
@@ -124,7 +124,7 @@ struct Bilinear {
       "bilinear",
       "input1, input2, weight, bias=None",
       kFunction | kContraction,
-      "x1 A x2 + b for input1 (*, I), input2 (*, J), weight (O, I, J), bias (O); gives (*, O).",
+      "x1 A x2 + b for input1 (*, I), input2 (*, J), weight (O, I, J), bias (O): (*, O).",
       "T(3, 2), T(3, 4), T(5, 2, 4), T(5); T(2), T(4), T(5, 2, 4)",
       ""};
   static Tensor forward(const Tensor& x1, const Tensor& x2, const Tensor& weight,

@@ -168,14 +168,15 @@ COGRAD_OP(Inner)
 
 Tensor scaled(const Tensor& x, Scalar s) { return s.equals(1) ? x : mul(x, TensorOrScalar(s)); }
 
-// x times a factor that the products, which take doubles, do not take; it becomes 1.
+// Multiplies x by a factor that a double cannot represent, since products take double factors; then
+// sets the factor to 1.
 Tensor multiplied(const Tensor& x, Scalar& factor) {
   if (is_double(factor)) return x;
   const GradGuard no_grad(false);
   return mul(x, std::exchange(factor, Scalar(1)));
 }
 
-// Products of integers take whole factors; those of real numbers no complex ones.
+// Truncates the factors of integer products to integers; raises for complex factors of real ones.
 void check_factors(const char* name, DType product, Scalar& beta, Scalar& alpha) {
   COGRAD_CHECK_NOT_IMPLEMENTED(product != DType::Bool, name, "(): not implemented for dtype Bool");
   COGRAD_CHECK(is_complex(product) || (!beta.is_complex() && !alpha.is_complex()), name,
@@ -189,7 +190,7 @@ void check_factors(const char* name, DType product, Scalar& beta, Scalar& alpha)
   alpha = Scalar(alpha.to_int());
 }
 
-// addr alone refuses them, as in torch.
+// Only addr refuses fractional factors, as in torch.
 void check_whole_factors(const char* name, DType product, Scalar& beta, Scalar& alpha) {
   if (!is_differentiable(product)) {
     COGRAD_CHECK(!beta.is_float(),
@@ -200,8 +201,8 @@ void check_whole_factors(const char* name, DType product, Scalar& beta, Scalar& 
   if (product != DType::Bool) check_factors(name, product, beta, alpha);
 }
 
-// A new tensor holding `input` broadcast to `sizes`, for a product to be added to; beta 0 ignores
-// the values (NaN too).
+// Returns a new tensor with `input` broadcast to `sizes`, to which a product is added. beta = 0
+// ignores the values, including NaN.
 Tensor accumulator(const Tensor& input, IntList sizes, Scalar beta, DType product) {
   COGRAD_CHECK(input.dtype() == product, "self and mat2 must have the same dtype, but got ",
                scalar_type_name(input.dtype()), " and ", scalar_type_name(product));
@@ -226,7 +227,7 @@ struct AddState {
   Scalar beta, alpha;
 };
 
-// Gradients of beta C + alpha A B.
+// Computes the gradients of beta C + alpha A B.
 template <class Op>
 void add_product_backward(Ctx<Op>& ctx, const Tensor& g) {
   if (ctx.needs(0)) ctx.grad(0) = scaled(g, ctx->beta);
@@ -234,7 +235,7 @@ void add_product_backward(Ctx<Op>& ctx, const Tensor& g) {
   if (ctx.needs(2)) ctx.grad(2) = scaled(matmul_t(ctx.saved(0), g, true, false), ctx->alpha);
 }
 
-// beta input + alpha a b, by ops.
+// Computes beta input + alpha a b with ops that have batching rules.
 Tensor added_product(const char* name, const BatchCall& c) {
   Scalar beta = c.arg(3).scalar(), alpha = c.arg(4).scalar();
   check_factors(name, c.arg(1).tensor().dtype(), beta, alpha);
@@ -307,7 +308,7 @@ struct Baddbmm {
 };
 COGRAD_OP(Baddbmm)
 
-// beta * input + alpha * product, where the product is its own op; beta 0 ignores input.
+// Returns beta * input + alpha * product for a product that is its own op; beta = 0 ignores input.
 Tensor add_product(const char* name, const Tensor& input, const Tensor& product, Scalar beta,
                    Scalar alpha) {
   Dims shape;
@@ -315,7 +316,7 @@ Tensor add_product(const char* name, const Tensor& input, const Tensor& product,
       broadcast_shapes(input.sizes(), product.sizes(), shape) && same(shape, product.sizes()), name,
       "(): input of shape ", to_string(input.sizes()), " does not expand to the product's shape ",
       to_string(product.sizes()));
-  const DType t = product.dtype();  // kept by the result
+  const DType t = product.dtype();  // the dtype of the result
   if (t == DType::Bool) {
     const Tensor none = zeros(product.sizes(), t);
     const Tensor term = alpha.equals(0) ? none : product;

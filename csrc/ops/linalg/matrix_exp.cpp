@@ -25,9 +25,9 @@ constexpr double kPade[14] = {64764752532480000.,
                               16380.,
                               182.,
                               1.};
-constexpr double kPadeReach = 5.371920351148152;  // the largest norm it is exact for
+constexpr double kPadeReach = 5.371920351148152;  // the largest norm for which it is exact
 
-// How often each matrix is to be halved, (.., 1, 1) in float64.
+// Returns how often each matrix must be halved, (.., 1, 1) in float64.
 Tensor halvings(const Tensor& a) {
   const int64_t last = -1;
   const Tensor rows = raw_contiguous(raw_cast(sum(abs(a), IntList(&last, 1)), DType::Float64));
@@ -43,7 +43,7 @@ Tensor halvings(const Tensor& a) {
   return counts;
 }
 
-// c2 x2 + c4 x4 + c6 x6.
+// Returns c2 x2 + c4 x4 + c6 x6.
 Tensor mixed(const Tensor& x2, const Tensor& x4, const Tensor& x6, double c2, double c4,
              double c6) {
   return x2 * c2 + x4 * c4 + x6 * c6;
@@ -77,7 +77,7 @@ struct MatrixExp {
     ctx.save(a);
     return a.numel() == 0 ? clone(a) : computed(a);
   }
-  // exp([[X, G], [0, X]]) has the derivative of exp at X in the direction G above the diagonal.
+  // exp([[X, G], [0, X]]) has the derivative of exp at X in direction G in its upper right block.
   static Tensor backward(Ctx<MatrixExp>& ctx, const Tensor& g) {
     const Tensor x = matrix_t(ctx.saved(0));
     const int64_t n = x.size(-1);

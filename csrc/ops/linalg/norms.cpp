@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Vector norms over any dims, and slices limited in norm.
+// Vector norms over any dims, and slices with limited norm.
 #include <cmath>
 
 #include "ops/linalg/linalg.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kLastDim[1] = {-1};
 
-// A norm without identity (inf, negative) needs elements.
+// Raises for a norm of no elements that has no identity (infinite or negative p).
 void check_norm_input(const Tensor& x, double p, DimMask mask, bool dims_given) {
   COGRAD_CHECK(is_differentiable(x.dtype()),
                "linalg.vector_norm: Expected a floating point or complex tensor as input. Got ",
@@ -28,7 +28,7 @@ void check_norm_input(const Tensor& x, double p, DimMask mask, bool dims_given) 
                  " because this dimension is empty and the operation does not have an identity");
 }
 
-// A dtype to compute in.
+// Raises unless the norm of x can be computed in dtype t.
 void check_norm_dtype(const char* name, const Tensor& x, DType t) {
   COGRAD_CHECK(is_differentiable(t), name, ": dtype should be floating point or complex, but got ",
                scalar_type_name(t));
@@ -68,7 +68,7 @@ struct RealNorm {
     ctx.save_output(y);
     return y;
   }
-  // d y / dx = sign(x) (|x| / y)^(p - 1), a subgradient 0 where y is 0.
+  // d y / dx = sign(x) (|x| / y)^(p - 1), with subgradient 0 where y is 0.
   static Tensor backward(Ctx<RealNorm>& ctx, const Tensor& g) {
     const double p = ctx->p;
     if (p == 0) return Tensor();
@@ -86,7 +86,7 @@ struct RealNorm {
   }
 };
 
-// Euclidean norms are those of all parts; of other norms the absolute values have the same.
+// A Euclidean norm is that of all real and imaginary parts; other norms use absolute values.
 Tensor complex_norm(const Tensor& x, double p, std::optional<DimList> dims, bool keepdim) {
   if (p != 2 || x.dim() == 0)
     return apply<RealNorm>(abs(x), p, dims, keepdim, std::optional<DType>());
@@ -117,7 +117,7 @@ struct VectorNorm {
 };
 COGRAD_OP(VectorNorm)
 
-// The sum of the singular values of the matrices in two dims (of a matrix: its own).
+// Returns the sum of the singular values over two dims, by default the dims of a single matrix.
 Tensor nuclear_norm(const Tensor& input, const std::optional<IntList>& dims, bool keepdim,
                     std::optional<DType> dtype) {
   if (dtype) check_norm_dtype("linalg.matrix_norm", input, *dtype);
@@ -180,7 +180,7 @@ struct Renorm {
       "renorm",
       "input, p, dim, maxnorm",
       kForms | kOther | kExactOut,
-      "The input with each slice input.select(dim, i) whose p-norm exceeds maxnorm scaled to it.",
+      "The input with each slice input.select(dim, i) scaled down to a p-norm of at most maxnorm.",
       "T(3, 4), 2, 0, 0.5; T(2, 3, 4), 1, -1, 0.7; T(3, 4), inf, 1, 0.5",
       ""};
   static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;

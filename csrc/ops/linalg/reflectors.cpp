@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Householder reflectors: their product is I - V T V^H with T = (I + D S)^-1 D, D the factors and S
-// the strict upper triangle of V^H V (R. Schreiber and C. Van Loan, "A storage-efficient WY
-// representation for products of Householder transformations", 1989). And LDL factors.
+// Householder reflectors, and LDL factors. The product of reflectors is I - V T V^H with T = (I + D
+// S)^-1 D, where D holds the factors and S is the strict upper triangle of V^H V (R. Schreiber and
+// C. Van Loan, "A storage-efficient WY representation for products of Householder transformations",
+// 1989).
 #include "kernels/lapack.h"
 #include "ops/core/autocast.h"
 #include "ops/linalg/linalg.h"
@@ -77,11 +78,12 @@ struct Orgqr {
 COGRAD_OP(Orgqr)
 
 struct Ormqr {
-  static constexpr OpSpec spec{"ormqr", "input, input2, input3, left=True, transpose=False",
-                               kFunctional | kOut | kDecomposition | kAutocastWide,
-                               "Q input3, or input3 Q unless left, Q^H for Q if transpose: Q of "
-                               "reflectors input and input2.",
-                               "T(4, 3), T(3), T(4, 2); T(4, 3), T(3), T(2, 4), False, True"};
+  static constexpr OpSpec spec{
+      "ormqr", "input, input2, input3, left=True, transpose=False",
+      kFunctional | kOut | kDecomposition | kAutocastWide,
+      "Q input3, or input3 Q unless left, with Q^H if transpose, for the Q of "
+      "reflectors input and input2.",
+      "T(4, 3), T(3), T(4, 2); T(4, 3), T(3), T(2, 4), False, True"};
   static constexpr DTypeSet kDTypes = kMatrixTypes;
   static constexpr BatchRule kBatch = through();
   static Tensor forward(const Tensor& a, const Tensor& tau, const Tensor& other, bool left,
@@ -113,7 +115,7 @@ struct Geqrf {
                                "input",
                                kFunctional | kOut | kDecomposition | kAutocastWide | kNondiff,
                                "R and the reflectors of A = Q R in one matrix, and their factors, "
-                               "as LAPACK has them; for ormqr. Not differentiable.",
+                               "in LAPACK's format, for ormqr. Not differentiable.",
                                "S(3); T(2, 4, 3); T(2, 4)",
                                "",
                                "a, tau"};
@@ -140,7 +142,7 @@ struct LdlFactorOp {
   static constexpr OpSpec spec{"linalg_ldl_factor_ex",
                                "input, *, hermitian=False, check_errors=False",
                                kInternal | kOut | kDecomposition | kNondiff,
-                               "linalg.ldl_factor and LAPACK's info instead of an error.",
+                               "linalg.ldl_factor that returns LAPACK's info instead of raising.",
                                "none: tested by hand",
                                "",
                                "LD, pivots, info"};
@@ -188,7 +190,8 @@ struct LinalgLdlFactor {
 };
 COGRAD_OP(LinalgLdlFactor)
 
-// What LAPACK follows without looking: 1x1 blocks name a row, 2x2 blocks one twice, negated.
+// Checks what LAPACK trusts: a 1x1 block has one row number, a 2x2 block the same one twice,
+// negated.
 void check_ldl_pivots(const Tensor& pivots) {
   const int64_t n = pivots.size(-1), count = n == 0 ? 0 : pivots.numel() / n;
   for (int64_t i = 0; i < count; ++i) {
@@ -207,7 +210,8 @@ void check_ldl_pivots(const Tensor& pivots) {
 struct LinalgLdlSolve {
   static constexpr OpSpec spec{
       "linalg_ldl_solve", "LD, pivots, B, *, hermitian=False", kInternal | kOut | kDecomposition,
-      "X of A X = B from linalg.ldl_factor(A), differentiable by B.", "none: tested by hand"};
+      "X of A X = B from linalg.ldl_factor(A), differentiable with respect to B.",
+      "none: tested by hand"};
   static constexpr DTypeSet kDTypes = kMatrixTypes;
   static constexpr bool kHolomorphic = false;
   static constexpr uint32_t kConstants = parameter_bits({0});
@@ -257,7 +261,7 @@ struct LinalgLdlSolve {
     if (ctx.needs(0))
       detail::fail(ErrorKind::Runtime, "derivative for aten::linalg_ldl_solve is not implemented");
     if (!ctx.needs(2)) return;
-    const bool hermitian = ctx->hermitian;  // A^-H is A^-1, or its conjugate
+    const bool hermitian = ctx->hermitian;  // A^-H is A^-1 or its conjugate
     const Tensor x =
         apply<LinalgLdlSolve>(ctx.saved(0), ctx.saved(1), hermitian ? g : conj(g), hermitian);
     ctx.grad(2) = sum_to(hermitian ? x : conj(x), ctx->sizes);

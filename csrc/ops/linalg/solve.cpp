@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Linear systems, inverses and powers, from LU factors. Gradients: M. B. Giles, "An extended
+// Linear systems, inverses and matrix powers from LU factors. Gradients: M. B. Giles, "An extended
 // collection of matrix derivative results" (2008), 2.2.
 #include <limits>
 
@@ -76,7 +76,7 @@ std::string singular_inverse(int at) {
                         "is singular.");
 }
 
-// Operands with joint batch dims, B a batch of matrices.
+// Operands with common batch dims; B is a batch of matrices.
 struct System {
   Tensor a, b;
   bool vector;
@@ -107,7 +107,7 @@ void check_system(const char* name, const Tensor& a, const Tensor& b, bool left)
                "x", b.size(-1), ")");
 }
 
-// The system A X = B, transposed where X A = B was meant.
+// Returns the system A X = B; for X A = B it is transposed.
 System system_of(const char* name, const Tensor& a, const Tensor& b, bool left) {
   check_square(name, a);
   const IntList rows = a.sizes().first(static_cast<size_t>(a.dim()) - 1);
@@ -150,7 +150,7 @@ struct LinalgSolveInfo {
   static constexpr OpSpec spec{"linalg_solve_ex",
                                "A, B, *, left=True, check_errors=False",
                                kInternal | kOut | kDecomposition,
-                               "linalg.solve and LAPACK's info instead of an error.",
+                               "linalg.solve that returns LAPACK's info instead of raising.",
                                "none: tested by hand",
                                "",
                                "result, info"};
@@ -165,13 +165,14 @@ struct LinalgSolveInfo {
 COGRAD_OP(LinalgSolveInfo)
 
 struct LinalgInvEx {
-  static constexpr OpSpec spec{"linalg_inv_ex",
-                               "A, *, check_errors=False",
-                               kInternal | kOut | kDecomposition | kAutocastWide,
-                               "The inverse of each matrix, and LAPACK's info instead of an error.",
-                               "none: tested by hand",
-                               "",
-                               "inverse, info"};
+  static constexpr OpSpec spec{
+      "linalg_inv_ex",
+      "A, *, check_errors=False",
+      kInternal | kOut | kDecomposition | kAutocastWide,
+      "The inverse of each matrix; returns LAPACK's info instead of raising.",
+      "none: tested by hand",
+      "",
+      "inverse, info"};
   static constexpr DTypeSet kDTypes = kMatrixTypes;
   static constexpr bool kHolomorphic = true;
   static constexpr int kSaved = 1;
@@ -186,7 +187,7 @@ struct LinalgInvEx {
       T* matrix = f.lu.data<T>() + i * n * n;
       if (f.info.data<int32_t>()[i] == 0)
         kernels::lu_inverse(n, matrix, f.pivots.data<int32_t>() + i * n);
-      else  // LAPACK leaves a singular matrix as it is
+      else  // LAPACK leaves a singular matrix unchanged
         std::fill_n(matrix, n * n, T(std::numeric_limits<kernels::real_of<T>>::quiet_NaN()));
     });
     ctx.save_output(f.lu);
@@ -234,7 +235,7 @@ struct MatrixPower {
   static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(const Tensor& a, int64_t n) {
     check_square_of_any("linalg.matrix_power", a);
-    if (n == 0) {  // overwritten, not made anew: a keeps its place in the graph
+    if (n == 0) {  // overwrites a clone, so that `a` stays connected in the graph
       const Tensor power = clone(a);
       copy_(power, diag_embed(ones(Dims{a.size(-1)}, a.dtype())));
       return power;
@@ -279,7 +280,7 @@ struct LinalgSolveTriangularOp {
     ctx.save_output(x);
     return x;
   }
-  // As for solve, on the half of A that was read.
+  // The gradient is that of solve, restricted to the triangle of A that was read.
   static void backward(Ctx<LinalgSolveTriangularOp>& ctx, const Tensor& g) {
     const bool upper = ctx->upper, unit = ctx->unit;
     const Tensor gb = solve_triangular(matrix_t(ctx.saved(0)), g, !upper, unit);

@@ -27,7 +27,7 @@ void check_finite(const Tensor& a) {
         "non-finite values.");
 }
 
-// x - x^H, of complex numbers without the diagonal.
+// Returns x - x^H; for complex matrices without the diagonal.
 Tensor skew(const Tensor& x, const Tensor& on_diagonal) {
   const Tensor y = x - matrix_h(x);
   return is_complex(x.dtype()) ? where(on_diagonal, 0.0, y) : y;
@@ -109,8 +109,8 @@ struct SvdOp {
   }
 
  private:
-  // The gradient at the columns u, the first of `all`. Of the others A determines the space that
-  // they span: d(others) = -u d(u)^H others, up to a rotation among themselves.
+  // Returns the gradient with respect to the columns u, the first ones of `all`. A determines only
+  // the span of the others: d(others) = -u d(u)^H others, up to a rotation among them.
   static Tensor of_first(const Tensor& u, const Tensor& all, const Tensor& g) {
     const int64_t k = u.size(-1), n = all.size(-1);
     const Tensor first = narrow(g, -1, 0, k);
@@ -119,8 +119,8 @@ struct SvdOp {
     check_rotation(matmul_hn(others, go), go);
     return first - matmul(others, matmul_hn(go, u));
   }
-  // A loss that does not tell rotations apart turns the others by a Hermitian matrix, up to what
-  // rounding leaves of the gradient `go` at them.
+  // Raises if the loss depends on that rotation. Otherwise `turn` is Hermitian up to the rounding
+  // errors of the gradient `go` with respect to the other columns.
   static void check_rotation(const Tensor& turn, const Tensor& go) {
     constexpr double kTolerance = 1e-3;
     if (probing_backward() || transformed(turn) || transformed(go) || turn.numel() == 0) return;
@@ -130,7 +130,7 @@ struct SvdOp {
     const int64_t count = turn.size(-2) * turn.size(-1), each = go.size(-2) * go.size(-1);
     const double *o = off.data<double>(), *g = sizes.data<double>();
     for (int64_t left = off.numel() / count; left > 0; --left, o += count, g += each) {
-      const double size = *std::max_element(g, g + each);  // NaN is no rotation
+      const double size = *std::max_element(g, g + each);  // a NaN gradient passes the check
       COGRAD_CHECK(
           !std::any_of(o, o + count, [=](double x) { return x > kTolerance * size; }),
           "svd_backward: The singular vectors beyond the first min(m, n) of full_matrices=True are "
@@ -138,8 +138,8 @@ struct SvdOp {
           "this rotation, making it ill-defined; use full_matrices=False.");
     }
   }
-  // Pairs of vectors have a phase that A does not determine; only that of one against the other
-  // depends on A. The turns are the imaginary parts of diag(U^H gU) and diag(gVh V).
+  // A does not determine the phase of a pair of vectors, only that of one relative to the other.
+  // The turns are the imaginary parts of diag(U^H gU) and diag(gVh V).
   static Tensor of_phases(const Tensor& u, const Tensor& v, const Tensor& s) {
     const bool both = u.defined() && v.defined();
     check_phase(

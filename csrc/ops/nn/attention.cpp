@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// scaled_dot_product_attention: by blocks (kernels/attention.h), or composed where that will not
-// do.
+// scaled_dot_product_attention: computed in blocks (kernels/attention.h), or composed of other ops
+// where the kernel does not apply.
 #include "kernels/attention.h"
 
 #include <cmath>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
-// How many heads of the query each head of the key serves.
+// Returns how many heads of the query share each head of the key.
 int64_t group_of(const Tensor& q, const Tensor& k) {
   if (q.dim() < 3 || k.dim() < 3 || k.size(-3) == 0) return 1;
   return q.size(-3) / k.size(-3);
@@ -42,7 +42,7 @@ Tensor summed_heads(const Tensor& g, int64_t group) {
   return sum(reshape(g, with_group(g, g.size(-3) / group, group)), IntList(&dim, 1));
 }
 
-// Softmax of masked scores; rows that see nothing are zero.
+// Returns the softmax of masked scores; rows in which every key is masked are zero.
 Tensor weights_of(const Tensor& q, const Tensor& k, const Tensor& mask, bool causal, double scale) {
   Tensor s = matmul_t(q, k, false, true) * scale;
   Tensor seen = mask;
@@ -139,7 +139,7 @@ struct AttentionOp {
   }
 
  private:
-  // A tensor as matrices over its leading dims; copied unless its rows are dense.
+  // A tensor as matrices over its leading dims; it is copied unless its rows are dense.
   class Operand {
    public:
     explicit Operand(const Tensor& x)
@@ -154,7 +154,7 @@ struct AttentionOp {
     Tensor x_;
     std::vector<int64_t> offsets_;
   };
-  // The mask of each of the query's matrices.
+  // The mask for each of the query's matrices.
   class Masks {
    public:
     Masks(const Tensor& mask, const Tensor& q, int64_t keys) {
@@ -203,7 +203,7 @@ struct AttentionOp {
     a.mask = masks.get();
     return a;
   }
-  // In the query's order of dims, which spares a copy where heads are transposed.
+  // Creates the result in the query's order of dims, which avoids a copy if heads are transposed.
   static Tensor result_like(const Tensor& q, int64_t size) {
     Dims sizes(q.sizes());
     sizes.back() = size;
@@ -234,18 +234,18 @@ struct AttentionOp {
     COGRAD_CHECK(q.dtype() == k.dtype() && q.dtype() == v.dtype() && q.dim() >= 2 &&
                      k.dim() == q.dim() && v.dim() == q.dim() && k.size(-1) == q.size(-1) &&
                      k.size(-2) == v.size(-2) && q.numel() > 0 && k.numel() > 0 && v.numel() > 0,
-                 "_attention(): operands do not fit");
+                 "_attention(): the shapes of query, key and value do not match");
     const int64_t group = group_of(q, k);
     for (int d = 0; d < q.dim() - 2; ++d)
       COGRAD_CHECK(
           k.size(d) == v.size(d) && k.size(d) * (d == q.dim() - 3 ? group : 1) == q.size(d),
-          "_attention(): leading dims differ");
+          "_attention(): the leading dims of query, key and value differ");
     Dims scores(q.sizes()), joint;
     scores.back() = k.size(-2);
     COGRAD_CHECK(
         !mask.defined() || ((mask.dtype() == DType::Bool || mask.dtype() == q.dtype()) &&
                             broadcast_shapes(mask.sizes(), scores, joint) && same(joint, scores)),
-        "_attention(): the mask does not fit");
+        "_attention(): the mask does not broadcast to (..., L, S)");
   }
 };
 COGRAD_OP(AttentionOp)
@@ -257,10 +257,10 @@ struct ScaledDotProductAttention {
       "enable_gqa=False",
       kNN | kContraction | kAutocastLow,
       "softmax(query key^T * scale + mask) value for query (..., L, E), key (..., S, E), value "
-      "(..., S, V); gives (..., L, V). attn_mask, broadcastable to (..., L, S): bool, true takes "
-      "part, or numbers to add. is_causal: row i sees keys 0 to i. scale: 1 / sqrt(E) unless "
-      "given. "
-      "enable_gqa: each head (dim -3) of key and value serves several of query.",
+      "(..., S, V), a (..., L, V) result. attn_mask, broadcastable to (..., L, S): bool, True "
+      "includes a key; or floats to add. is_causal: row i attends to keys 0 to i. scale: 1 / "
+      "sqrt(E) unless given. enable_gqa: each head (dim -3) of key and value is shared by several "
+      "heads of query.",
       "T(2, 3, 4), T(2, 5, 4), T(2, 5, 2); T(3, 4), T(3, 4), T(3, 4), None, 0.0, True; "
       "T(3, 4), T(5, 4), T(5, 4), T(3, 5), 0.0, False, 0.3; "
       "T(4, 3, 4), T(2, 5, 4), T(2, 5, 4), None, 0.0, False, None, True",
@@ -276,7 +276,7 @@ struct ScaledDotProductAttention {
     const Tensor m = mask.defined() && mask.dtype() != DType::Bool ? cast(mask, wide) : mask;
     const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
     if (grouped) check_groups(q, k, v);
-    // Blocks find the numbers of Philox by their place; torch's come one after the other.
+    // Blocks need random numbers by position, as Philox provides; torch's stream is sequential.
     const bool in_turn = dropout > 0 && default_generator().stream() == Stream::Torch;
     if (!in_turn && fit(q, k, v, m, grouped))
       return cast(apply<AttentionOp>(q, k, v, dropout, causal, factor, m), t);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// batch_norm, instance_norm and group_norm over one kernel.
+// batch_norm, instance_norm and group_norm, based on one kernel.
 #include "kernels/group_norm.h"
 #include "ops/core/batch_call.h"
 #include "ops/core/kinked.h"
@@ -18,7 +18,7 @@ using Normed = std::tuple<Tensor, Tensor, Tensor, Tensor>;  // y, mean, 1 / sqrt
 
 DType wide(DType t) { return t == DType::Float64 ? DType::Float64 : DType::Float32; }
 
-// Elements after the first two dims.
+// Returns the number of elements in the dims after the first two.
 int64_t positions(const Tensor& x) { return product(x.sizes().last(x.sizes().size() - 2)); }
 
 NormGroups batch_groups(const Tensor& x) {
@@ -38,7 +38,7 @@ Tensor vector_as(const Tensor& t, DType type) {
   return t.defined() ? raw_contiguous(raw_cast(t, type)) : t;
 }
 
-// `y`, which lies in rows, in the memory format of `x`.
+// Converts `y`, which is contiguous, to the memory format of `x`.
 Tensor in_format_of(const Tensor& x, const Tensor& y) {
   const MemoryFormat format = suggested_format(x);
   if (format == MemoryFormat::Contiguous) return y;
@@ -47,7 +47,7 @@ Tensor in_format_of(const Tensor& x, const Tensor& y) {
   return out;
 }
 
-// (C) against (N, C, *).
+// Views (C) so that it broadcasts against (N, C, *).
 Tensor along_channels(const Tensor& v, int dims) {
   Dims shape(static_cast<size_t>(dims), 1);
   shape[1] = v.numel();
@@ -59,7 +59,7 @@ Dims without_channels(int dims) {
   return all;
 }
 
-// out[i] = sum over j of the terms that belong to weight i.
+// Returns out[i], the sum over j of the terms that belong to weight i.
 Tensor sum_by_weight(const NormGroups& n, const std::vector<double>& terms, int64_t count,
                      DType t) {
   const int64_t sizes[1] = {count};
@@ -86,7 +86,7 @@ void fused_backward(Ctx<Op>& ctx, const NormGroups& n, const Tensor& g, bool giv
   if (ctx.needs(2)) ctx.grad(2) = sum_by_weight(n, sums, x.size(1), t);
 }
 
-// With mean and var of running statistics they are constants.
+// mean and var are running statistics, which are constants, or undefined.
 struct BatchNormOp {
   static constexpr OpSpec spec{"_batch_norm", "input, weight, bias, mean, var, eps",
                                kInternal | kReduction, "", "none: batch_norm"};
@@ -145,7 +145,7 @@ struct BatchNormOp {
     if (ctx.needs(1)) ctx.grad(1) = cast(sum(g * xh, IntList(dims)), w.dtype());
     if (ctx.needs(2)) ctx.grad(2) = sum(g, IntList(dims));
   }
-  // The samples' channels side by side.
+  // Merges the batch dim of vmap with the channels.
   static void batch(BatchCall& c) {
     const auto side_by_side = [&](size_t i) {
       const Tensor& t = c.arg(i).tensor();
@@ -174,7 +174,7 @@ struct GroupNormOp {
     int64_t groups = 1;
     double eps = 0;
   };
-  // fixed: the weight's values, whatever data it is given later.
+  // `fixed` saves the weight's present values, so that a later change of its data has no effect.
   static Normed forward(Ctx<GroupNormOp>& ctx, const Tensor& x, const Tensor& w, const Tensor& b,
                         int64_t groups, double eps, bool fixed) {
     const NormGroups n = sample_groups(x, groups);
@@ -253,7 +253,7 @@ Triple without_var(const Normed& n) { return {std::get<0>(n), std::get<1>(n), st
 
 Triple batch_norm(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum, double eps) {
-  // As in torch, which looks at nothing else of an input without elements.
+  // As in torch, an input without elements is not checked further.
   const bool nothing = x.defined() && x.numel() == 0 && is_floating(x.dtype());
   if (nothing && x.dim() == 1) {
     const Tensor y = clone(x), none = empty(Dims{0}, wide(x.dtype()));
@@ -276,7 +276,7 @@ Triple batch_norm(const Tensor& x, const Tensor& w, const Tensor& b, const Tenso
     const GradGuard no_grad(false);
     const Normed own = running.lack_samples_of(w, b)
                            ? apply<BatchNormOp>(x, Tensor(), Tensor(), Tensor(), Tensor(), eps)
-                           : out;  // where only the weights have samples the statistics have none
+                           : out;  // batched weights must not make the statistics batched
     running.update(std::get<1>(own), std::get<3>(own), count, momentum);
   }
   return without_var(out);
@@ -288,8 +288,8 @@ struct BatchNorm {
       "input, weight=None, bias=None, running_mean=None, running_var=None, training=False, "
       "momentum=0.1, eps=1e-05, cudnn_enabled=True",
       kFunction | kReduction,
-      "(input - mean) / sqrt(var + eps) * weight + bias over all dims of (N, C, *) but C; with "
-      "training of the batch, whose statistics go into the running ones.",
+      "(input - mean) / sqrt(var + eps) * weight + bias over all dims of (N, C, *) except C; with "
+      "training, statistics are those of the batch, and they update the running ones.",
       "T(4, 3), None, None, None, None, True, 0.1, 1e-5, False; "
       "T(2, 3, 4), T(3), T(3), None, None, True, 0.1, 1e-3, False; "
       "~T(2, 3, 2, 2), T(3), T(3), T(3), P(3), False, 0.1, 1e-5, False"};

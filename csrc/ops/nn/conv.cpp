@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Convolution of any number of dims up to three, and its two gradients, as ops of their own.
+// Convolution over one to three spatial dims, and its two gradients, as separate ops.
 #include "ops/nn/conv.h"
 
 #include "ops/core/batch_call.h"
@@ -31,7 +31,7 @@ kernels::ConvShape shape_of(IntList x, IntList w, IntList out, const ConvOptions
   return s;
 }
 
-// 16-bit numbers are computed with in float.
+// Returns x as the kernels need it: contiguous, with 16-bit floats converted to float32.
 Tensor operand(const Tensor& x) {
   return x.defined() ? raw_contiguous(raw_cast(x, wide_dtype(x.dtype()))) : x;
 }
@@ -43,7 +43,7 @@ Dims conv_sizes(IntList x, IntList w, const ConvOptions& o) {
   return sizes;
 }
 
-// `t` with samples in front, which become part of its dim `dim`.
+// Merges the batch dim of vmap, dim 0 of `t`, into dim `dim`.
 Tensor fold_samples(const Tensor& t, int dim) {
   const Tensor moved = movedim(t, 0, dim);
   Dims sizes;
@@ -55,7 +55,7 @@ Tensor fold_samples(const Tensor& t, int dim) {
   }
   return reshape(moved, sizes);
 }
-// The samples that dim `dim` of the result begins with, in front.
+// Splits the batch dim of vmap off dim `dim` of the result and moves it to dim 0.
 Tensor unfold_samples(const Tensor& t, int dim, int64_t samples) {
   Dims sizes;
   for (int i = 0; i < t.dim(); ++i) {
@@ -79,7 +79,8 @@ void check_list(IntList v, const char* name, size_t n) {
                " values to match the convolution dimensions, but got ", name, "=", to_string(v));
 }
 
-// Shapes x (N, C, *), w (O, C / groups, *) and the options fit together, and no kernel is empty.
+// Raises unless the shapes x (N, C, *), w (O, C / groups, *) and the options are consistent; a
+// kernel must not be empty.
 void check_geometry(IntList x, IntList w, const ConvOptions& o) {
   const size_t n = x.size() < 2 ? 0 : x.size() - 2;
   COGRAD_CHECK(n >= 1 && n <= 3 && w.size() == x.size(),
@@ -109,14 +110,15 @@ void check_types(const Tensor& a, const Tensor& b) {
   COGRAD_CHECK(a.dtype() == b.dtype(), "expected scalar type ", scalar_type_name(a.dtype()),
                " but found ", scalar_type_name(b.dtype()));
 }
-// A bias of `channels` elements in the first of `dims` dims.
+// Raises unless the bias has `channels` elements in the first of `dims` dims.
 void check_column(const Tensor& bias, int64_t channels, int dims) {
   if (!bias.defined()) return;
   COGRAD_CHECK(bias.dim() == dims && bias.size(0) == channels && bias.numel() == channels,
                "convolution: expected a bias of ", channels, " elements in the first of ", dims,
                " dims, but got shape ", to_string(bias.sizes()));
 }
-// g has the shape of y. With output padding, a transposed convolution's may stop short of it.
+// Raises unless g has the shape of y. With output padding, g of a transposed convolution may be
+// smaller.
 void check_grad(const Tensor& g, IntList x, IntList w, const ConvOptions& o) {
   check_geometry(x, w, o);
   const Dims sizes = conv_sizes(x, w, o);
@@ -125,7 +127,7 @@ void check_grad(const Tensor& g, IntList x, IntList w, const ConvOptions& o) {
   COGRAD_CHECK(fits, "convolution: expected a gradient of shape ", to_string(IntList(sizes)),
                ", but got one of shape ", to_string(g.sizes()));
 }
-// The convolution, as far as a gradient of shape `sizes` reaches.
+// Returns the convolution, restricted to the shape `sizes` of a gradient.
 Tensor conv_within(const Tensor& x, const Tensor& w, const ConvOptions& o, IntList sizes) {
   Tensor y = conv(x, w, Tensor(), o);
   for (int d = 2; d < y.dim(); ++d)
@@ -136,11 +138,11 @@ Tensor conv_within(const Tensor& x, const Tensor& w, const ConvOptions& o, IntLi
 
 struct ConvState {
   ConvOptions options;
-  Dims sizes;  // of what the gradient is by
+  Dims sizes;  // of the input or weight, for which this is the gradient
   Dims grad_sizes;
 };
 
-// The options of a call, from argument `first` on.
+// Returns the options of a call, which start at argument `first`.
 ConvOptions options_of(const BatchCall& c, size_t first) {
   return {Dims(c.arg(first).ints()), Dims(c.arg(first + 1).ints()), Dims(c.arg(first + 2).ints()),
           c.arg(first + 3).integer()};
@@ -150,7 +152,7 @@ struct ConvOp {
   static constexpr OpSpec spec{
       "_conv", "input, weight, stride, padding, dilation, groups, bias=None",
       kInternal | kContraction,
-      "The sums over a window that moves over the input (N, C, *), for each of the rows of weight; "
+      "The sums over a window that slides over the input (N, C, *), for each row of weight; "
       "bias is (O, 1, ...).",
       "T(2, 3, 5), T(4, 3, 2), (1,), (0,), (1,), 1, T(4, 1); "
       "T(2, 4, 5, 6), T(6, 2, 3, 2), (2, 1), (1, 2), (1, 2), 2; "
@@ -171,7 +173,7 @@ struct ConvOp {
     if (ctx.recording()) {
       *ctx.operator->() = {o, {}, {}};
       ctx.save(ctx.needs(1) ? x : Tensor(), ctx.needs(0) ? w : Tensor());
-      // The shapes are those of what was not saved, too.
+      // Backward needs the shapes even of tensors that are not saved.
       ctx->sizes = Dims(x.sizes());
       for (const int64_t n : w.sizes()) ctx->sizes.push_back(n);
     }
@@ -187,7 +189,7 @@ struct ConvOp {
     const size_t n = both.size() / 2;
     if (ctx.needs(0)) ctx.grad(0) = conv_input_grad(g, ctx.saved(1), both.first(n), ctx->options);
     if (ctx.needs(1)) ctx.grad(1) = conv_weight_grad(g, ctx.saved(0), both.last(n), ctx->options);
-    if (ctx.needs(2)) ctx.grad(2) = g;  // summed to the bias' shape by the engine
+    if (ctx.needs(2)) ctx.grad(2) = g;  // the engine sums it to the bias' shape
   }
   static void batch(BatchCall& c) {
     const Tensor &x = c.arg(0).tensor(), &w = c.arg(1).tensor(), &b = c.arg(6).tensor();
@@ -196,7 +198,7 @@ struct ConvOp {
       const Tensor y = conv(fold_samples(c.samples(x), 0), w, b, o);
       return c.give(unfold_samples(y, 0, c.size()));
     }
-    const bool shared = !c.batched(x) && o.groups == 1;  // all kernels see the same input
+    const bool shared = !c.batched(x) && o.groups == 1;  // all samples see the same input
     const Tensor in = shared ? x : fold_samples(c.all_samples(x), 1);
     if (!shared) o.groups = checked_mul(o.groups, c.size());
     const Tensor bias = b.defined() ? fold_samples(c.all_samples(b), 0) : b;
@@ -209,7 +211,7 @@ struct ConvInputGrad {
   static constexpr OpSpec spec{
       "_conv_input_grad", "grad, weight, sizes, stride, padding, dilation, groups",
       kInternal | kContraction,
-      "The gradient of _conv by its input, of shape sizes: the transposed convolution of grad.",
+      "The gradient of _conv with respect to its input of shape sizes: a transposed convolution.",
       "T(2, 4, 4), T(4, 3, 2), (2, 3, 5), (1,), (0,), (1,), 1; "
       "T(2, 6, 3, 8), T(6, 2, 3, 2), (2, 4, 5, 6), (2, 1), (1, 2), (1, 2), 2; "
       "T(2, 3, 6, 5), T(3, 1, 3, 3), (2, 3, 6, 5), (1, 1), (1, 1), (1, 1), 3"};
@@ -256,7 +258,7 @@ COGRAD_OP(ConvInputGrad)
 struct ConvWeightGrad {
   static constexpr OpSpec spec{
       "_conv_weight_grad", "grad, input, sizes, stride, padding, dilation, groups",
-      kInternal | kContraction, "The gradient of _conv by its weight, of shape sizes.",
+      kInternal | kContraction, "The gradient of _conv with respect to its weight of shape sizes.",
       "T(2, 4, 4), T(2, 3, 5), (4, 3, 2), (1,), (0,), (1,), 1; "
       "T(2, 6, 3, 8), T(2, 4, 5, 6), (6, 2, 3, 2), (2, 1), (1, 2), (1, 2), 2; "
       "T(2, 3, 6, 5), T(2, 3, 6, 5), (3, 1, 3, 3), (1, 1), (1, 1), (1, 1), 3"};

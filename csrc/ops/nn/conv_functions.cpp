@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// conv1d to conv_transpose3d, convolution, conv_tbc: arguments as users write them.
+// conv1d to conv_transpose3d, convolution, conv_tbc: the user's arguments and their checks.
 #include "ops/core/autocast.h"
 #include "ops/nn/conv.h"
 #include "ops/nn/pad.h"
@@ -8,7 +8,7 @@ namespace cograd {
 
 namespace {
 
-// One number for all dims, or one for each.
+// Expands one value to all dims; accepts one value per dim.
 Dims each_dim(IntList v, const char* name, size_t n) {
   COGRAD_CHECK(v.size() == n || v.size() == 1, "expected ", name,
                " to be a single integer value or a list of ", n,
@@ -16,7 +16,7 @@ Dims each_dim(IntList v, const char* name, size_t n) {
   return v.size() == n ? Dims(v) : Dims(n, v[0]);
 }
 
-// The input as a batch; a single sample gets a batch of one.
+// The input as a batch; a single sample becomes a batch of one.
 struct Batched {
   Batched(const Tensor& input, const Tensor& weight, int n, bool transposed) : x(input) {
     const char* prefix = transposed ? "conv_transpose" : "conv";
@@ -34,7 +34,7 @@ struct Batched {
   bool single = false;
 };
 
-// The bias (O) as it is added: (O, 1, ...).
+// Views the bias (O) as (O, 1, ...), the shape in which it is added.
 Tensor bias_column(const Tensor& bias, const Tensor& w, int64_t channels, bool transposed) {
   if (!bias.defined()) return bias;
   COGRAD_CHECK(bias.dim() == 1 && bias.size(0) == channels, "Given ",
@@ -83,7 +83,8 @@ Tensor conv_of(const Tensor& input, const Tensor& w, const Tensor& bias, IntList
                         each_dim(dilation, "dilation", N), groups}));
 }
 
-// Half of what a kernel loses on either side; where it is odd, the input gets one more at its end.
+// padding='same' adds half of what the kernel removes on either side; if that is odd, the input
+// gets one more element at its end.
 template <int N>
 Tensor conv_padded(const Tensor& input, const Tensor& w, const Tensor& bias, IntList stride,
                    std::string_view padding, IntList dilation, int64_t groups) {
@@ -124,7 +125,7 @@ Tensor conv_transpose_of(const Tensor& input, const Tensor& w, const Tensor& bia
     static constexpr OpSpec spec{                                                                \
         "conv" #N "d", "input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1",    \
         kFunction | kContraction | kAutocastLow,                                                 \
-        "Convolution: " shapes ". padding is a number, one for each dim, 'same' or 'valid'.",    \
+        "Convolution: " shapes ". padding is an int, one int per dim, 'same' or 'valid'.",       \
         samples};                                                                                \
     static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;                           \
     static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b, IntList stride,     \
@@ -138,7 +139,7 @@ Tensor conv_transpose_of(const Tensor& input, const Tensor& w, const Tensor& bia
         "conv" #N "d",                                                                           \
         "input, weight, bias=None, stride=1, padding='valid', dilation=1, groups=1",             \
         kFunction | kContraction | kAutocastLow,                                                 \
-        "Convolution: " shapes ". padding is a number, one for each dim, 'same' or 'valid'.",    \
+        "Convolution: " shapes ". padding is an int, one int per dim, 'same' or 'valid'.",       \
         strings};                                                                                \
     static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;                           \
     static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b, IntList stride,     \
@@ -152,8 +153,8 @@ Tensor conv_transpose_of(const Tensor& input, const Tensor& w, const Tensor& bia
         "conv_transpose" #N "d",                                                                 \
         "input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1", \
         kFunction | kContraction | kAutocastLow,                                                 \
-        "Transposed convolution, the gradient of one by its input: weight is (C, O / groups, "   \
-        "*kernel).",                                                                             \
+        "Transposed convolution (conv's gradient with respect to its input): weight is "         \
+        "(C, O / groups, *kernel).",                                                             \
         transposed};                                                                             \
     static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;                           \
     static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b, IntList stride,     \

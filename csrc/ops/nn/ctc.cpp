@@ -15,7 +15,7 @@ namespace {
 struct CtcState {
   int64_t blank = 0;
 };
-// Where each sample's labels begin, and the array of them.
+// The labels of all samples, and the offset of each sample's labels.
 struct CtcTargets {
   Tensor labels;
   std::vector<int64_t> offsets;
@@ -44,7 +44,8 @@ kernels::Ctc problem(const Tensor& log_probs, const CtcTargets& t, const Tensor&
           target_lengths.data<int64_t>()};
 }
 
-// The gradient as an op of its own: linear in g, and it refuses to be differentiated by log_probs.
+// The gradient as a separate op: linear in g; it raises if differentiated with respect to
+// log_probs.
 struct CtcGrad {
   static constexpr OpSpec spec{"_ctc_loss_backward",
                                "grad, log_probs, targets, input_lengths, target_lengths, blank",
@@ -60,8 +61,9 @@ struct CtcGrad {
     return run(g, log_probs, targets, input_lengths, target_lengths, blank);
   }
   static void backward(Ctx<CtcGrad>& ctx, const Tensor& gg) {
-    COGRAD_CHECK_NOT_IMPLEMENTED(!ctx.needs(1),
-                                 "ctc_loss: no second derivative by log_probs is implemented");
+    COGRAD_CHECK_NOT_IMPLEMENTED(
+        !ctx.needs(1),
+        "ctc_loss: the second derivative with respect to log_probs is not implemented");
     const Tensor x = ctx.saved(0);
     const int64_t batch[1] = {x.size(1)}, dims[2] = {0, 2};
     const Tensor ones = raw_full(batch, x.dtype(), 1);
@@ -111,7 +113,7 @@ struct CtcLoss {
       "_ctc_losses",
       "log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False",
       kInternal | kLoss | kAutocastWide,
-      "Losses (N) of log-probabilities (T, N, C) against labels (N, S) or joined ones.",
+      "Losses (N) of log-probabilities (T, N, C) against labels, (N, S) or concatenated.",
       "none: the gradient is that of the logits behind the log-probabilities"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
   static constexpr BatchRule kBatch{};
@@ -149,7 +151,7 @@ struct CtcLoss {
     const int64_t steps = x.size(0), batch = x.size(1), classes = x.size(2);
     COGRAD_CHECK(blank >= 0 && blank < classes, "blank must be in label range");
     COGRAD_CHECK(labels.dim() == 1 || (labels.dim() == 2 && labels.size(0) == batch),
-                 "ctc_loss: targets must be (N, S) or joined in one dim, got shape ",
+                 "ctc_loss: targets must be (N, S) or concatenated in one dim, got shape ",
                  to_string(labels.sizes()));
     const auto *i = in.data<int64_t>(), *o = out.data<int64_t>();
     int64_t total = 0;

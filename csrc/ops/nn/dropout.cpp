@@ -12,8 +12,8 @@ namespace cograd {
 
 namespace {
 
-// out[i] = x[i] * mask[i] * scale, dense, in one order of dims and of one floating dtype; no branch
-// on the mask, which would be mispredicted half of the time.
+// Computes out[i] = x[i] * mask[i] * scale for dense tensors with the same order of dims and one
+// floating dtype. It does not branch on the mask, which would be mispredicted half of the time.
 void raw_masked_scale(const Tensor& out, const Tensor& x, const Tensor& mask, double scale) {
   const int64_t n = x.numel();
   HeavyScope heavy(n);
@@ -45,7 +45,7 @@ void raw_masked_scale(const Tensor& out, const Tensor& x, const Tensor& mask, do
   }
 }
 
-// What is kept of each element; p = 1 uses no random numbers, as in torch.
+// Fills the mask with 1 for elements to keep; p = 1 uses no random numbers, as in torch.
 void fill_keep(const Tensor& mask, Generator* g, double p) {
   if (p < 1)
     fill_bernoulli(mask, g, 1 - p);
@@ -53,7 +53,7 @@ void fill_keep(const Tensor& mask, Generator* g, double p) {
     raw_fill(mask, Scalar(0));
 }
 
-// 1 / (1 - p); under torch's stream rounded to a half's dtype, in which torch keeps it.
+// Returns 1 / (1 - p). With torch's stream it is rounded to a 16-bit dtype, as torch stores it.
 double scale_of(const Tensor& x, const Generator* g, double p) {
   const double scale = p < 1 ? 1 / (1 - p) : 0;
   if ((g != nullptr ? *g : default_generator()).stream() != Stream::Torch) return scale;
@@ -137,7 +137,7 @@ Tensor dropped(const Tensor& x, double p, bool train) {
 
 namespace {
 
-// One draw per sample and channel: zeros whole features.
+// Draws once per sample and channel, which zeros whole features.
 Tensor feature_mask(const Tensor& x, double p) {
   COGRAD_CHECK(x.dim() >= 2, "Feature dropout requires at least 2 dimensions in the input");
   Dims sizes(x.sizes());
@@ -147,7 +147,7 @@ Tensor feature_mask(const Tensor& x, double p) {
   return mask;
 }
 
-// Keeps mean and variance of SELU's output: dropped elements take its negative saturation.
+// Keeps mean and variance of SELU's output: dropped elements become its negative saturation.
 Tensor alpha_dropped(const Tensor& x, double p, const Tensor& keep) {
   constexpr double kAlpha = 1.7580993408473766;
   if (p == 1) return mul(x, zeros_like(keep));
@@ -194,7 +194,7 @@ struct FeatureDropout {
   static constexpr OpSpec spec{"feature_dropout",
                                "input, p, train",
                                kFunction | kInplace | kRandom,
-                               "dropout of whole features: input[n, c] is kept or zeroed as one.",
+                               "dropout of whole features: all of input[n, c] is kept or zeroed.",
                                "T(3, 4), 0.5, False",
                                "input"};
   static constexpr DTypeSet kDTypes = kEveryType;

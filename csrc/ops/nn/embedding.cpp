@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// embedding: rows of a table picked by index.
+// embedding: selects rows of a table by index.
 #include "autograd/batch.h"
 #include "autograd/function_inputs.h"
 #include "kernels/index.h"
@@ -18,11 +18,11 @@ struct EmbeddingState {
   bool by_freq = false;
 };
 
-// The gradient of embedding with respect to its weight, itself linear in g. Not in the table: its
-// indices have been checked.
+// The gradient of embedding with respect to its weight; it is linear in g. It is not in the table:
+// callers have checked the indices.
 struct EmbeddingGrad {
   static constexpr OpSpec spec{"_embedding_grad", "grad, indices, rows, padding_idx, by_freq",
-                               kInternal | kIndex, "Rows of grad added where the indices say.",
+                               kInternal | kIndex, "Adds the rows of grad at the indices.",
                                "none: gradient of embedding"};
   static constexpr int kSaved = 1;
   using State = EmbeddingState;
@@ -39,7 +39,7 @@ struct EmbeddingGrad {
                                 padding, by_freq, out.bytes());
     return out;
   }
-  // The transpose: rows of g looked up again, skipped and scaled alike.
+  // Looks rows of g up again, skipped and scaled in the same way: the transpose.
   static void backward(Ctx<EmbeddingGrad>& ctx, const Tensor& g);
 };
 
@@ -129,8 +129,8 @@ struct Embedding {
   }
 
  private:
-  // Scales the rows looked up down to max_norm, in place and outside of any graph. An argument of
-  // the function that a transform runs is written, as in torch; what it captured is not.
+  // Scales selected rows down to max_norm, in place and outside of any graph. Under a transform it
+  // writes arguments of the transformed function, as torch does, but not captured tensors.
   static void renormalize(const Tensor& weight, const Tensor& input, double max_norm, double p) {
     if (is_batched(weight)) return renormalize_samples(weight, input, max_norm, p);
     const GradGuard no_grad(false);
@@ -160,9 +160,9 @@ struct Embedding {
     const bool each = batch_level(input) == level;
     if (batch_level(input) > level || (each && rows.stride(0) == 0 && rows.size(0) > 1))
       refuse_samples(
-          "vmap: embedding_renorm_(weight, input) is not possible, as input has a value for each "
-          "sample of the vmap and weight, which max_norm writes, has not. Give each sample a "
-          "weight of its own, or scale the rows outside of vmap.");
+          "vmap: embedding_renorm_(weight, input) is not possible: input has a value for each "
+          "sample, but weight, which max_norm writes, is the same for all samples. Give each "
+          "sample a separate weight, or scale the rows outside of vmap.");
     for (int64_t k = 0; k < rows.size(0); ++k)
       renormalize(select(rows, 0, k), each ? select(samples_first(input), 0, k) : input, max_norm,
                   p);

@@ -18,7 +18,7 @@ struct BagState {
   int64_t rows = 0;
 };
 
-// `offsets` has one more than there are bags; indices have been checked.
+// `offsets` has one more element than there are bags; callers have checked the indices.
 kernels::Bags bags_of(const BagState& s, int64_t columns, const Tensor& index,
                       const Tensor& offsets, const Tensor& weights) {
   return {s.mode,
@@ -56,7 +56,7 @@ struct EmbeddingBagOp {
                            table.bytes(), out.bytes(), counted.data<int64_t>(), at.data<int64_t>());
     if (ctx.recording()) {
       *ctx.operator->() = s;
-      // The table's numbers matter to the gradient by the factors alone.
+      // The gradient depends on the table's values only for per_sample_weights.
       ctx.save(ctx.needs(3) ? weight : Tensor(), index, offsets, per_sample, counted, at);
     }
     return {out, counted, at};
@@ -86,7 +86,7 @@ struct EmbeddingBagOp {
   static Dims table_sizes(Ctx<EmbeddingBagOp>& ctx, const Tensor& g) {
     return Dims{ctx->rows, g.size(1)};
   }
-  // The same in ops.
+  // Does the same with differentiable ops.
   static void formula(Ctx<EmbeddingBagOp>& ctx, const Tensor& g) {
     const Tensor weight = ctx.saved(0), index = ctx.saved(1), offsets = ctx.saved(2);
     const Tensor per_sample = ctx.saved(3), sizes = ctx.saved(4), at = ctx.saved(5);
@@ -131,7 +131,7 @@ struct EmbeddingBag {
       "include_last_offset=False, per_sample_weights=None",
       kInternal | kIndex,
       "Per bag of indices the sum (mode 0), mean (1) or maximum (2) of weight's rows: the results "
-      "(B, D), the bags' sizes without padding and, of maxima, the rows that they are from.",
+      "(B, D), the bags' sizes without padding and, for maxima, the rows that they come from.",
       "T(5, 3), I(4, hi=5), I(1, hi=1), 0; T(5, 3), I(4, hi=5), I(1, hi=1), 1; "
       "T(5, 3), I(4, hi=5), I(1, hi=1), 2"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
@@ -165,7 +165,7 @@ struct EmbeddingBag {
                    "num_embeddings but found idx to be ",
                    at[i]);
     COGRAD_CHECK(padding >= -1 && padding < rows, "embedding_bag: padding_idx is ", padding,
-                 ", expected a row of the ", rows);
+                 ", expected -1 or a row below ", rows);
     const int64_t used = ends.data<int64_t>()[ends.numel() - 1];
     if (used == index.numel())
       return apply<EmbeddingBagOp>(weight, index, ends, mode, padding, by_freq, per_sample);
@@ -178,7 +178,7 @@ struct EmbeddingBag {
   static bool is_index(const Tensor& t) {
     return t.dtype() == DType::Int64 || t.dtype() == DType::Int32;
   }
-  // Where the bags begin, and the last one ends.
+  // Returns the start of each bag, followed by the end of the last one.
   static Tensor ends_of(const Tensor& offsets, int64_t total, bool last_included) {
     const int64_t given = offsets.numel();
     COGRAD_CHECK(!last_included || given > 0,
@@ -197,7 +197,7 @@ struct EmbeddingBag {
     for (int64_t i = 0; i < bags; ++i)
       COGRAD_CHECK(to[i] >= 0 && to[i] <= to[i + 1],
                    i + 1 == bags ? "offsets[-1] can not be greater than input's length "
-                                 : "embedding_bag: offsets must not fall: expected at most ",
+                                 : "embedding_bag: offsets must not decrease: expected at most ",
                    to[i + 1], " but got offsets[-1] of ", to[i]);
     if (bags == 0) to[0] = 0;
     return ends;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// im2col and col2im: the blocks that slide over images as columns, and their sum back.
+// im2col and col2im: sliding blocks of images as columns, and the sum of columns back to images.
 #include "kernels/conv.h"
 #include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
@@ -37,7 +37,7 @@ Window window_of(const char* op, IntList kernel, IntList dilation, IntList paddi
   return w;
 }
 
-// The window over images of sizes h and w; raises if it has no place.
+// Returns the window over images of sizes h and w; raises if it does not fit.
 kernels::ConvShape shape_of(const char* op, int64_t batch, int64_t channels, IntList image,
                             const Window& w) {
   kernels::ConvShape s;
@@ -47,7 +47,7 @@ kernels::ConvShape shape_of(const char* op, int64_t batch, int64_t channels, Int
     const int64_t room = checked_add(image[i], checked_mul(2, w.padding[i]));
     const int64_t reach = checked_add(checked_mul(w.dilation[i], w.kernel[i] - 1), 1);
     COGRAD_CHECK(room >= reach, op, "(): an image of ", to_string(image), " with padding ",
-                 to_string(IntList(w.padding)), " has no room for a kernel of ",
+                 to_string(IntList(w.padding)), " is too small for a kernel of ",
                  to_string(IntList(w.kernel)), " with dilation ", to_string(IntList(w.dilation)));
     s.in[i + 1] = image[i];
     s.out[i + 1] = (room - reach) / w.stride[i] + 1;
@@ -69,7 +69,7 @@ Tensor fold_columns(const Tensor& cols, IntList image, const Window& w);
 struct Im2Col {
   static constexpr OpSpec spec{
       "im2col", "input, kernel_size, dilation, padding, stride", kInternal | kShape,
-      "The blocks that a kernel sees of images (N, C, H, W), as columns (N, C KH KW, L).",
+      "The sliding blocks of images (N, C, H, W) as columns (N, C KH KW, L).",
       "T(2, 3, 4, 5), (2, 3), (1, 1), (0, 0), (1, 1); T(1, 2, 5, 4), 2, (2, 1), 1, (1, 2)"};
   static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes | kUnsignedTypes;
   static constexpr TangentRule kTangent = linear({0});
@@ -104,7 +104,7 @@ COGRAD_OP(Im2Col)
 struct Col2Im {
   static constexpr OpSpec spec{
       "col2im", "input, output_size, kernel_size, dilation, padding, stride", kInternal | kShape,
-      "The sums of columns (N, C KH KW, L) at the places of images (N, C, H, W) they are from.",
+      "The sums of columns (N, C KH KW, L) at their positions in images (N, C, H, W).",
       "T(2, 18, 9), (4, 5), (2, 3), (1, 1), (0, 0), (1, 1); "
       "T(1, 8, 15), (5, 4), 2, (2, 1), 1, (1, 2)"};
   static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes | kUnsignedTypes;
@@ -163,7 +163,7 @@ Tensor fold_columns(const Tensor& cols, IntList image, const Window& w) {
                        IntList(w.stride));
 }
 
-// The op's result for images, or columns, with or without a batch dim.
+// Applies f to images or columns with a batch dim, which it adds to those without one.
 template <class F>
 Tensor with_batch(const char* op, const Tensor& x, int dims, F&& f) {
   COGRAD_CHECK(x.dim() == dims || x.dim() == dims - 1, op, "(): expected a tensor of ", dims - 1,
@@ -174,7 +174,7 @@ Tensor with_batch(const char* op, const Tensor& x, int dims, F&& f) {
 struct Unfold {
   static constexpr OpSpec spec{
       "unfold", "input, kernel_size, dilation=1, padding=0, stride=1", kNN | kShape,
-      "The blocks that a kernel sees of images (N, C, H, W), as columns (N, C KH KW, L).",
+      "The sliding blocks of images (N, C, H, W) as columns (N, C KH KW, L).",
       "T(2, 3, 4, 5), (2, 3); T(2, 5, 4), 2, (2, 1), 1, (1, 2)"};
   static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes | kUnsignedTypes;
   static Tensor forward(const Tensor& x, IntList kernel, IntList dilation, IntList padding,
@@ -189,7 +189,7 @@ COGRAD_OP(Unfold)
 struct Fold {
   static constexpr OpSpec spec{
       "fold", "input, output_size, kernel_size, dilation=1, padding=0, stride=1", kNN | kShape,
-      "The sums of columns (N, C KH KW, L) at the places of images (N, C, H, W) they are from.",
+      "The sums of columns (N, C KH KW, L) at their positions in images (N, C, H, W).",
       "T(2, 18, 9), (4, 5), (2, 3); T(8, 15), (5, 4), 2, (2, 1), 1, (1, 2)"};
   static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes | kUnsignedTypes;
   static Tensor forward(const Tensor& x, IntList image, IntList kernel, IntList dilation,

@@ -28,7 +28,7 @@ Mode mode_of(std::string_view name) {
   return Mode::Cubic;
 }
 
-// One dim's table while it is made: weights of input positions, those outside at the border.
+// Builds one dim's table of input weights; positions outside of the image use its border.
 class Table {
  public:
   Table(int64_t in, int64_t out, int64_t taps) : in_(in) {
@@ -37,7 +37,7 @@ class Table {
     dim_.taps = std::min(taps, in);
     dim_.identity = false;
   }
-  // The next output's weights of positions first, first + 1, ...
+  // Adds the weights of the input positions first, first + 1, ... for the next output position.
   void add(int64_t first, std::span<const double> weights) {
     const auto clamped = [this](int64_t i) { return std::clamp<int64_t>(i, 0, in_ - 1); };
     const int64_t lo = clamped(first),
@@ -57,14 +57,14 @@ class Table {
   ResampleDim dim_;
 };
 
-// Input positions per output position; `given` is the factor that the user wants, or 0.
+// Returns input positions per output position; `given` is the user's scale factor, or 0.
 double step_of(int64_t in, int64_t out, bool align_corners, double given) {
   if (align_corners)
     return out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
   return given > 0 ? 1 / given : static_cast<double>(in) / static_cast<double>(out);
 }
 
-// In single precision, which decides what is nearest where positions fall on edges.
+// Computes in float32, which decides ties between positions on an edge as torch does.
 ResampleDim nearest(int64_t in, int64_t out, double given, bool exact, bool wide) {
   Table table(in, out, 1);
   const double step = step_of(in, out, false, given);
@@ -96,7 +96,7 @@ ResampleDim linear(int64_t in, int64_t out, bool align_corners, double given) {
   return table.take();
 }
 
-// Keys' cubic convolution with parameter a, at distance d.
+// Returns Keys' cubic convolution kernel with parameter a, at distance d.
 double cubic_weight(double d, double a) {
   d = std::abs(d);
   if (d <= 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
@@ -117,14 +117,14 @@ ResampleDim cubic(int64_t in, int64_t out, bool align_corners, double given) {
   return table.take();
 }
 
-// Lanczos' window of three lobes, at distance d.
+// Returns Lanczos' window with three lobes, at distance d.
 double lanczos_weight(double d) {
   const double x = std::numbers::pi * d;
   if (x == 0) return 1;
   return std::abs(d) < 3 ? 3 * std::sin(x) * std::sin(x / 3) / (x * x) : 0;
 }
 
-// A filter that is widened by the step where the image shrinks, its weights scaled to sum 1.
+// Applies a filter that is widened by the step if the image shrinks; its weights sum to 1.
 ResampleDim smooth(int64_t in, int64_t out, bool align_corners, double given, int reach,
                    const std::function<double(double)>& filter) {
   const double step = step_of(in, out, align_corners, given);
@@ -173,7 +173,7 @@ struct Interpolate {
       "input, size, mode, align_corners=False, antialias=False, scale_h=0.0, scale_w=0.0, "
       "scale_d=0.0",
       kInternal | kReduction,
-      "Images (N, C, *) of another size; the scales are of the last dims and 0 where the sizes say "
+      "Images (N, C, *) resized; the scales are for the last dims, or 0 where the sizes determine "
       "it.",
       "T(1, 2, 4), (7,), 'linear'; T(2, 1, 3, 4), (5, 2), 'linear', True; "
       "T(1, 2, 4, 5), (7, 9), 'cubic'; T(1, 1, 8, 7), (3, 4), 'linear', False, True; "
@@ -201,7 +201,7 @@ struct Interpolate {
                    to_string(x.sizes()), " output ", to_string(size));
     check_room(x, size);
     const double scales[3] = {scale_d, scale_h, scale_w};
-    // As in torch these copy along a dim that keeps its size, whatever its factor.
+    // As in torch, these modes copy along a dim that keeps its size, whatever its factor.
     const bool copied = mode == Mode::Linear || antialias || (mode == Mode::Nearest && n == 2);
     Resampling map;
     for (size_t i = 0; i < n; ++i) {
@@ -217,7 +217,8 @@ struct Interpolate {
 };
 COGRAD_OP(Interpolate)
 
-// Weights as whole numbers over 2**bits, the most bits with which the largest has 15: torch's.
+// Rounds weights to integers over 2**bits, with as many bits as keep the largest below 2**15, as
+// torch does.
 int round_weights(ResampleDim& dim) {
   double largest = 0;
   for (const double w : dim.weight) largest = std::max(largest, w);
@@ -232,8 +233,8 @@ struct InterpolateBytes {
       "_interpolate_bytes",
       "input, size, mode, align_corners=False, antialias=False, scale_h=0.0, scale_w=0.0",
       kInternal,
-      "Images (N, C, H, W) of uint8 of another size, by weights that are whole numbers, first "
-      "along W and then, from what was rounded to bytes, along H.",
+      "Images (N, C, H, W) of uint8 resized with integer weights, first "
+      "along W and then, after rounding to bytes, along H.",
       "none: tested by hand"};
   static constexpr DTypeSet kDTypes = dtype_set({DType::UInt8});
   static Tensor forward(const Tensor& x, IntList size, std::string_view mode_name,

@@ -34,7 +34,7 @@ struct LossState {
   double count = 1;
 };
 
-// The gradient of the reduced loss with respect to one element's loss.
+// Returns the gradient of the reduced loss with respect to one element's loss.
 Tensor element_gradient(const Tensor& g, const LossState& s) {
   return s.reduction == Reduction::Mean ? g / s.count : g;
 }
@@ -46,7 +46,7 @@ Tensor fold(ReduceOp op, const Tensor& d, Reduction r) {
   return r == Reduction::Mean ? out / static_cast<double>(d.numel()) : out;
 }
 
-// Errors d = input - target, of which the loss is a function.
+// Returns the errors input - target, on which the loss depends.
 template <class Op>
 Tensor difference(Ctx<Op>& ctx, const Tensor& x, const Tensor& t, int64_t reduction) {
   ctx.save(x, t);
@@ -82,7 +82,7 @@ struct MseOp {
   }
 };
 
-// What is saved is the sign of the error, so that input and target may be written afterwards.
+// Saves the sign of the error, so that input and target may be written afterwards.
 struct L1Op {
   static constexpr OpSpec spec{"l1_loss", "input, target, reduction", kInternal | kLoss, "",
                                "none: l1_loss"};
@@ -111,7 +111,7 @@ DType loss_dtype(const char* name, const Tensor& x, const Tensor& t) {
   return type;
 }
 
-// Element losses times weights; 'mean' then divides by the sum of the weights.
+// Multiplies element losses by weights; 'mean' then divides by the sum of the weights.
 Tensor weighted_loss(const Tensor& loss, const Tensor& weight, Reduction r) {
   const Tensor terms = loss * weight;
   if (r != Reduction::Mean) return reduced_loss(terms, r);
@@ -121,7 +121,7 @@ Tensor weighted_loss(const Tensor& loss, const Tensor& weight, Reduction r) {
 template <class Op>
 constexpr DTypeSet kDTypesOf = std::is_same_v<Op, L1Op> ? kFloatTypes | kComplexTypes : kFloatTypes;
 
-// |x - t| of complex numbers.
+// Returns the reduced |x - t| of complex numbers.
 Tensor complex_loss(const Tensor& x, const Tensor& t, const Tensor& weight, Reduction r) {
   const Tensor size = abs(x - t);
   return weight.defined() ? weighted_loss(size, weight, r) : reduced_loss(size, r);
@@ -175,7 +175,7 @@ struct BceOp {
   static constexpr OpSpec spec{"binary_cross_entropy", "input, target", kInternal | kLoss, "",
                                "none: binary_cross_entropy"};
   static constexpr int kSaved = 2;
-  // Logarithms are limited to -100, so that 0 and 1 give a large loss instead of infinity.
+  // Logarithms are limited to -100, so that 0 and 1 yield a large loss instead of infinity.
   static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<BceOp>& ctx, const Tensor& x, const Tensor& t) {
     GradGuard no_grad(false);
@@ -190,7 +190,7 @@ struct BceOp {
   }
 };
 
-// "torch.Size([2, 3])"
+// Formats sizes as "torch.Size([2, 3])".
 std::string size_name(const Tensor& x) {
   return detail::concat("torch.Size(", to_string(x.sizes()), ")");
 }
@@ -231,7 +231,7 @@ struct BinaryCrossEntropy {
 };
 COGRAD_OP(BinaryCrossEntropy)
 
-// (1 - t) x - log(sigmoid(x)), which neither overflows nor cancels.
+// Computes (1 - t) x - log(sigmoid(x)), which neither overflows nor cancels.
 struct BceLogitsOp {
   static constexpr OpSpec spec{"binary_cross_entropy_with_logits", "input, target",
                                kInternal | kLoss, "", "none: binary_cross_entropy_with_logits"};
@@ -254,7 +254,7 @@ struct BceWithLogits {
       "input, target, weight=None, size_average=None, reduce=None, reduction='mean', "
       "pos_weight=None",
       kFunction | kNN | kLoss | kAutocastWide,
-      "binary_cross_entropy of sigmoid(input); pos_weight multiplies the terms of the ones.",
+      "binary_cross_entropy of sigmoid(input); pos_weight multiplies positive targets' terms.",
       "T(3, 4), T(3, 4, lo=0, hi=1); T(5), T(5, lo=0, hi=1), P(5), reduction='sum'; "
       "T(3, 4), T(3, 4, lo=0, hi=1), pos_weight=P(4)",
       "(lambda l: l if reduction == 'none' else l.sum() if reduction == 'sum' else l.mean())("
@@ -277,7 +277,7 @@ struct BceWithLogits {
       loss = apply<BceLogitsOp>(input, target);
     }
     if (weight.defined()) loss = loss * weight;
-    // torch's first product is written in place of 1 - target.
+    // torch writes its first product into 1 - target, so the result has a floating target's dtype.
     return reduced_loss(cast(loss, is_floating(t.dtype()) ? t.dtype() : type), r);
   }
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the loss ops share: how a reduction is asked for and applied.
+// Shared by the loss ops: parsing and applying a reduction.
 #pragma once
 #include "kernels/loss.h"
 #include "ops/reduce/reduce.h"
@@ -8,10 +8,10 @@ namespace cograd {
 
 using kernels::Reduction;
 
-// 'none', 'mean' or 'sum', unless one of torch's deprecated flags says otherwise.
+// Parses 'none', 'mean' or 'sum'; torch's deprecated flags override it.
 Reduction reduction_of(std::string_view name, std::optional<bool> size_average,
                        std::optional<bool> reduce);
-// The elementwise losses reduced; differentiable.
+// Reduces elementwise losses; differentiable.
 Tensor reduced_loss(const Tensor& loss, Reduction r);
 
 }  // namespace cograd

@@ -15,11 +15,11 @@ using kernels::NllGeometry;
 
 struct ClassState {
   NllGeometry geometry;
-  Dims sizes;  // of the input
+  Dims sizes;  // sizes of the input
   Dims target_sizes;
 };
 
-// The target has the input's shape without the classes; torch has a message for each rank.
+// Raises unless the target has the input's shape without classes; torch has a message per rank.
 void check_target_shape(const Tensor& x, const Tensor& t) {
   if (x.dim() == 1)
     COGRAD_CHECK_VALUE(t.dim() == 0 || (t.dim() == 1 && t.size(0) == 1),
@@ -42,7 +42,8 @@ void check_target_shape(const Tensor& x, const Tensor& t) {
   COGRAD_CHECK(fits, "Expected target size ", to_string(expected), ", got ", to_string(t.sizes()));
 }
 
-// The input is (C), (N, C) or (N, C, ...); the target is the same without C, for (C) also (1).
+// Raises unless the input is (C), (N, C) or (N, C, ...) and the target the same without C; for (C)
+// the target may be (1).
 void check_classes(const Tensor& x, const Tensor& t, const Tensor& weight) {
   COGRAD_CHECK_VALUE(x.dim() >= 1, "Expected 1 or more dimensions (got ", x.dim(), ")");
   const bool batched = x.dim() > 1;
@@ -77,8 +78,8 @@ NllGeometry geometry_of(const Tensor& x, int64_t ignore_index, double smoothing,
 
 const void* bytes_or_null(const Tensor& t) { return t.defined() ? t.bytes() : nullptr; }
 
-// What each log-probability is multiplied with in the unreduced losses: minus the weights of the
-// target distribution, in the input's shape. A constant.
+// Returns the factor of each log-probability in the unreduced losses, minus the weights of the
+// target distribution, in the input's shape. It is a constant.
 Tensor class_weights(const ClassState& s, const Tensor& target, const Tensor& weight, DType t) {
   NllGeometry g = s.geometry;
   g.reduction = Reduction::Sum;
@@ -89,13 +90,13 @@ Tensor class_weights(const ClassState& s, const Tensor& target, const Tensor& we
   return out;
 }
 
-// The gradient of every position's loss, shaped to broadcast against the input.
+// Returns the gradient of every position's loss, shaped to broadcast against the input.
 Tensor position_gradient(const ClassState& s, const Tensor& g, const Tensor& total_weight) {
   switch (s.geometry.reduction) {
     case Reduction::Sum:
       return g;
     case Reduction::Mean:
-      // Where nothing counts the losses weigh nothing: 0, not 0 / 0.
+      // If no position counts, the losses have weight 0; this avoids 0 / 0.
       return g / where(eq(total_weight, 0), 1, total_weight);
     case Reduction::None:
       break;
@@ -111,14 +112,14 @@ ClassInputs prepared(const Tensor& x, const Tensor& target, const Tensor& weight
           weight.defined() ? raw_contiguous(weight) : Tensor()};
 }
 
-// One loss for every sample and position; a number for a single sample.
+// Allocates one loss per sample and position, or a 0-dim tensor for a single sample.
 Tensor loss_output(const NllGeometry& g, const Tensor& x, const Tensor& target) {
   const bool per_sample = g.reduction == Reduction::None && x.dim() > 1;
   return per_sample ? empty(target.sizes(), x.dtype()) : empty({}, x.dtype());
 }
 
-// The losses of all samples' elements at once, then each sample's reduction. The weights of a mean
-// differ from sample to sample: with them it is a loop.
+// Computes the losses of all samples' elements at once, then each sample's reduction. With weights,
+// a mean's divisor differs from sample to sample, so it loops over the samples.
 template <class Op, class... Smoothing>
 void samples_of_losses(BatchCall& c, Smoothing... smoothing) {
   const Tensor &x = c.arg(0).tensor(), &target = c.arg(1).tensor(), &weight = c.arg(2).tensor();
@@ -211,7 +212,7 @@ struct CrossEntropyOp {
     const ClassState& s = *ctx.operator->();
     const Tensor target = ctx.saved(0), weight = ctx.saved(1), total = ctx.saved(2);
     if (ctx.differentiated()) {
-      // d loss / dx = softmax(x) sum(q) - q, with q the weights of the target distribution.
+      // d loss / dx = softmax(x) sum(q) - q, where q is the weights of the target distribution.
       const int dim = s.sizes.size() == 1 ? 0 : 1;
       const Tensor minus_q = class_weights(s, target, weight, g.dtype());
       const Tensor all = sum_mask(minus_q, DimMask{1} << dim, true);

@@ -41,7 +41,7 @@ void check_normalized(const Tensor& x, IntList shape, const Tensor& weight, cons
                                scalar_type_name(x.dtype()), ", expected a floating one");
 }
 
-// The last `count` dims as a mask.
+// Returns the mask of the last `count` dims.
 DimMask last_dims(int ndim, size_t count) {
   return all_dims(ndim) & ~all_dims(ndim - static_cast<int>(count));
 }
@@ -54,7 +54,7 @@ struct LayerNormOp {
   struct State {
     int64_t rows = 0;
     int64_t n = 0;
-    int64_t dims = 0;  // normalised ones
+    int64_t dims = 0;  // number of normalised dims
     double eps = 0;
   };
   static constexpr BatchRule kBatch = leading_alone();
@@ -95,7 +95,7 @@ struct LayerNormOp {
     if (gw.defined()) ctx.grad(1) = gw;
     if (gb.defined()) ctx.grad(2) = gb;
   }
-  // With xh = (x - mean) r: dx = r (h - mean(h) - xh mean(h xh)), where h = g * weight.
+  // With xh = (x - mean) r and h = g * weight: dx = r (h - mean(h) - xh mean(h xh)).
   static void backward(Ctx<LayerNormOp>& ctx, const Tensor& g) {
     const Tensor x = ctx.saved(0), w = ctx.saved(1);
     const Dims dims = mask_dims(last_dims(x.dim(), static_cast<size_t>(ctx->dims)));
@@ -106,7 +106,7 @@ struct LayerNormOp {
       const Tensor h = w.defined() ? g * w : g;
       ctx.grad(0) = r * (h - mean(h, IntList(dims), true) - xh * mean(h * xh, IntList(dims), true));
     }
-    if (ctx.needs(1)) ctx.grad(1) = g * xh;  // summed to the weight's shape by the engine
+    if (ctx.needs(1)) ctx.grad(1) = g * xh;  // the engine sums it to the weight's shape
     if (ctx.needs(2)) ctx.grad(2) = g;
   }
 };
@@ -144,7 +144,7 @@ struct RmsNorm {
                         std::optional<double> eps) {
     check_normalized(x, shape, weight, Tensor(), true);
     const Dims dims = mask_dims(last_dims(x.dim(), shape.size()));
-    // As torch, half types are normalised in float.
+    // As in torch, 16-bit dtypes are normalised in float32.
     const Tensor in = cast(x, wide_dtype(x.dtype()));
     const double e = eps.value_or(real_dtype(in.dtype()) == DType::Float64
                                       ? std::numeric_limits<double>::epsilon()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// one_hot: class numbers as rows of zeros with a one.
+// one_hot: class indices as one-hot rows.
 #include <limits>
 
 #include "kernels/index.h"
@@ -15,7 +15,7 @@ struct OneHot {
       "_one_hot",
       "input, num_classes=-1",
       kInternal | kNondiff | kIndex,
-      "Rows of zeros with a one where input says; num_classes -1 takes the largest + 1.",
+      "Rows of zeros with a one at the class index; num_classes=-1 uses the largest index + 1.",
       "I(3, 4); I(5), 7",
       "np.eye(num_classes if num_classes > 0 else input.max() + 1, "
       "dtype=np.int64)[input]"};
@@ -37,7 +37,7 @@ struct OneHot {
       top = std::max(top, at);
     }
     COGRAD_CHECK(top < std::numeric_limits<int64_t>::max(), "one_hot(): the class value ", top,
-                 " is too large: it would take ", top, " + 1 classes");
+                 " is too large: it would need ", top, " + 1 classes");
     if (num_classes == -1) num_classes = top + 1;
     COGRAD_CHECK(top < num_classes, "Class values must be smaller than num_classes.");
     Dims sizes(x.sizes());

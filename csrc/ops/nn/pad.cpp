@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// pad: elements added (or cut) at the ends of the last dims, by a constant or by those there are.
+// pad: adds (or cuts) elements at the ends of the last dims, from a constant or the input itself.
 #include "ops/nn/pad.h"
 
 #include "ops/core/kinked.h"
@@ -23,7 +23,7 @@ PadMode pad_mode(std::string_view name) {
   return PadMode::Circular;
 }
 
-// pad[2 k] elements in front of and pad[2 k + 1] behind those of the k-th last dim.
+// The k-th last dim gets pad[2 k] elements in front and pad[2 k + 1] behind.
 struct Ends {
   int dim;
   int64_t left, right;
@@ -44,7 +44,7 @@ int64_t padded_size(const Tensor& x, const Ends& e) {
 
 struct ConstantPad {
   static constexpr OpSpec spec{"constant_pad_nd", "input, pad, value=0", kFunction | kReduction,
-                               "The input between elements of one value; negative numbers cut.",
+                               "The input padded with one value; negative paddings cut.",
                                "T(3, 4), (1, 2); T(3, 4), (-1, 2, 0, -1), 2.0; T(2, 3), (2, -4)"};
   struct State {
     Dims pad;
@@ -67,7 +67,7 @@ struct ConstantPad {
     }
     const bool grows = std::any_of(pad.begin(), pad.end(), [](int64_t n) { return n > 0; });
     if (!grows) return cut(x, pad);
-    // To torch the value is a float, and those below 0 are not wrapped.
+    // In torch the value is a float, and negative values do not wrap.
     if (is_integral(x.dtype()) && !is_signed(x.dtype()) && value.to_double() < 0)
       fail_number("pad", "value", value, x.dtype());
     check_number("pad", "value", value, x.dtype(), Beyond::Raises);
@@ -85,7 +85,7 @@ struct ConstantPad {
     raw_copy(to, from);
     return out;
   }
-  // Nothing is put in: a copy of what is left, in memory as the input is.
+  // Copies the remaining part if nothing is added, and keeps the input's memory order.
   static Tensor cut(const Tensor& x, IntList pad) {
     Tensor left = x;
     for (size_t k = 0; k < pad.size() / 2; ++k) {
@@ -96,7 +96,7 @@ struct ConstantPad {
     raw_copy(out, left);
     return out;
   }
-  // What was put in is cut off again, what was cut gets zeros.
+  // Cuts added elements off again and pads cut ones with zeros.
   static Tensor backward(Ctx<ConstantPad>& ctx, const Tensor& g) {
     return apply<ConstantPad>(g, IntList(ctx->pad), Scalar(0));
   }
@@ -119,7 +119,8 @@ void check_ends(PadMode mode, const Tensor& x, const Ends& e) {
                  e.right, ") at dimension ", e.dim, " of input ", to_string(x.sizes()));
 }
 
-// Which element of a dim of size n stands `i` places from its first one.
+// Returns which element of a dim of size n is at padded position `i`, where 0 is the dim's start.
+// first.
 int64_t source_of(PadMode mode, int64_t i, int64_t n) {
   if (mode == PadMode::Replicate) return std::clamp<int64_t>(i, 0, n - 1);
   if (mode == PadMode::Circular) return (i % n + n) % n;
@@ -131,7 +132,7 @@ Tensor padded_dim(PadMode mode, const Tensor& given, const Ends& whole) {
   if (whole.left == 0 && whole.right == 0) return given;
   Ends e = whole;
   Tensor x = given;
-  // What goes round is what is left after the cut.
+  // Circular padding wraps around what remains after the cut.
   if (mode == PadMode::Circular && (e.left < 0 || e.right < 0)) {
     padded_size(given, whole);
     const int64_t before = std::max<int64_t>(-e.left, 0), after = std::max<int64_t>(-e.right, 0);
@@ -153,10 +154,9 @@ struct Pad {
       "pad",
       "input, pad, mode='constant', value=None",
       kFunction | kNN | kShape,
-      "Elements added (or, by negative numbers, cut) at the ends of the last dims: pad is (last "
-      "dim "
-      "left, last dim right, second last left, ...); mode is 'constant', 'reflect', 'replicate' or "
-      "'circular'.",
+      "The input padded (or, with negative paddings, cut) at the ends of the last dims: pad is "
+      "(last dim left, last dim right, second last left, ...); mode is 'constant', 'reflect', "
+      "'replicate' or 'circular'.",
       "T(3, 4), (1, 2); T(3, 4), (1, -1, 0, 2), 'constant', 1.5; T(2, 4), (1, 2), 'reflect'; "
       "T(2, 3, 4), (3, 1, 0, 2), 'reflect'; T(2, 3, 4), (2, 5), 'replicate'; "
       "T(1, 2, 3, 2, 4), (1, 2, 1, 1, 2, 0), 'replicate'; T(2, 2, 3, 4), (4, 1, 2, 3), 'circular'",

@@ -57,7 +57,7 @@ Dims pool_sizes(const char* op, IntList in, const PoolArgs& a) {
     const int64_t reach = a.dilation[i] * (a.kernel[i] - 1) + 1;
     const int64_t room = checked_add(in[i], checked_mul(2, a.padding[i])) - reach;
     int64_t n = room < 0 ? 0 : room / a.stride[i] + 1;
-    // A window that sticks out at the end counts if it begins inside of the input or its padding.
+    // A window that extends past the end counts if it starts inside the input or its padding.
     if (a.ceil_mode && room >= 0 && room % a.stride[i] != 0 &&
         n < (in[i] + a.padding[i] + a.stride[i] - 1) / a.stride[i])
       ++n;

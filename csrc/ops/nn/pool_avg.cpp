@@ -13,7 +13,7 @@ namespace {
 using kernels::ResampleDim;
 using kernels::Resampling;
 
-// Means of the elements from `lo` to `hi`, over `by`.
+// Adds a window over the elements from `lo` to `hi`, divided by `by`.
 void add_window(ResampleDim& d, int64_t lo, int64_t hi, double by) {
   d.start.push_back(lo);
   d.count.push_back(hi - lo);
@@ -25,7 +25,8 @@ ResampleMaps maps_of(int dims, Resampling map) {
   return {dims, std::make_shared<const Resampling>(std::move(map)), std::move(back), true};
 }
 
-// Windows of means; `divisor` of 0 is the number of elements, those of the padding included or not.
+// Returns averaging windows. Unless the divisor is `given`, they divide by the number of elements,
+// with or without padding.
 ResampleDim mean_windows(int64_t in, int64_t out, const PoolArgs& a, size_t i, bool with_padding,
                          bool given) {
   ResampleDim d{in, out, std::min(a.kernel[i], in), false, {}, {}, {}};
@@ -39,7 +40,7 @@ ResampleDim mean_windows(int64_t in, int64_t out, const PoolArgs& a, size_t i, b
   return d;
 }
 
-// Elements of the windows [N] that mean_windows divides by, as a tensor of int64.
+// Returns the number of elements by which mean_windows divides, one int64 per window.
 Tensor window_counts(IntList in, IntList out, const PoolArgs& a, bool with_padding) {
   Tensor counts = ones(out, DType::Int64);
   for (size_t i = 0; i < out.size(); ++i) {
@@ -57,7 +58,7 @@ Tensor window_counts(IntList in, IntList out, const PoolArgs& a, bool with_paddi
   return counts;
 }
 
-// Sums of int64, exact: of the upper and the lower 32 bits, which double precision holds.
+// Computes exact int64 sums from the upper and the lower 32 bits, which a double represents.
 Tensor whole_sums(const Tensor& x, const ResampleMaps& maps) {
   const Tensor word = full({}, DType::Int64, int64_t{1} << 32);
   const Tensor upper = div_floor(x, word);
@@ -80,14 +81,15 @@ Tensor avg_pool(const char* op, const Tensor& x, IntList kernel, IntList stride,
   for (size_t i = 0; i < N; ++i)
     map.dims[3 - N + i] = mean_windows(in[i], out[i], a, i, with_padding, sums);
   const ResampleMaps maps = maps_of(N, std::move(map));
-  if (x.dtype() == DType::Int64)  // the quotient cut to zero, as in torch
+  if (x.dtype() == DType::Int64)  // truncates the quotient towards zero, as torch does
     return div_trunc(whole_sums(x, maps), divisor ? full({}, DType::Int64, *divisor)
                                                   : window_counts(in, out, a, with_padding));
   const Tensor y = resample(x, maps);
   return divisor ? div(y, static_cast<double>(*divisor)) : y;
 }
 
-// One window over all of the last dims: a mean, which takes any dims before them, as in torch.
+// True for one window over all of the last dims: a mean, which accepts any leading dims, as in
+// torch.
 template <int N>
 bool is_global(const Tensor& x, IntList output_size) {
   if (N == 1 || x.dim() < N) return false;
@@ -110,7 +112,7 @@ Tensor adaptive_avg_pool(const char* op, const Tensor& x, IntList output_size) {
     ResampleDim d{in[i], out[i], in[i] / std::max<int64_t>(out[i], 1) + 2, in[i] == out[i], {},
                   {},    {}};
     for (int64_t o = 0; o < out[i] && !d.identity; ++o) {
-      // floor(o in / out) to ceil((o + 1) in / out)
+      // The window is floor(o in / out) to ceil((o + 1) in / out).
       const auto lo = static_cast<int64_t>(Wide(o) * in[i] / out[i]);
       const auto hi = static_cast<int64_t>((Wide(o + 1) * in[i] + out[i] - 1) / out[i]);
       add_window(d, lo, hi, static_cast<double>(hi - lo));
@@ -120,34 +122,34 @@ Tensor adaptive_avg_pool(const char* op, const Tensor& x, IntList output_size) {
   return resample(x, maps_of(N, std::move(map)));
 }
 
-#define COGRAD_AVG_POOL(N, flags, last_names, last_params, divisor, adaptive_flags, samples, \
-                        adaptive)                                                            \
-  struct AvgPool##N##d {                                                                     \
-    static constexpr OpSpec spec{                                                            \
-        "avg_pool" #N "d",                                                                   \
-        "input, kernel_size, stride=(), padding=0, ceil_mode=False, "                        \
-        "count_include_pad=True" last_names,                                                 \
-        flags | kReduction | kPoolAutocast<N>,                                               \
-        "Means of the windows of the last " #N " dims of (N, C, *) or (C, *).", samples};    \
-    static constexpr DTypeSet kDTypes = kFloatTypes | dtype_set({DType::Int64});             \
-    static Tensor forward(const Tensor& x, IntList kernel, std::optional<IntList> stride,    \
-                          IntList padding, bool ceil_mode, bool with_padding last_params) {  \
-      if (x.dtype() != DType::Int64) check_pool_floating("avg_pool" #N "d", x);              \
-      return avg_pool<N>("avg_pool" #N "d", x, kernel, stride.value_or(IntList()), padding,  \
-                         ceil_mode, with_padding, divisor);                                  \
-    }                                                                                        \
-  };                                                                                         \
-  COGRAD_OP(AvgPool##N##d)                                                                   \
-  struct AdaptiveAvgPool##N##d {                                                             \
-    static constexpr OpSpec spec{"adaptive_avg_pool" #N "d", "input, output_size",           \
-                                 adaptive_flags | kReduction | kPoolAutocast<N>,             \
-                                 "Means of as many windows as make output_size.", adaptive}; \
-    static constexpr DTypeSet kDTypes = kFloatTypes;                                         \
-    static Tensor forward(const Tensor& x, IntList output_size) {                            \
-      check_pool_floating("adaptive_avg_pool" #N "d", x);                                    \
-      return adaptive_avg_pool<N>("adaptive_avg_pool" #N "d", x, output_size);               \
-    }                                                                                        \
-  };                                                                                         \
+#define COGRAD_AVG_POOL(N, flags, last_names, last_params, divisor, adaptive_flags, samples,     \
+                        adaptive)                                                                \
+  struct AvgPool##N##d {                                                                         \
+    static constexpr OpSpec spec{                                                                \
+        "avg_pool" #N "d",                                                                       \
+        "input, kernel_size, stride=(), padding=0, ceil_mode=False, "                            \
+        "count_include_pad=True" last_names,                                                     \
+        flags | kReduction | kPoolAutocast<N>,                                                   \
+        "Means of the windows of the last " #N " dims of (N, C, *) or (C, *).", samples};        \
+    static constexpr DTypeSet kDTypes = kFloatTypes | dtype_set({DType::Int64});                 \
+    static Tensor forward(const Tensor& x, IntList kernel, std::optional<IntList> stride,        \
+                          IntList padding, bool ceil_mode, bool with_padding last_params) {      \
+      if (x.dtype() != DType::Int64) check_pool_floating("avg_pool" #N "d", x);                  \
+      return avg_pool<N>("avg_pool" #N "d", x, kernel, stride.value_or(IntList()), padding,      \
+                         ceil_mode, with_padding, divisor);                                      \
+    }                                                                                            \
+  };                                                                                             \
+  COGRAD_OP(AvgPool##N##d)                                                                       \
+  struct AdaptiveAvgPool##N##d {                                                                 \
+    static constexpr OpSpec spec{"adaptive_avg_pool" #N "d", "input, output_size",               \
+                                 adaptive_flags | kReduction | kPoolAutocast<N>,                 \
+                                 "Means of windows, one per element of output_size.", adaptive}; \
+    static constexpr DTypeSet kDTypes = kFloatTypes;                                             \
+    static Tensor forward(const Tensor& x, IntList output_size) {                                \
+      check_pool_floating("adaptive_avg_pool" #N "d", x);                                        \
+      return adaptive_avg_pool<N>("adaptive_avg_pool" #N "d", x, output_size);                   \
+    }                                                                                            \
+  };                                                                                             \
   COGRAD_OP(AdaptiveAvgPool##N##d)
 
 #define COGRAD_DIVISOR , std::optional<int64_t> divisor

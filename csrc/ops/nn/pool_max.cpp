@@ -20,13 +20,14 @@ int64_t planes_of(const Tensor& x, size_t n) {
   return product(x.sizes().first(x.sizes().size() - n));
 }
 
-// Indices are the user's, who may have written to them since they were checked.
+// Raises unless the indices fit: the user may have written to them since they were checked.
 void check_places(bool fit) {
-  COGRAD_CHECK(fit, "max pooling: an index of the maxima lies outside of the plane it is for");
+  COGRAD_CHECK(
+      fit, "max pooling: an index is out of range for its plane; it was changed after its check");
 }
 
-// Elements of the last dims moved to the places that `index` names in dims of other sizes. The
-// gradient of a maximum and max_unpool, which differ in what two elements at one place do.
+// Moves elements of the last dims to the positions in `index`, in dims of other sizes. It is the
+// gradient of a maximum and also max_unpool; they differ for two elements at one position.
 struct PoolScatter {
   static constexpr OpSpec spec{"_pool_scatter", "grad, indices, sizes, dims, add",
                                kInternal | kIndex, "", "none: gradient of max_pool"};
@@ -82,7 +83,7 @@ Tensor PoolScatter::backward(Ctx<PoolScatter>& ctx, const Tensor& h) {
   return apply<PoolGather>(h, ctx.saved(0), IntList(ctx->last), ctx->dims);
 }
 
-// Windows of a call; all samples of a vmap have the same.
+// All samples of a vmap have the same windows.
 struct MaxPoolOp {
   static constexpr OpSpec spec{"_max_pool", "input, windows, dims", kInternal | kReduction, "",
                                "none: max_pool"};
@@ -125,7 +126,7 @@ void check_plane(const char* op, IntList in) {
                to_string(in));
 }
 
-// The windows of one dim.
+// Adds the windows of one dim.
 void add_dim(PoolWindows& w, int d, int64_t in, int64_t out, const PoolArgs& a, size_t i) {
   w.in[d] = in;
   w.out[d] = out;
@@ -186,7 +187,7 @@ std::tuple<Tensor, Tensor> adaptive_max_pool(const char* op, const Tensor& x, In
   return apply<MaxPoolOp>(x, w, int64_t{N});
 }
 
-// Windows that a random number for each plane and dim moves (Graham 2014, "Fractional
+// Windows whose start depends on a random number for each plane and dim (Graham 2014, "Fractional
 // Max-Pooling").
 struct FractionalOp {
   static constexpr OpSpec spec{"_fractional_max_pool", "input, kernel, output_size, samples",
@@ -208,7 +209,8 @@ struct FractionalOp {
         const size_t d = 3 - n + i;
         w.in[d] = in[i];
         w.out[d] = out[i];
-        // torch's order: of two numbers the first is for the last dim, of three for the first.
+        // In torch's order, the first of two numbers is for the last dim; the first of three is for
+        // the first dim.
         const size_t at = n == 2 ? 1 - i : i;
         const double u = numbers.data<double>()[static_cast<size_t>(p) * n + at];
         starts(w, d, u, kernel[i]);
@@ -284,7 +286,7 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& index, IntList 
   COGRAD_CHECK_NOT_IMPLEMENTED(x.dtype() != DType::Bool && !is_complex(x.dtype()), "\"", op,
                                "\" not implemented for '", scalar_type_name(x.dtype()), "'");
   for (const int64_t n : size)
-    COGRAD_CHECK(n >= 0, op, "(): expected no negative output_size, but got ", to_string(size));
+    COGRAD_CHECK(n >= 0, op, "(): expected a non-negative output_size, but got ", to_string(size));
   const int64_t room = product(size);
   const Tensor places = raw_contiguous(index);
   for (int64_t i = 0; i < places.numel(); ++i) {
@@ -295,71 +297,71 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& index, IntList 
   return apply<PoolScatter>(x, places, size, int64_t{N}, false);
 }
 
-#define COGRAD_MAX_POOL(N, samples, adaptive, fractional_spec, unpool)                           \
-  struct MaxPool##N##d {                                                                         \
-    static constexpr OpSpec spec{                                                                \
-        "max_pool" #N "d_with_indices",                                                          \
-        "input, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False",                 \
-        kInternal | kReduction | kPoolAutocast<N>,                                               \
-        "The largest elements of windows, and where they are.",                                  \
-        samples,                                                                                 \
-        "",                                                                                      \
-        "out, indices"};                                                                         \
-    static constexpr DTypeSet kDTypes = kNumericTypes;                                           \
-    static constexpr uint32_t kNondiffOutputs = 2;                                               \
-    static std::tuple<Tensor, Tensor> forward(const Tensor& x, IntList kernel,                   \
-                                              std::optional<IntList> stride, IntList padding,    \
-                                              IntList dilation, bool ceil_mode) {                \
-      return max_pool<N>("max_pool" #N "d", x, kernel, stride.value_or(IntList()), padding,      \
-                         dilation, ceil_mode);                                                   \
-    }                                                                                            \
-  };                                                                                             \
-  COGRAD_OP(MaxPool##N##d)                                                                       \
-  struct AdaptiveMaxPool##N##d {                                                                 \
-    static constexpr OpSpec spec{"adaptive_max_pool" #N "d",                                     \
-                                 "input, output_size",                                           \
-                                 kInternal | kReduction | kPoolAutocast<N>,                      \
-                                 "The largest elements of as many windows as make output_size.", \
-                                 adaptive,                                                       \
-                                 "",                                                             \
-                                 "out, indices"};                                                \
-    static constexpr DTypeSet kDTypes = kFloatTypes;                                             \
-    static constexpr uint32_t kNondiffOutputs = 2;                                               \
-    static std::tuple<Tensor, Tensor> forward(const Tensor& x, IntList size) {                   \
-      return adaptive_max_pool<N>("adaptive_max_pool" #N "d", x, size);                          \
-    }                                                                                            \
-  };                                                                                             \
-  COGRAD_OP(AdaptiveMaxPool##N##d)                                                               \
-  struct MaxUnpool##N##d {                                                                       \
-    static constexpr OpSpec spec{"max_unpool" #N "d", "input, indices, output_size",             \
-                                 kInternal | kIndex | kUnpoolAutocast<N>,                        \
-                                 "Zeros with the input's elements at the places of indices.",    \
-                                 unpool};                                                        \
-    static constexpr DTypeSet kDTypes = kNumericTypes;                                           \
-    static constexpr BatchRule kBatch = {};                                                      \
-    static Tensor forward(const Tensor& x, const Tensor& index, IntList size) {                  \
-      return max_unpool<N>("max_unpool" #N "d", x, index, size);                                 \
-    }                                                                                            \
-  };                                                                                             \
-  COGRAD_OP(MaxUnpool##N##d)                                                                     \
+#define COGRAD_MAX_POOL(N, samples, adaptive, fractional_spec, unpool)                             \
+  struct MaxPool##N##d {                                                                           \
+    static constexpr OpSpec spec{                                                                  \
+        "max_pool" #N "d_with_indices",                                                            \
+        "input, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False",                   \
+        kInternal | kReduction | kPoolAutocast<N>,                                                 \
+        "The largest elements of windows, and their indices.",                                     \
+        samples,                                                                                   \
+        "",                                                                                        \
+        "out, indices"};                                                                           \
+    static constexpr DTypeSet kDTypes = kNumericTypes;                                             \
+    static constexpr uint32_t kNondiffOutputs = 2;                                                 \
+    static std::tuple<Tensor, Tensor> forward(const Tensor& x, IntList kernel,                     \
+                                              std::optional<IntList> stride, IntList padding,      \
+                                              IntList dilation, bool ceil_mode) {                  \
+      return max_pool<N>("max_pool" #N "d", x, kernel, stride.value_or(IntList()), padding,        \
+                         dilation, ceil_mode);                                                     \
+    }                                                                                              \
+  };                                                                                               \
+  COGRAD_OP(MaxPool##N##d)                                                                         \
+  struct AdaptiveMaxPool##N##d {                                                                   \
+    static constexpr OpSpec spec{                                                                  \
+        "adaptive_max_pool" #N "d",                                                                \
+        "input, output_size",                                                                      \
+        kInternal | kReduction | kPoolAutocast<N>,                                                 \
+        "The largest elements of windows, one per element of output_size.",                        \
+        adaptive,                                                                                  \
+        "",                                                                                        \
+        "out, indices"};                                                                           \
+    static constexpr DTypeSet kDTypes = kFloatTypes;                                               \
+    static constexpr uint32_t kNondiffOutputs = 2;                                                 \
+    static std::tuple<Tensor, Tensor> forward(const Tensor& x, IntList size) {                     \
+      return adaptive_max_pool<N>("adaptive_max_pool" #N "d", x, size);                            \
+    }                                                                                              \
+  };                                                                                               \
+  COGRAD_OP(AdaptiveMaxPool##N##d)                                                                 \
+  struct MaxUnpool##N##d {                                                                         \
+    static constexpr OpSpec spec{"max_unpool" #N "d", "input, indices, output_size",               \
+                                 kInternal | kIndex | kUnpoolAutocast<N>,                          \
+                                 "Zeros with the input's elements at the given indices.", unpool}; \
+    static constexpr DTypeSet kDTypes = kNumericTypes;                                             \
+    static constexpr BatchRule kBatch = {};                                                        \
+    static Tensor forward(const Tensor& x, const Tensor& index, IntList size) {                    \
+      return max_unpool<N>("max_unpool" #N "d", x, index, size);                                   \
+    }                                                                                              \
+  };                                                                                               \
+  COGRAD_OP(MaxUnpool##N##d)                                                                       \
   fractional_spec
 
-#define COGRAD_FRACTIONAL(N, samples)                                                         \
-  struct Fractional##N##d {                                                                   \
-    static constexpr OpSpec spec{"fractional_max_pool" #N "d",                                \
-                                 "input, kernel_size, output_size, _random_samples",          \
-                                 kInternal | kReduction | kAutocastWide,                      \
-                                 "The largest elements of windows that random numbers move.", \
-                                 samples,                                                     \
-                                 "",                                                          \
-                                 "out, indices"};                                             \
-    static constexpr DTypeSet kDTypes = kFloatTypes;                                          \
-    static constexpr uint32_t kNondiffOutputs = 2;                                            \
-    static std::tuple<Tensor, Tensor> forward(const Tensor& x, IntList kernel, IntList size,  \
-                                              const Tensor& samples_) {                       \
-      return fractional<N>("fractional_max_pool" #N "d", x, kernel, size, samples_);          \
-    }                                                                                         \
-  };                                                                                          \
+#define COGRAD_FRACTIONAL(N, samples)                                                        \
+  struct Fractional##N##d {                                                                  \
+    static constexpr OpSpec spec{"fractional_max_pool" #N "d",                               \
+                                 "input, kernel_size, output_size, _random_samples",         \
+                                 kInternal | kReduction | kAutocastWide,                     \
+                                 "The largest elements of randomly placed windows.",         \
+                                 samples,                                                    \
+                                 "",                                                         \
+                                 "out, indices"};                                            \
+    static constexpr DTypeSet kDTypes = kFloatTypes;                                         \
+    static constexpr uint32_t kNondiffOutputs = 2;                                           \
+    static std::tuple<Tensor, Tensor> forward(const Tensor& x, IntList kernel, IntList size, \
+                                              const Tensor& samples_) {                      \
+      return fractional<N>("fractional_max_pool" #N "d", x, kernel, size, samples_);         \
+    }                                                                                        \
+  };                                                                                         \
   COGRAD_OP(Fractional##N##d)
 
 COGRAD_MAX_POOL(1, "T(2, 3, 7), 2; T(3, 8), 3, 2, 1, 1, True; T(2, 2, 9), 3, 2, 1, 2",

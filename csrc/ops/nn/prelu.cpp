@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// prelu: negative elements times a weight, one for all or one per channel.
+// prelu: multiplies negative elements by a weight, one for all or one per channel.
 #include "ops/core/autocast.h"
 #include "ops/core/kinked.h"
 #include "ops/core/ops.h"
@@ -33,7 +33,7 @@ struct Prelu {
       "prelu",
       "input, weight",
       kFunctional | kReduction | kAutocastLow,
-      "The input where it is positive, elsewhere times weight: one number, or one per channel "
+      "The input where it is positive, elsewhere input * weight: one weight, or one per channel "
       "(dim 1).",
       "T(3, 4), T(1); T(3, 4), T(4); T(2, 3, 4), T(3); T(), T(1); T(4), T()",
       "np.where(input > 0, input, input * (weight.reshape(()) if weight.size == 1 else "

@@ -8,14 +8,14 @@
 
 namespace cograd {
 
-// A map and its transpose, which its gradient is; made once for a call and its derivatives.
+// A map and its transpose, which the gradient uses; created once for a call and its derivatives.
 struct ResampleMaps {
-  int dims = 0;  // how many of the last dims it takes
+  int dims = 0;  // number of last dims that it maps
   std::shared_ptr<const kernels::Resampling> map, transposed;
   bool kinked = false;  // ops/core/kinked.h
 };
 
-// x (*, in) to (*, out), of a floating dtype or int64.
+// Maps x (*, in) to (*, out); x has a floating dtype or int64.
 Tensor resample(const Tensor& x, const ResampleMaps& maps);
 
 }  // namespace cograd

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Recurrent networks: _rnn_layer, one layer in one direction; _rnn, layers and directions of it.
+// Recurrent networks: _rnn_layer is one layer in one direction; _rnn combines layers and
+// directions.
 #include "ops/nn/rnn.h"
 #include "ops/core/autocast.h"
 
@@ -33,7 +34,7 @@ void check_bias(const char* name, const Tensor& t, int64_t n, DType dtype) {
                "] and ", scalar_type_name(dtype));
 }
 
-// Steps of rows [total, I] in batches of `sizes`, or of equal batches where that is undefined.
+// Splits rows [total, I] into steps of `sizes` rows, or of `batch` rows if `sizes` is undefined.
 rnn::Plan plan_of(RnnMode mode, bool reverse, int64_t total, int64_t batch, const Tensor& sizes) {
   rnn::Plan p;
   p.mode = mode;
@@ -45,13 +46,14 @@ rnn::Plan plan_of(RnnMode mode, bool reverse, int64_t total, int64_t batch, cons
     const Tensor dense = raw_contiguous(sizes);
     p.sizes.assign(dense.data<int64_t>(), dense.data<int64_t>() + dense.numel());
   } else if (batch > 0) {
-    COGRAD_CHECK(total % batch == 0, "rnn: ", total, " rows are no whole steps of ", batch);
+    COGRAD_CHECK(total % batch == 0, "rnn: ", total, " rows are not a multiple of the batch size ",
+                 batch);
     p.sizes.assign(static_cast<size_t>(total / batch), batch);
   }
   int64_t at = 0, limit = batch;
   for (const int64_t n : p.sizes) {
     COGRAD_CHECK(n > 0 && n <= limit && n <= total - at, "rnn: batch_sizes has ", n, " after ",
-                 limit, ", expected positive numbers that do not grow and add up to ", total);
+                 limit, ", expected positive numbers that do not increase and add up to ", total);
     p.offsets.push_back(at);
     at += n;
     limit = n;
@@ -121,7 +123,7 @@ struct RnnLayer {
         {room_of(gates), room_of(cells), room_of(raw), out.bytes(), h.bytes(), c.bytes()});
     if (ctx.recording()) {
       ctx->plan = std::move(plan);
-      // torch's layers are products that keep views of the weights, but for oneDNN's LSTM.
+      // Except for oneDNN's LSTM, torch's layers are products that save views of the weights.
       const bool given = lstm && !w_hr.defined() && x.dtype() != DType::Float64;
       const auto kept = [&](const Tensor& w) { return given || !w.defined() ? w : fixed_view(w); };
       ctx.save(x, hx, cx, kept(w_ih), kept(w_hh), kept(b_ih), kept(b_hh), kept(w_hr), gates, cells,
@@ -172,7 +174,7 @@ struct RnnLayer {
     check_matrix_of("w_hh", in.w_hh, rows, width, t);
     check_matrix_of("the state", in.h, batch, width, t);
     if (mode == RnnMode::Lstm) {
-      // Projected: autocast leaves the cells of torch's sum of products wide.
+      // With a projection, autocast leaves torch's cell state in the wide dtype.
       const bool wide = in.w_hr.defined() && in.c.defined() && in.c.dtype() == wide_dtype(t);
       check_matrix_of("the cell state", in.c, batch, hidden, wide ? in.c.dtype() : t);
     }
@@ -180,7 +182,8 @@ struct RnnLayer {
     check_bias("b_ih", in.b_ih, rows, t);
     check_bias("b_hh", in.b_hh, rows, t);
   }
-  // The input's product with its weights and all biases but that inside of gru's reset gate.
+  // Returns the input's product with its weights, plus all biases except the one in gru's reset
+  // gate.
   static Tensor projected(RnnMode mode, const rnn::Inputs& in, DType t) {
     const GradGuard no_grad(false);
     const Tensor out = matmul_t(widened(in.x, t), widened(in.w_ih, t), false, true);
@@ -319,8 +322,8 @@ struct Rnn {
       x = view(x, whole);
       if (batch_first) x = transpose(x, 0, 1);
     }
-    // The layer keeps its outputs for the backward pass; those of torch's RNN and GRU may be
-    // written to, and its LSTM's not either.
+    // The layer saves its output for backward. In torch, writing to the output is allowed for RNN
+    // and GRU but not for LSTM, so only those get a copy.
     if (!lstm && directions == 1 && requires_grad(x)) x = clone(x);
     return {x, joined(hs), lstm ? joined(cs) : cs[0]};
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One recurrent layer in one direction, and what it is in terms of other ops.
+// One recurrent layer in one direction, and its gradients in terms of other ops.
 #pragma once
 #include <optional>
 
@@ -10,11 +10,11 @@ namespace cograd::rnn {
 
 using kernels::RnnMode;
 
-// Tensors of a layer: rows [total, I], states [batch, P] and [batch, H], weights as torch has them.
+// A layer's tensors: rows [total, I], states [batch, P] and [batch, H], weights in torch's layout.
 struct Inputs {
   Tensor x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr;
 };
-// Rows of each step and where they begin.
+// The number of rows of each step, and the row at which each step starts.
 struct Plan {
   RnnMode mode = RnnMode::Tanh;
   bool reverse = false;
@@ -25,7 +25,7 @@ struct Plan {
 struct Gradients {
   Tensor x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr;
 };
-// The gradients in terms of ops, for derivatives of them.
+// Computes the gradients with differentiable ops, for higher derivatives.
 Gradients differentiable_backward(const Plan& plan, const Inputs& in, const Tensor& g_out,
                                   const Tensor& g_h, const Tensor& g_c);
 

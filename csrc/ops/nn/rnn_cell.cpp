@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// _lstm_cell: a step of an LSTM up to its output gate and its cell, from which the state is another
-// op's, as the state depends on the cell that is returned.
+// _lstm_cell: a step of an LSTM up to its output gate and cell. Another op computes the state from
+// the returned cell, because the state depends on it.
 #include "kernels/rnn.h"
 #include "ops/core/batch_call.h"
 #include "ops/core/promote.h"
@@ -13,7 +13,7 @@ namespace {
 struct LstmCell {
   static constexpr OpSpec spec{
       "_lstm_cell", "gates, cx", kInternal | kOther,
-      "Of gates (N, 4 H) before their activations and cells (N, H): the output gate and the cells.",
+      "The output gate and new cells, from gates (N, 4 H) before activation and cells (N, H).",
       "T(2, 12), T(2, 3); T(1, 4), T(1, 1)"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
   static constexpr const char* kNodeName = "LstmCellBackward0";
@@ -51,7 +51,7 @@ struct LstmCell {
   }
 
  private:
-  // A tensor as the kernel reads it.
+  // A tensor converted to the kernel's dtype and layout.
   class Operand {
    public:
     Operand(const Tensor& x, DType t) : x_(raw_contiguous(raw_cast(x, t))) {}

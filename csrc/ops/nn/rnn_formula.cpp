@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Backward of a recurrent layer as a composition, step by step: what higher derivatives need.
+// Backward of a recurrent layer, composed step by step of other ops, for higher derivatives.
 #include "ops/nn/rnn.h"
 
 namespace cograd::rnn {
 
 namespace {
 
-// What a step computed for its rows.
+// The values that a step computed for its rows.
 struct Step {
-  Tensor h, c;                        // before it
+  Tensor h, c;                        // before the step
   Tensor i, f, g, o, raw, cell, q;    // lstm: i f g o; gru: reset i, update f, new g, q; else g
   Tensor g_gates, g_state_gates, gp;  // gradients
 };
@@ -26,7 +26,7 @@ class Unrolled {
  private:
   int64_t order(int64_t k) const { return plan_.reverse ? plan_.steps() - 1 - k : k; }
   static Tensor head(const Tensor& x, int64_t n) { return n == x.size(0) ? x : narrow(x, 0, 0, n); }
-  // `x` with its first rows replaced.
+  // Returns `x` with its first rows replaced.
   static Tensor with_head(const Tensor& x, const Tensor& first) {
     const int64_t n = first.size(0);
     if (n == x.size(0)) return first;
@@ -69,7 +69,8 @@ class Unrolled {
     s.raw = s.o * tanh(s.cell);
     return in_.w_hr.defined() ? matmul_t(s.raw, in_.w_hr, false, true) : s.raw;
   }
-  // Of the gates and, by return, of the state before; `gc` becomes that of the cell before.
+  // Computes the gradient of the gates and returns that of the previous state; replaces the cell's
+  // gradient `gc` by the previous cell's.
   Tensor step_backward(Step& s, Tensor gh, Tensor& gc) const {
     if (in_.w_hr.defined()) {
       s.gp = gh;
@@ -95,14 +96,14 @@ class Unrolled {
     }
     return matmul_t(s.g_state_gates, in_.w_hh, false, false);
   }
-  // What a part of no steps is: of the gates, the states or the cells.
+  // Returns an empty part, for a layer without steps: gates, states or cells.
   Tensor none_of(Tensor Step::* part) const {
     const bool gates = part == &Step::g_gates || part == &Step::g_state_gates;
     const int64_t rows = in_.w_hh.size(0);
     const int64_t width = gates ? rows : part == &Step::raw ? rows / 4 : in_.w_hh.size(1);
     return zeros(Dims{0, width}, in_.x.dtype());
   }
-  // A part of all steps, in the order of the rows.
+  // Returns a part of all steps, in the order of the rows.
   Tensor joined(Tensor Step::* part) const {
     std::vector<Tensor> all;
     for (const Step& s : steps_) all.push_back(s.*part);

@@ -17,13 +17,13 @@ namespace {
 void check_no_tangent(const char* op, const Tensor& t, const char* name) {
   COGRAD_CHECK(!t.defined() || !(has_tangent_here(t) || has_tangent_here(memory_of(t))), op,
                "(): ", name,
-               " has a forward gradient (a tangent), of which the result has none. Detach it, "
-               "or write the formula in other ops.");
+               " has a forward gradient (a tangent), which the result would lose. Detach it, "
+               "or compute the formula with other ops.");
 }
 
 void move(const Tensor& running, const Tensor& value, double momentum) {
   if (!running.defined()) return;
-  const MayWrite scope(running);  // captured by the function that a transform runs: torch writes
+  const MayWrite scope(running);  // torch also writes statistics captured by a transformed function
   const GradGuard no_grad(false);
   copy_(running, cast(running * (1 - momentum) + value * momentum, running.dtype()));
 }
@@ -46,7 +46,7 @@ void RunningStats::check_writable(const Tensor& x) const {
     COGRAD_CHECK(level == 0 || (is_batched(*t) && batch_level(*t) >= level), op_,
                  "(): the input has a value for each sample of a vmap, but ",
                  t == &mean_ ? "running_mean" : "running_var",
-                 ", which is updated in place, has not. Give each sample its own (see "
+                 ", which is updated in place, is the same for all. Give each sample its own (see "
                  "func.stack_module_state), or use a norm without running statistics (see "
                  "func.replace_all_batch_norm_modules_).");
     const MayWrite scope(*t);

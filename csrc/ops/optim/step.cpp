@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The numbers that an optimizer's rule depends on, and the run of its loop over each parameter.
+// Computes the scalars of an optimizer's rule and runs its loop over each parameter.
 #include "ops/optim/step.h"
 
 #include <algorithm>
@@ -16,15 +16,15 @@ namespace {
 using namespace kernels::optim_scalar;
 using kernels::kOptimScalars;
 
-// What one parameter's step needs; counters are read before and written after.
+// The inputs of one parameter's step; counters are read before it and written after it.
 struct Plan {
   unsigned flags = 0;
   double s[kOptimScalars] = {};
   double counters[kOptimCounters] = {};
-  bool single[kOptimCounters] = {};  // float32
+  bool single[kOptimCounters] = {};  // the counter is a float32 tensor
 };
 
-// The first options of all: maximize, weight_decay, lr.
+// The options that all rules have in common: maximize, weight_decay, lr.
 enum : int { kMaximize, kWeightDecay, kLr, kRest };
 
 double rounded(double v, bool single) { return single ? static_cast<float>(v) : v; }
@@ -102,11 +102,11 @@ void plan_radam(Plan& p, const double* o) {  // beta1, beta2, eps, decoupled
   put(p, {1 - beta1, beta2, 1 - beta2, o[kRest + 2]});
 }
 
-void plan_rprop(Plan& p, const double* o) {  // etaminus, etaplus, least and largest step
+void plan_rprop(Plan& p, const double* o) {  // etaminus, etaplus, smallest and largest step
   put(p, {o[kRest], o[kRest + 1], o[kRest + 2], o[kRest + 3]});
 }
 
-// lambd, alpha, t0; the counters are eta and mu of this step, then of the next one.
+// lambd, alpha, t0; the counters hold eta and mu for this step, then those for the next one.
 void plan_asgd(Plan& p, const double* o) {
   const double lambd = o[kRest], step = p.counters[0], eta = p.counters[1], mu = p.counters[2];
   if (mu != 1) p.flags |= kernels::kOptimAveraged;
@@ -129,7 +129,7 @@ constexpr RuleInfo kRules[] = {{6, 0, plan_sgd},     {8, 1, plan_adam},     {7, 
 static_assert(std::size(kRules) == static_cast<size_t>(OptimRule::kCount));
 
 const RuleInfo& info_of(OptimRule rule, std::span<const double> options) {
-  COGRAD_CHECK(rule < OptimRule::kCount, "optim_step(): there is no rule ", static_cast<int>(rule));
+  COGRAD_CHECK(rule < OptimRule::kCount, "optim_step(): unknown rule ", static_cast<int>(rule));
   const RuleInfo& info = kRules[static_cast<int>(rule)];
   COGRAD_CHECK(options.size() == info.options, "optim_step(): expected ", info.options,
                " options, got ", options.size());
@@ -172,7 +172,7 @@ bool applies(const OptimItem& item, int states, int counters) {
   return ok;
 }
 
-// Raises where a write is not allowed; false where two of an item are one another.
+// Raises if a write is not allowed; false if two tensors of an item are identical.
 bool check_memory(const char* op, const OptimItem& item, int states, int counters) {
   const Tensor* all[2 + kOptimState] = {&item.grad, &item.param};
   int n = 2;

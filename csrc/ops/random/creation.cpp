@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// New tensors of random numbers: rand, randn, randint, randperm, normal and the _like forms.
+// Ops that create random tensors: rand, randn, randint, randperm, normal and the _like forms.
 #include <limits>
 
 #include "ops/core/numbers.h"
@@ -126,7 +126,7 @@ Tensor integers(Ctx<Op>& ctx, int64_t low, int64_t high, IntList size, COGRAD_RA
   return finish_factory(out, requires_grad);
 }
 
-// All of 0, ..., n - 1 must be values of the dtype: a rounded one would come twice.
+// Raises unless the dtype represents all of 0, ..., n - 1: a rounded value would occur twice.
 void check_permuted(int64_t n, DType t) {
   if (n <= 0) return;
   check_number("randperm", "n - 1 =", Scalar(static_cast<long>(n - 1)), t, Beyond::Raises);
@@ -136,7 +136,7 @@ void check_permuted(int64_t n, DType t) {
                      : t == DType::Float32  ? 24
                                             : 53;
   COGRAD_CHECK(n - 1 <= int64_t{1} << digits, "randperm(): expected n <= 2^", digits, " + 1 for ",
-               dtype_name(t), ", which has not all larger whole numbers, got n = ", n);
+               dtype_name(t), ", which cannot represent all larger integers, got n = ", n);
 }
 
 constexpr const char* kRandintDoc = "Integers uniform in [low, high); low defaults to 0.";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Draws with a parameter, or two, for each element: poisson, binomial, gamma, Dirichlet, von Mises;
-// and the derivatives of samples by parameters.
+// Ops that draw with one or two parameters per element: poisson, binomial, gamma, Dirichlet, von
+// Mises; and derivatives of the samples with respect to the parameters.
 #include "kernels/random_draws.h"
 #include "ops/core/ops.h"
 #include "ops/random/fill.h"
@@ -9,7 +9,7 @@ namespace cograd {
 
 namespace {
 
-// draw(out, n, state) on contiguous memory; a block of the stream is an element's.
+// Calls draw(out, n, state) on contiguous memory; each element uses its own block of the stream.
 template <class F>
 Tensor drawn(CtxBase& ctx, IntList sizes, DType t, Generator* generator, const F& draw) {
   const Tensor out = ctx.out(sizes, t);
@@ -21,7 +21,7 @@ Tensor drawn(CtxBase& ctx, IntList sizes, DType t, Generator* generator, const F
   if (g.stream() == Stream::Philox) [[likely]] {
     draw(to, n, kernels::DrawSource{g.take(static_cast<uint64_t>(n))});
   } else {
-    HeavyScope heavy(16 * n);  // gives the GIL up before the generator is locked
+    HeavyScope heavy(16 * n);  // releases the GIL before the generator is locked
     g.draw(
         static_cast<uint64_t>(n), [&](kernels::PhiloxState s) { draw(to, n, {s}); },
         [&](kernels::MtStream& s) { draw(to, n, {{}, &s}); });
@@ -32,7 +32,7 @@ Tensor drawn(CtxBase& ctx, IntList sizes, DType t, Generator* generator, const F
 
 struct Poisson {
   static constexpr OpSpec spec{"poisson", "input, generator=None", kFunction | kOut | kRandom,
-                               "Poisson numbers whose rates are the elements of input.",
+                               "Poisson samples whose rates are the elements of input.",
                                "none: random"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
   static Tensor forward(Ctx<Poisson>& ctx, const Tensor& rate, Generator* g) {
@@ -79,7 +79,7 @@ struct Binomial {
 };
 COGRAD_OP(Binomial)
 
-// The derivative of a sample by its parameter is not differentiable itself.
+// Raises: the derivative of a sample with respect to its parameter is not differentiable again.
 [[noreturn]] void fail_second(const char* op) {
   detail::fail(ErrorKind::NotImplemented, "the derivative for '", op, "' is not implemented.");
 }
@@ -110,9 +110,10 @@ struct StandardGammaGrad {
 COGRAD_OP(StandardGammaGrad)
 
 struct StandardGamma {
-  static constexpr OpSpec spec{"_standard_gamma", "input, generator=None", kInternal | kRandom,
-                               "Gamma variables of scale 1 whose shapes are the elements of input.",
-                               "none: random"};
+  static constexpr OpSpec spec{
+      "_standard_gamma", "input, generator=None", kInternal | kRandom,
+      "Gamma samples with scale 1, whose shape parameters are the elements of input.",
+      "none: random"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
   static constexpr int kSaved = 2;
   static Tensor forward(Ctx<StandardGamma>& ctx, const Tensor& alpha, Generator* g) {
@@ -156,7 +157,7 @@ COGRAD_OP(DirichletGrad)
 
 struct SampleDirichlet {
   static constexpr OpSpec spec{"_sample_dirichlet", "input, generator=None", kInternal | kRandom,
-                               "Dirichlet variables with concentrations along the last dim.",
+                               "Dirichlet samples with concentrations along the last dim.",
                                "none: random"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
   static constexpr int kSaved = 2;
@@ -173,8 +174,8 @@ struct SampleDirichlet {
     ctx.save_output(out);
     return out;
   }
-  // Component i moves along its marginal, Beta(alpha_i, total - alpha_i); what it gains the others
-  // lose in proportion. (Jankowiak and Obermeyer, "Pathwise derivatives beyond the
+  // Component i moves along its marginal, Beta(alpha_i, total - alpha_i); the other components
+  // shrink or grow proportionally. (Jankowiak and Obermeyer, "Pathwise derivatives beyond the
   // reparameterization trick", 2018.)
   static Tensor backward(Ctx<SampleDirichlet>& ctx, const Tensor& g) {
     const Tensor alpha = ctx.saved(0), x = ctx.saved(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How random ops fill tensors from a generator's stream.
+// Fills tensors from a generator's stream, for the random ops.
 #pragma once
 #include <algorithm>
 #include <numeric>
@@ -11,8 +11,8 @@
 
 namespace cograd {
 
-// Calls fill(data, n, state) on contiguous memory of out's size and brings the result into `out`.
-// At most one block of the stream per two elements and a group of 16 more are used by any kernel.
+// Calls fill(data, n, state) on contiguous memory of out's size and copies the result to `out`.
+// Kernels use at most one block of the stream per two elements plus a group of 16.
 template <class F>
 void random_fill(const Tensor& out, Generator* generator, const F& fill) {
   const int64_t n = out.numel();
@@ -28,7 +28,7 @@ void random_fill(const Tensor& out, Generator* generator, const F& fill) {
   raw_copy(out, dense);
 }
 
-// The dims of `out` as they lie in memory, the largest stride first.
+// Returns `out` with its dims permuted to the order in memory, the largest stride first.
 inline Tensor in_memory_order(const Tensor& out) {
   std::vector<size_t> order(static_cast<size_t>(out.dim()));
   std::iota(order.begin(), order.end(), size_t{0});
@@ -42,8 +42,8 @@ inline Tensor in_memory_order(const Tensor& out) {
   return alias_strided(out, sizes, steps, out.bytes());
 }
 
-// The same by either stream: philox(data, n, state), or torch(data, n, stream), which goes through
-// `out` in the order of its memory.
+// Fills from either kind of stream: philox(data, n, state), or torch(data, n, stream), which writes
+// `out` in memory order.
 template <class P, class T>
 void random_fill(const Tensor& out, Generator* generator, const P& philox, const T& torch) {
   const int64_t n = out.numel();
@@ -55,7 +55,7 @@ void random_fill(const Tensor& out, Generator* generator, const P& philox, const
   const bool direct = sorted.is_contiguous();
   const Tensor dense = direct ? sorted : empty(sorted.sizes(), out.dtype());
   {
-    HeavyScope heavy(4 * n);  // gives the GIL up before the generator is locked
+    HeavyScope heavy(4 * n);  // releases the GIL before the generator is locked
     void* data = dense.bytes();
     g.draw(
         static_cast<uint64_t>(n) / 2 + 16, [&](kernels::PhiloxState s) { philox(data, n, s); },
@@ -64,7 +64,7 @@ void random_fill(const Tensor& out, Generator* generator, const P& philox, const
   if (!direct) raw_copy(sorted, dense);
 }
 
-// Calls bad(value) for every element as a double until it returns true; whether it did.
+// Calls bad(value) for every element as a double until it returns true; returns if it did.
 template <class F>
 bool any_element(const Tensor& x, const F& bad) {
   bool found = false;
@@ -76,7 +76,7 @@ bool any_element(const Tensor& x, const F& bad) {
   return found;
 }
 
-// Fills the parts of a complex tensor by fill(parts).
+// Fills the real and imaginary parts of a complex tensor by fill(parts).
 template <class F>
 void fill_parts(const Tensor& out, const F& fill) {
   Dims sizes(out.sizes());
@@ -99,7 +99,7 @@ inline void fill_uniform(const Tensor& out, Generator* g, double lo, double hi) 
         kernels::mt_uniform(out.dtype(), data, n, s, lo, hi);
       });
 }
-// Of complex numbers each part has half of the variance; the mean is real.
+// Fills complex tensors part by part: each part has half of the variance, and the mean is real.
 inline void fill_normal(const Tensor& out, Generator* g, double mean, double std) {
   if (is_complex(out.dtype()))
     return fill_parts(out, [&](const Tensor& parts) {
@@ -129,7 +129,7 @@ inline void fill_bernoulli(const Tensor& out, Generator* g, double p) {
         kernels::mt_bernoulli(out.dtype(), data, n, s, p);
       });
 }
-// The same with the chances p, contiguous and of out's shape.
+// Fills with 1 with the probabilities p, which are contiguous and have out's shape.
 inline void fill_bernoulli(const Tensor& out, Generator* g, const Tensor& p) {
   const Tensor dense = out.is_contiguous() ? out : empty(out.sizes(), out.dtype());
   random_fill(
@@ -142,12 +142,14 @@ inline void fill_bernoulli(const Tensor& out, Generator* g, const Tensor& p) {
       });
   if (!out.is_contiguous()) raw_copy(out, dense);
 }
-// Integers in [lo, hi), both checked against the dtype.
+// Fills with integers in [lo, hi); raises unless the dtype represents both ends.
 void fill_integers(const char* op, const Tensor& out, Generator* g, int64_t lo, int64_t hi);
-// All non-negative values of an integer type, or the integers a floating type holds exactly.
+// Draws from all non-negative values of an integer type, or from the integers that a floating type
+// represents exactly.
+// exactly.
 void fill_all_integers(const Tensor& out, Generator* g);
 
-// p as contiguous memory, after checking that it holds probabilities.
+// Returns p as contiguous memory after checking that it holds probabilities.
 Tensor bernoulli_chances(const char* op, const Tensor& p);
 
 inline void check_floating(const char* op, DType t) {

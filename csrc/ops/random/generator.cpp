@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The Generator's state, and which stream new generators have.
+// The Generator's state, and the stream that new generators use.
 #include "ops/random/generator.h"
 
 #include <pthread.h>
@@ -29,7 +29,7 @@ void Generator::manual_seed(uint64_t seed) noexcept {
 uint64_t Generator::seed() {
   std::random_device source;
   const uint64_t high = source();
-  // 53 bits: exact in a Python float and in every JSON reader.
+  // Uses 53 bits, which a Python float and every JSON reader represent exactly.
   const uint64_t fresh = (high << 32 | source()) & ((uint64_t{1} << 53) - 1);
   manual_seed(fresh);
   return fresh;
@@ -75,7 +75,7 @@ void Generator::set_state(std::span<const uint8_t> bytes) {
     return;
   }
   COGRAD_CHECK(bytes.size() == kStateBytes, "RNG state is wrong size: expected ", kStateBytes,
-               " bytes, or ", kernels::MtStream::kStateBytes, " of a stream of torch's, got ",
+               " bytes, or ", kernels::MtStream::kStateBytes, " for torch's stream, got ",
                bytes.size());
   uint64_t seed = 0;
   uint64_t offset = 0;

@@ -13,10 +13,10 @@
 
 namespace cograd {
 
-// Philox: blocks found by their number. Torch: the words that torch's CPU generator gives.
+// Philox addresses blocks by number. Torch reproduces the words of torch's CPU generator.
 enum class Stream : uint8_t { Philox, Torch };
 
-// What generators are made with from here on; the default generator restarts its seed with it.
+// Sets the stream of generators created from now on; restarts the default generator's seed with it.
 COGRAD_API void set_stream(Stream stream);
 COGRAD_API Stream stream() noexcept;
 
@@ -34,25 +34,25 @@ class COGRAD_API Generator {
   // Seeds from the system's entropy and returns the seed.
   uint64_t seed();
   uint64_t initial_seed() const noexcept;
-  // Philox: seed and offset, little-endian. Torch: torch's own layout.
+  // Returns seed and offset, little-endian, for Philox; torch's own layout for Torch.
   std::vector<uint8_t> state() const;
-  // Either's state; the generator has that stream from then on.
+  // Restores a state of either kind, and switches the generator to that kind of stream.
   void set_state(std::span<const uint8_t> bytes);
-  // Restarts the seed with that kind of stream, if it is another.
+  // Switches to that kind of stream and restarts the seed, unless it is the current kind.
   void set_stream(Stream stream);
   Stream stream() const noexcept { return kind_.load(std::memory_order_relaxed); }
 
-  // Around a fork, so that the child finds the generator whole.
+  // Held across a fork, so that the child's generator is in a consistent state.
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
 
-  // Takes `blocks` of 128 bits from the stream: where they begin. The lock is not held while they
-  // are used, so a fill that gives up the GIL cannot block the holder of it. A Torch stream gives a
-  // seed of its next 64 bits.
+  // Reserves `blocks` of 128 bits and returns their position. The lock is not held while they are
+  // used, so that a fill that releases the GIL cannot deadlock with the lock's holder. A Torch
+  // stream returns a seed made from its next 64 bits.
   kernels::PhiloxState take(uint64_t blocks) noexcept;
 
-  // Draws by philox(state), after taking `blocks`, or by torch(stream), which runs under the lock
-  // and must not take the GIL.
+  // Draws with philox(state) after reserving `blocks`, or with torch(stream), which runs under the
+  // lock and must not acquire the GIL.
   template <class P, class T>
   void draw(uint64_t blocks, const P& philox, const T& torch) {
     std::unique_lock lock(mutex_);
@@ -75,11 +75,11 @@ class COGRAD_API Generator {
   mutable std::mutex mutex_;
   uint64_t seed_ = kDefaultSeed;
   uint64_t offset_ = 0;
-  std::atomic<Stream> kind_{Stream::Philox};  // whether mt_ is null, for readers without the lock
-  std::unique_ptr<kernels::MtStream> mt_;     // of a Torch stream, which has seed and place itself
+  std::atomic<Stream> kind_{Stream::Philox};  // tells if mt_ is null, for readers without the lock
+  std::unique_ptr<kernels::MtStream> mt_;     // of a Torch stream, with its own seed and position
 };
 
-// The generator of ops that are given none.
+// Returns the generator that ops use if they get none.
 COGRAD_API Generator& default_generator() noexcept;
 
 }  // namespace cograd

@@ -12,7 +12,7 @@ namespace cograd {
 
 namespace {
 
-// What all of these share: the old values are lost, so no gradient flows to them. Op::fill(out,
+// Shared by these ops: the old values are lost, so their gradient is zero. Op::fill(out,
 // parameters..., generator) checks the parameters and draws.
 template <class Op, class... P>
 struct Refill {
@@ -158,8 +158,8 @@ T element(double v) {
     return static_cast<T>(v);
 }
 
-// out = f(u) with u uniform in [0, 1), or standard normal, in double whatever out's dtype. A stream
-// of torch's has torch_f.
+// Writes out = f(u) with u uniform in [0, 1) or standard normal, computed in double for any dtype
+// of out. Uses torch_f with a Torch stream.
 template <class F, class T>
 void fill_transformed(const Tensor& out, Generator* g, bool normal, const F& f, const T& torch_f) {
   random_fill(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Draws whose parameters are tensors: bernoulli, multinomial, normal.
+// Random ops whose parameters are tensors: bernoulli, multinomial, normal.
 #include <cmath>
 
 #include "ops/core/ops.h"

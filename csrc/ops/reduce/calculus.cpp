@@ -23,7 +23,7 @@ struct Diff {
       "diff",
       "input, n=1, dim=-1, prepend=None, append=None",
       kFunctional | kOut | kReduction,
-      "Differences of neighbours along dim, n times; of bools, where they differ.",
+      "Differences of neighbours along dim, n times; for bools, True where they differ.",
       "T(5); T(3, 4), 2, 0; T(3, 4), 1, 1, T(3, 2), T(3, 1); T(3), 5; B(4)",
       "np.diff(np.concatenate([a for a in (prepend, input, append) if a is not None], axis=dim), "
       "min(n, input.shape[dim]), axis=dim)"};
@@ -58,12 +58,12 @@ void check_number(const char* name, const char* arg, const Tensor& t) {
                "`, but bool is not supported");
 }
 
-// The sums of neighbours along dim d.
+// Returns the sums of neighbours along dim d.
 Tensor pairs(const Tensor& y, int d) {
   return slice(y, d, 0, std::max<int64_t>(y.size(d) - 1, 0)) + slice(y, d, 1);
 }
 
-// The widths of the intervals between points x, as they multiply y.
+// Returns the widths of the intervals between points x, shaped so that they multiply y.
 Tensor widths(const char* name, const Tensor& y, const Tensor& x, int d) {
   check_number(name, "x", x);
   Tensor points = x;
@@ -100,7 +100,7 @@ Tensor trapezoid(const char* name, const Tensor& y, const Tensor& x, Dim dim) {
 Tensor trapezoid(const char* name, const Tensor& y, const Scalar& dx, Dim dim) {
   const int d = dim_of(name, y, dim);
   COGRAD_CHECK(!dx.is_complex(), name, ": Currently, we only support dx as a real number.");
-  // Of no points, nothing: of integers an integer.
+  // Without points the result is zero, for integers an integer zero.
   if (y.size(d) == 0 && !is_differentiable(y.dtype())) {
     Dims sizes(y.sizes());
     sizes.erase(static_cast<size_t>(d));
@@ -113,35 +113,36 @@ Tensor trapezoid(const char* name, const Tensor& y, const Scalar& dx, Dim dim) {
 }
 Tensor running(const Tensor& t, int d) { return linear_recurrence(t, Tensor(), d, false); }
 
-#define COGRAD_TRAPEZOID(Struct, name, points, widths_)                                    \
-  struct Struct##Points {                                                                  \
-    static constexpr OpSpec spec{                                                          \
-        name,                                                                              \
-        "y, x, *, dim=-1",                                                                 \
-        kFunction | kReduction,                                                            \
-        "Integral of y over the points x by the trapezoidal rule, along dim.",             \
-        "T(5), T(5); T(3, 4), T(4); T(3, 4), T(3), dim=0; T(2, 3, 4), T(3, 4), dim=1",     \
-        points};                                                                           \
-    static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;                     \
-    static constexpr BatchRule kBatch = through();                                         \
-    static Tensor forward(const Tensor& y, const Tensor& x, Dim dim) {                     \
-      return trapezoid("trapezoid", y, x, dim);                                            \
-    }                                                                                      \
-  };                                                                                       \
-  COGRAD_OP(Struct##Points)                                                                \
-  struct Struct##Widths {                                                                  \
-    static constexpr OpSpec spec{name,                                                     \
-                                 "y, *, dx=1, dim=-1",                                     \
-                                 kFunction | kReduction,                                   \
-                                 "Integral of y at distances dx by the trapezoidal rule.", \
-                                 "T(5); T(3, 4), dim=0; T(3, 4), dx=0.5",                  \
-                                 widths_};                                                 \
-    static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;                     \
-    static constexpr BatchRule kBatch = through();                                         \
-    static Tensor forward(const Tensor& y, Scalar dx, Dim dim) {                           \
-      return trapezoid("trapezoid", y, dx, dim);                                           \
-    }                                                                                      \
-  };                                                                                       \
+#define COGRAD_TRAPEZOID(Struct, name, points, widths_)                                \
+  struct Struct##Points {                                                              \
+    static constexpr OpSpec spec{                                                      \
+        name,                                                                          \
+        "y, x, *, dim=-1",                                                             \
+        kFunction | kReduction,                                                        \
+        "Integral of y over the points x by the trapezoidal rule, along dim.",         \
+        "T(5), T(5); T(3, 4), T(4); T(3, 4), T(3), dim=0; T(2, 3, 4), T(3, 4), dim=1", \
+        points};                                                                       \
+    static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;                 \
+    static constexpr BatchRule kBatch = through();                                     \
+    static Tensor forward(const Tensor& y, const Tensor& x, Dim dim) {                 \
+      return trapezoid("trapezoid", y, x, dim);                                        \
+    }                                                                                  \
+  };                                                                                   \
+  COGRAD_OP(Struct##Points)                                                            \
+  struct Struct##Widths {                                                              \
+    static constexpr OpSpec spec{                                                      \
+        name,                                                                          \
+        "y, *, dx=1, dim=-1",                                                          \
+        kFunction | kReduction,                                                        \
+        "Integral of y, sampled at distances dx, by the trapezoidal rule.",            \
+        "T(5); T(3, 4), dim=0; T(3, 4), dx=0.5",                                       \
+        widths_};                                                                      \
+    static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;                 \
+    static constexpr BatchRule kBatch = through();                                     \
+    static Tensor forward(const Tensor& y, Scalar dx, Dim dim) {                       \
+      return trapezoid("trapezoid", y, dx, dim);                                       \
+    }                                                                                  \
+  };                                                                                   \
   COGRAD_OP(Struct##Widths)
 COGRAD_TRAPEZOID(Trapezoid, "trapezoid", "", "np.trapezoid(y, dx=dx, axis=dim)")
 COGRAD_TRAPEZOID(Trapz, "trapz", "", "np.trapezoid(y, dx=dx, axis=dim)")
@@ -169,7 +170,7 @@ struct CumulativeWidths {
       "cumulative_trapezoid",
       "y, *, dx=1, dim=-1",
       kFunction | kReduction,
-      "Integrals of y, at distances dx, from the first point to each further one.",
+      "Integrals of y, sampled at distances dx, from the first point to each further one.",
       "T(5); T(3, 4), dim=0; T(3, 4), dx=0.5",
       ""};
   static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Covariance and correlation of variables, one a row, over observations, one a column.
+// Covariance and correlation; each row is a variable, each column an observation.
 #include <algorithm>
 
 #include "ops/core/autocast.h"
@@ -23,7 +23,7 @@ bool none_below_zero(const Tensor& w) {
   return std::none_of(v.data<T>(), v.data<T>() + v.numel(), [](T x) { return x < T(0); });
 }
 
-// Weights of one kind: (observations,), none below 0.
+// Checks one kind of weights, of shape (observations,); none may be negative.
 void check_weights(const char* arg, const Tensor& w, bool counts, int64_t observations) {
   if (!w.defined()) return;
   COGRAD_CHECK(w.dim() <= 1, "cov(): expected ", arg, " to have one or fewer dimensions but got ",

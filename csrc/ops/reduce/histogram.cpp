@@ -15,11 +15,11 @@ struct Bincount {
       "bincount",
       "input, weights=None, minlength=0",
       kFunctional | kNondiff | kReduction,
-      "How often each of 0, 1, ..., max(input) occurs (or the sum of their weights); at least "
+      "Counts of each of 0, 1, ..., max(input) (or the sum of their weights); at least "
       "minlength entries.",
       "I(9); I(9), minlength=8; I(9), T(9)",
       "np.bincount(input, weights, minlength)"};
-  static constexpr DTypeSet kDTypes = kEveryType;  // of complex weights the real parts
+  static constexpr DTypeSet kDTypes = kEveryType;  // of complex weights the real parts count
   static constexpr BatchRule kBatch{};             // reads values: sample by sample
   static Tensor forward(const Tensor& x, const Tensor& weights, int64_t minlength) {
     COGRAD_CHECK_NOT_IMPLEMENTED(!x.is_floating(), "\"bincount_cpu\" not implemented for '",
@@ -56,7 +56,7 @@ void check_histogram_input(const char* op, const Tensor& x) {
 struct Bounds {
   double lo, hi;
 };
-// The smallest and largest element; NaN if any is, 0 and 0 if there are none.
+// Returns the smallest and largest element; NaN if any element is NaN, 0 and 0 without elements.
 Bounds data_range(const Tensor& x) {
   if (x.numel() == 0) return {0, 0};
   const Tensor wide = raw_contiguous(raw_cast(x, DType::Float64));
@@ -70,7 +70,7 @@ Bounds data_range(const Tensor& x) {
   return b;
 }
 
-// A range of width 0 is widened by `margin` on either side.
+// Widens a range of width 0 by `margin` on either side.
 Bounds checked_range(const char* op, Bounds b, double margin) {
   COGRAD_CHECK(std::isfinite(b.lo) && std::isfinite(b.hi), op, ": range of [", b.lo, ", ", b.hi,
                "] is not finite");
@@ -138,7 +138,7 @@ struct HistogramUniform {
   }
 
  private:
-  // Ends that are not given are those of the data, 0 and 1 of none.
+  // Ends that are not given are those of the data, or 0 and 1 without data.
   static Bounds bounds_of(const Tensor& x, std::optional<double> lo, std::optional<double> hi) {
     if (!lo && x.numel() == 0) return {0, 1};
     const Bounds b = lo && hi ? Bounds{*lo, *hi} : data_range(x);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Extreme values over dims: amin, amax, min, max, argmin, argmax, and element picking along a dim.
+// Extreme values over dims (amin, amax, min, max, argmin, argmax), and picking along a dim.
 #include "ops/reduce/reduce.h"
 
 #include <bit>
@@ -22,7 +22,7 @@ void remember(Ctx<Op>& ctx, const Tensor& x, DimMask mask) {
   ctx->mask = mask;
 }
 
-// An extreme needs at least one element behind every result.
+// Raises if a result has no elements to reduce: an extreme needs at least one.
 void check_not_empty(const char* name, const Tensor& x, DimMask mask, bool dims_given) {
   if (x.numel() > 0) return;
   if (!dims_given || mask == 0)
@@ -262,8 +262,8 @@ COGRAD_OP(Argmin)
                size);
 }
 
-// Calls move(index into the whole, index into the picked) for every picked element. Indices are
-// checked: those an op returned may have been written through `.data` since.
+// Calls move(index into the input, index into the picked) for every picked element. Checks the
+// indices: they may have been written through `.data` since an op returned them.
 template <class F>
 void each_pick(const Axis& a, const Tensor& index, F&& move) {
   const int64_t rows = a.outer * a.inner;
@@ -281,7 +281,7 @@ void each_pick(const Axis& a, const Tensor& index, F&& move) {
       }
 }
 
-// Not in the table: the callers vouch for the indices.
+// Not in the table: callers guarantee that the indices are valid.
 struct TakeAlong {
   static constexpr OpSpec spec{"_take_along", "input, dim, index", kInternal | kIndex,
                                "Elements of the input along dim, by checked index.",
@@ -348,8 +348,8 @@ struct PutAlong {
   }
 };
 
-// split_among_ties in two passes, where no graph of it is wanted and the reduced dims stand
-// together; else an undefined tensor.
+// Computes split_among_ties in two passes if no graph is recorded and the reduced dims are
+// adjacent; otherwise returns an undefined tensor.
 Tensor fused_split(const Tensor& g, const Tensor& x, const Tensor& y, DimMask mask, bool nan_ties) {
   const bool wide = x.dtype() == DType::Float32 || x.dtype() == DType::Float64;
   const int first = std::countr_zero(mask), last = static_cast<int>(std::bit_width(mask));

@@ -76,7 +76,7 @@ namespace {
 
 Tensor run(ReduceOp op, const Tensor& x, DimMask mask, bool keepdim, DType out_type);
 
-// Products of the reduced elements, laid side by side.
+// Computes products of the reduced elements after moving these to the last dims.
 Tensor complex_product(const Tensor& x, DimMask mask, bool keepdim) {
   const ReducePlan plan(x, mask, keepdim);
   Dims order;
@@ -96,7 +96,7 @@ Tensor complex_product(const Tensor& x, DimMask mask, bool keepdim) {
   return out;
 }
 
-// The sum of contiguous elements, a row of parts at a time: long rows where there are many.
+// Sums contiguous elements row by row into parallel lanes; large tensors use longer rows.
 template <class T>
 Complex<double> contiguous_sum(const Tensor& x) {
   constexpr int64_t kSize = sizeof(T), kLongest = 512;
@@ -115,7 +115,7 @@ Complex<double> contiguous_sum(const Tensor& x) {
   return total;
 }
 
-// Complex sums are those of the parts, which are a dim that stays.
+// Reduces complex elements; a sum is a sum over real parts, and the dim of the two parts is kept.
 Tensor run_complex(ReduceOp op, const Tensor& x, DimMask mask, bool keepdim, DType out_type) {
   const GradGuard no_grad(false);
   const Tensor values = detach(x);
@@ -144,7 +144,8 @@ Tensor run(ReduceOp op, const Tensor& x, DimMask mask, bool keepdim, DType out_t
   return out;
 }
 
-// The input of a sum or product in the dtype asked for; accumulation widens by itself.
+// Returns the input of a sum or product in the requested dtype, unless accumulation widens it
+// anyway.
 Tensor accumulated(const Tensor& x, DType t) {
   if (x.dtype() == t) return x;
   if (!is_differentiable(x.dtype()) && !is_differentiable(t) && t != DType::Bool) return x;
@@ -188,8 +189,9 @@ struct ExpandReduced {
       if (taken) ++from;
     }
     COGRAD_CHECK(fits && from == g.dim(), "_expand_reduced(): a tensor of shape ",
-                 to_string(g.sizes()), " is no reduction of one of shape ", to_string(sizes));
-    product(sizes);  // raises where the number of elements is none
+                 to_string(g.sizes()), " is not a reduction of a tensor of shape ",
+                 to_string(sizes));
+    product(sizes);  // raises if the number of elements overflows
     return make_view(g, sizes, strides, g.bytes());
   }
   static void batch(BatchCall& c) {
@@ -218,7 +220,7 @@ struct Sum {
   struct State : ReduceState {
     bool over_dims = false;
   };
-  // torch tells a full sum from one over dims by the name.
+  // torch distinguishes a full sum from a sum over dims by the node's name.
   static constexpr DTypeSet kDTypes = kEveryType;
   static std::string node_name(const State& s) {
     return s.over_dims ? "SumBackward1" : "SumBackward0";
@@ -292,7 +294,7 @@ struct NansumOp {
     ctx.save(none);
     return run(ReduceOp::Sum, where(none, 0.0, x), mask, keepdim, t);
   }
-  // A product: an infinite g, as from the mean of nothing, comes out as NaN.
+  // Multiplies by the mask, so that an infinite g, as from a mean of nothing, becomes NaN.
   static Tensor backward(Ctx<NansumOp>& ctx, const Tensor& g) {
     return expand_reduced(g, ctx->sizes, ctx->mask) * logical_not(ctx.saved(0));
   }
@@ -302,7 +304,7 @@ struct Nansum {
   static constexpr OpSpec spec{"nansum",
                                "input, dim=None, keepdim=False, *, dtype=None",
                                kFunctional | kOut | kReduction,
-                               "Sum over dim with NaN counted as 0.",
+                               "Sum over dim, with NaN counted as 0.",
                                "T(3, 4); T(2, 3, 4), (0, 2), True",
                                "np.nansum(input, axis=dim, keepdims=keepdim)"};
   static Tensor forward(const Tensor& x, std::optional<DimList> dims, bool keepdim,
@@ -404,7 +406,7 @@ struct Prod {
 };
 COGRAD_OP(Prod)
 
-// An empty list of dims means none here, as in torch: the elements as truth values.
+// Reduces to truth values. As in torch, an empty list of dims reduces none of them here.
 Tensor logical(ReduceOp op, const Tensor& x, const std::optional<IntList>& dims, bool keepdim) {
   const DType t = x.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool;
   return run(op, x, dims && dims->empty() ? 0 : dim_mask(x, dims), keepdim, t);
@@ -472,7 +474,7 @@ struct LogSumExpOp {
     ctx.save_output(y);
     return y;
   }
-  // The largest real part is taken out, where it is finite.
+  // Subtracts the largest real part where it is finite, to avoid overflow.
   static Tensor of_complex(const Tensor& x, DimMask mask, bool keepdim) {
     if (x.numel() == 0) return log(sum_mask(x, mask, keepdim));
     const Tensor parts = raw_contiguous(real(x));
@@ -525,7 +527,7 @@ Tensor mean(const Tensor& x, std::optional<IntList> dims, bool keepdim) {
 Tensor product_of_others(const Tensor& x, DimMask mask) {
   if (mask == 0) return ones_like(x);
   const int d = static_cast<int>(std::bit_width(mask)) - 1;
-  // Running products from both ends: s[0] = 1, s[k] = x[k - 1] s[k - 1], and mirrored.
+  // Running products from both ends: s[0] = 1, s[k] = x[k - 1] s[k - 1], and its mirror image.
   auto one_at = [&](bool last) {
     const Tensor e = zeros_like(x);
     const Axis a = axis_of(x.sizes(), d);

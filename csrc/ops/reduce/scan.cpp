@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Cumulative ops along one dim, and the linear recurrence their gradients are made of.
+// Cumulative ops along one dim, and the linear recurrence from which their gradients are built.
 #include "kernels/scan.h"
 
 #include <cmath>
@@ -22,7 +22,7 @@ Tensor run_scan(ScanFn fn, const Tensor& x, int dim) {
   return out;
 }
 
-// Sums and products of bool and integers are int64 unless asked otherwise.
+// Sums and products of bools and integers are int64 unless a dtype is given.
 DType accumulated_type(const Tensor& x, std::optional<DType> dtype) {
   return dtype.value_or(is_differentiable(x.dtype()) ? x.dtype() : DType::Int64);
 }
@@ -90,7 +90,7 @@ struct LinearRecurrence {
     if (b.defined()) ctx.save_output(s);
     return s;
   }
-  // The adjoint runs the other way: t[k] = g[k] + b[k + 1] t[k + 1]; db[k] = t[k] s[k - 1].
+  // The adjoint runs in reverse: t[k] = g[k] + b[k + 1] t[k + 1]; db[k] = t[k] s[k - 1].
   static void backward(Ctx<LinearRecurrence>& ctx, const Tensor& g) {
     const Tensor b = ctx.saved(0);
     const int by = ctx->reverse ? 1 : -1;
@@ -104,7 +104,7 @@ COGRAD_OP(LinearRecurrence)
 
 struct Shift {
   static constexpr OpSpec spec{"_shift", "input, dim, by", kInternal | kReduction,
-                               "The input moved by `by` places along dim, zeros moved in.",
+                               "The input shifted by `by` places along dim and filled with zeros.",
                                "none: tested through cumprod"};
   struct State : DimState {
     int by = 0;
@@ -172,7 +172,7 @@ struct Cumprod {
     return run_scan(kernels::cumprod, raw_cast(x, accumulated_type(x, dtype)), ctx->dim);
   }
   // dy[i]/dx[k] = (x[0]..x[k-1]) (x[k+1]..x[i]), so the sum over i >= k of g[i] times the second
-  // factor is s[k] = g[k] + x[k+1] s[k+1]; no division, hence exact with zeros.
+  // factor is s[k] = g[k] + x[k+1] s[k+1]; there is no division, so it is exact with zeros.
   static Tensor backward(Ctx<Cumprod>& ctx, const Tensor& g) {
     const int d = ctx->dim;
     const Tensor x = cast(ctx.saved(0), g.dtype());
@@ -188,7 +188,7 @@ struct Cumprod {
 };
 COGRAD_OP(Cumprod)
 
-// log(exp(a) + exp(b)), the one of the larger real part taken out.
+// Returns log(exp(a) + exp(b)) after factoring out the one with the larger real part.
 template <class T>
 Complex<T> log_add(Complex<T> a, Complex<T> b) {
   if (a.re < b.re) std::swap(a, b);
@@ -246,8 +246,8 @@ struct Logcumsumexp {
     ctx.save_output(y);
     return y;
   }
-  // dx[k] = sum over i >= k of g[i] exp(x[k] - y[i]). With q[k] = g[k] + exp(y[k] - y[k+1]) q[k+1]
-  // every factor is at most 1, as y never falls.
+  // dx[k] = sum over i >= k of g[i] exp(x[k] - y[i]). In q[k] = g[k] + exp(y[k] - y[k+1]) q[k+1]
+  // every factor is at most 1, since y never decreases.
   static Tensor backward(Ctx<Logcumsumexp>& ctx, const Tensor& g) {
     const int d = ctx->dim;
     const Tensor x = ctx.saved(0);
@@ -287,7 +287,7 @@ struct Cummax {
   static constexpr OpSpec spec{"cummax",
                                "input, dim",
                                kFunctional | kOut | kReduction,
-                               "Running maximum along dim and where it was last reached.",
+                               "Running maximum along dim and the index of its last occurrence.",
                                "T(3, 4), 1; T(2, 3, 4), 0; T(), 0",
                                "",
                                "values, indices"};
@@ -308,7 +308,7 @@ struct Cummin {
   static constexpr OpSpec spec{"cummin",
                                "input, dim",
                                kFunctional | kOut | kReduction,
-                               "Running minimum along dim and where it was last reached.",
+                               "Running minimum along dim and the index of its last occurrence.",
                                "T(3, 4), 1; T(2, 3, 4), 0; T(), 0",
                                "",
                                "values, indices"};

@@ -15,7 +15,7 @@ void check_floating(const char* who, const char* verb, const Tensor& x) {
 }
 
 struct Moments : ReduceState {
-  double divisor = 1;  // n - correction, not below 0
+  double divisor = 1;  // n - correction, clamped to 0
   double count = 1;
 };
 
@@ -52,7 +52,7 @@ Tensor var_gradient(const Tensor& g, const Tensor& x, const Moments& m) {
   const Tensor center = m.mask == 0 ? x : mean(x, dims, true);
   return expand_reduced(g, m.sizes, m.mask) * ((x - center) * (2.0 / m.divisor));
 }
-// d std = d var / (2 std), taken as 0 where the spread is 0.
+// d std = d var / (2 std), taken as 0 where the standard deviation is 0.
 Tensor std_gradient(const Tensor& g, const Tensor& x, const Tensor& y, const Moments& m) {
   return var_gradient(ratio_or_zero(g, y) * 0.5, x, m);
 }
@@ -134,7 +134,7 @@ struct StdMeanOp {
   }
 };
 
-// Of complex numbers: the sum of the variances of their parts, as E |z - E z|^2 has it.
+// For complex numbers, E |z - E z|^2 is the sum of the variances of their parts.
 template <class Op>
 typename detail::Traits<Op>::Out spread_of(const Tensor& x, const std::optional<IntList>& dims,
                                            std::optional<Scalar> correction, bool keepdim) {
@@ -154,7 +154,7 @@ typename detail::Traits<Op>::Out spread_of(const Tensor& x, const std::optional<
 
 std::optional<Scalar> correction_of(bool unbiased) { return Scalar(unbiased ? 1 : 0); }
 
-// Three spellings of each: f(dim, unbiased, keepdim), f(unbiased) and f(dim, *, correction,
+// Each op has three overloads: f(dim, unbiased, keepdim), f(unbiased) and f(dim, *, correction,
 // keepdim), tried in this order.
 #define COGRAD_SPREAD(Prefix, name, Result, what, numpy, returned)                                \
   struct Prefix##Dim {                                                                            \

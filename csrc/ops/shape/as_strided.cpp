@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Views by strides, their gradients, and memory laid out anew.
+// Views with arbitrary strides, their gradients, and copies with other strides.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -30,7 +30,7 @@ void check_strides(const char* op, IntList sizes, IntList strides) {
   }
 }
 
-// Copies into new memory with the given strides, which must not overlap.
+// Copies x into new memory with the given strides, which must not overlap.
 Tensor raw_relayout(const Tensor& x, IntList strides) {
   check_strides("_relayout", x.sizes(), strides);
   const int64_t room[1] = {storage_extent(x.sizes(), strides)};
@@ -42,7 +42,7 @@ Tensor raw_relayout(const Tensor& x, IntList strides) {
 
 struct Relayout {
   static constexpr OpSpec spec{"_relayout", "input, strides", kInternal | kShape,
-                               "The same values in memory with other strides.",
+                               "A copy of the values with other strides.",
                                "none: used by in-place writes to views"};
   static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Relayout>&, const Tensor& x, Shape strides) {
@@ -59,7 +59,7 @@ struct Relayout {
 };
 COGRAD_OP(Relayout)
 
-// Where a strided region lies, relative to the first element of the tensor it is a region of.
+// The location of a strided region, relative to the first element of its base tensor.
 struct Region {
   Dims base_sizes, base_strides, sizes, strides;
   int64_t offset;
@@ -106,8 +106,8 @@ struct AsStrided {
                            at - x.storage_offset()};
     return make_view(x, sizes, strides, static_cast<char*>(x->storage->data) + at * x.itemsize());
   }
-  // The same region of every sample's memory, which ends where its last element is. Of samples
-  // that share memory each needs its own to have a gradient.
+  // Takes the same region of every sample's memory, which ends at the sample's last element.
+  // Samples that share memory are laid out separately, since each needs its own gradient.
   static void batch(BatchCall& c) {
     const Tensor& x = c.arg(0).tensor();
     check_strides("as_strided", c.arg(1).ints(), c.arg(2).ints());
@@ -116,7 +116,7 @@ struct AsStrided {
     const int64_t end = checked_add(storage_extent(c.arg(1).ints(), c.arg(2).ints()), from);
     COGRAD_CHECK(from >= 0 && (end <= room || c.size() == 0), "vmap: as_strided(",
                  to_string(c.arg(1).ints()), ", ", to_string(c.arg(2).ints()), ", ",
-                 from + x.storage_offset(), ") reaches outside of the memory of a sample, of size ",
+                 from + x.storage_offset(), ") exceeds the memory of a sample of size ",
                  to_string(x.sizes()), ", strides ", to_string(x.strides()), " and offset ",
                  x.storage_offset(), ". This is not supported inside of a vmap.");
     Tensor whole = c.samples(x);
@@ -134,7 +134,7 @@ struct AsStrided {
 COGRAD_OP(AsStrided)
 [[maybe_unused]] const bool as_strided_inplace = add_geometry_op<AsStrided>();
 
-// Adjoint of AsStrided: zeros of the base's geometry, g added where the region was.
+// The adjoint of AsStrided: zeros with the base's geometry, with g added in the region.
 struct AsStridedGrad {
   static constexpr OpSpec spec{
       "_as_strided_grad", "grad, base_sizes, base_strides, sizes, strides, offset",
@@ -172,7 +172,7 @@ struct AsStridedGrad {
   }
 
  private:
-  // Adds one slice of the outermost dim at a time: elements of one region may share memory.
+  // Adds g one element at a time, since elements of a region may share memory.
   static void add_region(const Tensor& region, const Tensor& g) {
     const Tensor values = raw_contiguous(g);
     const int64_t n = region.numel();
@@ -198,7 +198,7 @@ struct AsStridedGrad {
 };
 COGRAD_OP(AsStridedGrad)
 
-// Whether the inner dims of each dim lie within one step of it. Otherwise elements may meet.
+// True if the inner dims of each dim lie within one step of it. Otherwise elements may overlap.
 bool distinct(IntList sizes, IntList strides) {
   SmallVec<std::pair<int64_t, int64_t>, 6> dims;
   for (size_t i = 0; i < sizes.size(); ++i)
@@ -212,7 +212,7 @@ bool distinct(IntList sizes, IntList strides) {
   return true;
 }
 
-// Where the elements of a region stand in memory of `room` elements, in their order.
+// Returns the positions of a region's elements, in order, in a memory of `room` elements.
 Tensor places(IntList sizes, IntList strides, int64_t from, int64_t room) {
   const Tensor all = empty(Dims{room}, DType::Int64);
   std::iota(all.data<int64_t>(), all.data<int64_t>() + room, 0);
@@ -220,7 +220,8 @@ Tensor places(IntList sizes, IntList strides, int64_t from, int64_t room) {
   return reshape(raw_contiguous(at), Dims{at.numel()});
 }
 
-// The gradient of a base whose elements share memory: each has an equal part of what arrives there.
+// Returns the gradient of a base whose elements share memory: they share equally what arrives
+// there.
 Tensor shared_gradient(const Tensor& g, const Region& r) {
   const int64_t lo = std::min<int64_t>(0, r.offset);
   const int64_t room = std::max(storage_extent(r.base_sizes, r.base_strides, -lo),

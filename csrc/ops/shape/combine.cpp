@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Combinations of tensors: meshgrid, cartesian products, choices and Kronecker products.
+// Combinations of tensors: meshgrid, cartesian_prod, combinations and kron.
 #include <limits>
 
 #include "ops/core/ops.h"
@@ -78,7 +78,7 @@ struct Combinations {
   }
 
  private:
-  // Binomial(n, r), or of multisets; raises when it does not fit int64.
+  // Returns binomial(n, r), or the number of multisets if `repeat`; raises if it overflows int64.
   static int64_t count(int64_t n, int64_t r, bool repeat) {
     if (repeat && n > 0) n = checked_add(n, r - 1);
     if (r > n) return 0;
@@ -89,7 +89,7 @@ struct Combinations {
     }
     return static_cast<int64_t>(c);
   }
-  // The choices in order, one per row of `index`.
+  // Writes the combinations in order, one per row of `index`.
   static void choose(int64_t n, int64_t r, bool repeat, const Tensor& index) {
     auto* row = index.data<int64_t>();
     for (int64_t j = 0; j < r; ++j) row[j] = repeat ? 0 : j;
@@ -97,7 +97,7 @@ struct Combinations {
     InterruptCheck interrupt;
     for (int64_t k = 1; k < rows; ++k, row += r) {
       interrupt.after(r);
-      int64_t j = r - 1;  // the last element that can still move up
+      int64_t j = r - 1;  // the last element that can still be incremented
       while (row[j] == (repeat ? n - 1 : n - r + j)) --j;
       std::copy_n(row, r, row + r);
       for (int64_t v = row[j] + 1; j < r; ++j) row[r + j] = repeat ? v : v++;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Diagonals: as views, as copies, and tensors made of them.
+// Diagonals as views and as copies, and tensors built from diagonals.
 #include <limits>
 
 #include "ops/core/autocast.h"
@@ -160,7 +160,7 @@ struct Trace {
   static constexpr TangentRule kTangent = linear({0});
   static void batch(BatchCall& c) {
     const Tensor x = c.samples(c.arg(0).tensor());
-    if (x.dim() != 3 || x.dtype() == DType::Bool) return c.loop();  // which raises
+    if (x.dim() != 3 || x.dtype() == DType::Bool) return c.loop();  // loop() raises the error
     const int64_t last[1] = {1};
     c.give(sum(diagonal(x, 0, 1, 2), IntList(last, 1)));
   }

@@ -34,12 +34,12 @@ struct SumTo {
       (sum ? reduced : kept).push_back(x.sizes()[i]);
       (sum ? reduced_steps : kept_steps).push_back(x.strides()[i] * x.itemsize());
     }
-    // Sums of integers are int64; where nothing is summed the dtype stays, unless () is asked for.
+    // Sums of integers are int64. The dtype stays if nothing is summed, unless the size is ().
     const bool summed = !reduced.empty() || sizes.empty();
     const DType t = is_differentiable(x.dtype()) || !summed ? x.dtype() : DType::Int64;
     Tensor out = empty(sizes, t);
     DType in = x.dtype(), sum = t;
-    if (is_complex(in)) {  // the parts are a dim that stays
+    if (is_complex(in)) {  // the parts form a dim that is kept
       in = sum = real_dtype(in);
       kept.push_back(2);
       kept_steps.push_back(dtype_size(in));

@@ -38,7 +38,7 @@ bool view_strides(const Tensor& x, IntList sizes, Dims& strides) {
     strides = contiguous_strides(sizes);
     return true;
   }
-  // Walks both shapes from the right: each run of x's dims that is one stretch of memory must be
+  // Walks both shapes from the right: each run of x's dims that is contiguous in memory must equal
   // the product of some of the new dims.
   strides.resize(sizes.size());
   size_t to = sizes.size();

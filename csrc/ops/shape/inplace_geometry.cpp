@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Writes to a tensor's own geometry: resize_, resize_as_ and what the in-place view ops share.
+// In-place changes of a tensor's geometry: resize_, resize_as_ and helpers of in-place view ops.
 #include "ops/shape/inplace_geometry.h"
 
 #include "autograd/batch.h"
@@ -28,7 +28,7 @@ void resize(const char* op, const Tensor& self, IntList sizes, MemoryFormat form
   for (int64_t s : sizes)
     COGRAD_CHECK(s >= 0, op, "(): Trying to create tensor with negative dimension ", s, ": ",
                  to_string(sizes));
-  storage_bytes(sizes, self.itemsize());  // raises where they overflow
+  storage_bytes(sizes, self.itemsize());  // raises on overflow
   const bool in_order = format == MemoryFormat::Contiguous;
   if (!in_order || !same(self.sizes(), sizes))
     resize_dense(op, self, sizes,
@@ -50,7 +50,7 @@ bool add_resize(const char* name, const char* args, const char* doc, OpRecord::C
 [[maybe_unused]] const bool added =
     add_resize<Tensor, IntList, std::optional<std::string_view>>(
         "resize", "input, *size, memory_format=None",
-        "Another shape, in C order, over the same memory; new elements are undefined.",
+        "Changes the shape, in C order over the same memory; new elements are undefined.",
         [](const Tensor& self, const Value* v) {
           resize("resize_", self, ArgTraits<IntList>::get(v[1]),
                  memory_format("resize_", ArgTraits<std::optional<std::string_view>>::get(v[2]),
@@ -82,17 +82,17 @@ void change_geometry(const Tensor& self, const char* op, const Value* args, Make
   const Dims strides(view.strides());
   take_geometry(self, sizes, strides, view.bytes());
   self->bump_version();
-  // A view's history is made anew against its base, as after any write; see grad_fn().
+  // A view's history is regenerated from its base, as after any write; see grad_fn().
   if (tracked && self->base == nullptr && !is_batched(self)) rebase_history(self, node.get());
 }
 
 namespace {
 
-// Every diagonal element of a matrix, or of a tensor of more dims of one size.
+// Writes every diagonal element of a matrix, or of a tensor with more dims, all of equal size.
 struct FillDiagonal {
   static constexpr OpSpec spec{
       "fill_diagonal", "input, fill_value, wrap=False", kInplace | kShape,
-      "Overwrites the main diagonal; with wrap it starts again below, after one row left out.",
+      "Overwrites the main diagonal; with wrap it restarts below after skipping one row.",
       "none: in place only, tested by hand"};
   struct State {
     bool wrap;

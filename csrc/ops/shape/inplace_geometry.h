@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// In-place forms of view ops: the tensor itself takes the view's geometry (t_, squeeze_, ...).
+// In-place forms of view ops (t_, squeeze_, ...): they give the tensor itself the view's geometry.
 #pragma once
 #include "ops/core/op.h"
 
@@ -7,7 +7,7 @@ namespace cograd {
 
 using MakeView = Tensor (*)(const Value* args);
 
-// Gives `self` the geometry and, where recorded, the history of the view make(args) of it.
+// Gives `self` the geometry of its view make(args) and, if recorded, the view's history.
 void change_geometry(const Tensor& self, const char* op, const Value* args, MakeView make);
 
 namespace detail {
@@ -18,7 +18,7 @@ Tensor boxed_view(const Value* v, std::index_sequence<I...>) {
 }
 }  // namespace detail
 
-// Adds the method `name_` of a view op, by default under the op's own name and parameters.
+// Adds the method `name_` of a view op, by default with the op's own name and parameters.
 template <class Op>
 bool add_geometry_op(const char* name = Op::spec.name, const char* args = Op::spec.args) {
   using Args = typename detail::Traits<Op>::Args;
@@ -28,7 +28,7 @@ bool add_geometry_op(const char* name = Op::spec.name, const char* args = Op::sp
   r->spec.name = name;
   r->spec.args = args;
   r->spec.flags = kInplace;
-  r->spec.doc = "The same, changing the shape and strides of the tensor itself.";
+  r->spec.doc = "In-place form: changes the shape and strides of the tensor itself.";
   r->spec.samples = "none: changes the tensor's geometry; tested by hand";
   r->spec.ref = "";
   r->args = detail::ArgKinds<Args>::make();

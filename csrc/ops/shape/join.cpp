@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ops that join tensors into a new one: cat, stack and their relatives.
+// Ops that join tensors into a new one: cat, stack and related ops.
 #include <cstring>
 #include <numeric>
 
@@ -14,12 +14,12 @@ namespace cograd {
 
 namespace {
 
-constexpr int64_t kMemcpyBytes = 1 << 17;  // above this the threaded copy is used
+constexpr int64_t kMemcpyBytes = 1 << 17;  // larger results use the threaded copy
 
-// torch's legacy: an empty 1-d tensor joins anything and adds nothing.
+// True for an empty 1-d tensor: torch's legacy rule joins it with any shape by skipping it.
 bool skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
 
-// Fills `out` with the parts along `dim`; all have out's other sizes.
+// Copies the parts along `dim` into `out`; all have out's other sizes.
 void raw_join(const Tensor& out, TensorList parts, int dim) {
   bool direct = out.is_contiguous() && out.numel() <= kMemcpyBytes &&
                 out.numel() * out.itemsize() <= kMemcpyBytes;
@@ -53,7 +53,7 @@ DType joined_dtype(TensorList tensors) {
   return type.get();
 }
 
-// Checks the shapes against the first tensor that counts; the joined sizes.
+// Returns the joined sizes after checking the shapes against the first tensor not skipped.
 Dims joined_sizes(TensorList tensors, const Tensor& first, int dim) {
   Dims sizes(first.sizes());
   int64_t total = 0;
@@ -73,8 +73,8 @@ Dims joined_sizes(TensorList tensors, const Tensor& first, int dim) {
   return sizes;
 }
 
-// Pieces of a gradient along dim. Where nobody else sees it and a piece lies in one stretch, the
-// piece is a tensor of its own that a leaf can take over; otherwise it is a view.
+// Pieces of a gradient along dim. If nothing else uses the gradient and a piece is contiguous, the
+// piece is a separate tensor that a leaf can take over as its grad; otherwise it is a view.
 class Pieces {
  public:
   Pieces(const Tensor& g, int dim)
@@ -98,7 +98,7 @@ class Pieces {
   }
 
  private:
-  static constexpr int64_t kPieceBytes = 1 << 14;  // copying less is as quick
+  static constexpr int64_t kPieceBytes = 1 << 14;  // copying less is as fast
 
   Tensor own(int64_t at, const Dims& sizes) const {
     char* data = g_.bytes() + at * g_.stride(dim_) * g_.itemsize();
@@ -165,7 +165,7 @@ COGRAD_OP(Cat)
     static constexpr OpSpec spec{name,                                               \
                                  "tensors, dim=0",                                   \
                                  kFunction | kOut | kShape | kOutApart,              \
-                                 "cat by another name.",                             \
+                                 "Another name of cat.",                             \
                                  kCatSamples,                                        \
                                  kCatRef};                                           \
     static Tensor forward(TensorList tensors, Dim dim) { return cat(tensors, dim); } \
@@ -219,7 +219,7 @@ struct Stack {
 };
 COGRAD_OP(Stack)
 
-// x with at least n dims, as the atleast_ functions add them.
+// Adds dims to x as the atleast_ functions do, until it has n.
 Tensor at_least(const Tensor& x, int n) {
   if (x.dim() >= n) return x;
   if (x.dim() == 0) return view(x, Dims(static_cast<size_t>(n), 1));
@@ -260,7 +260,7 @@ void check_list(const char* op, TensorList tensors) {
   COGRAD_CHECK(!tensors.empty(), op, " expects a non-empty TensorList");
 }
 
-// cat of tensors that have at least n dims first; `parts` are those.
+// Defines cat of tensors that are first extended to n dims; they are `parts`.
 #define COGRAD_STACK(Struct, name, n, dim, doc, ref)                                       \
   struct Struct {                                                                          \
     static constexpr OpSpec spec{name, "tensors",   kFunction | kOut | kShape | kOutApart, \
@@ -275,7 +275,7 @@ void check_list(const char* op, TensorList tensors) {
 COGRAD_STACK(Hstack, "hstack", 1, parts[0].dim() == 1 ? 0 : 1,
              "Tensors joined along dim 1 (dim 0 if 1-d).", "np.hstack(tensors)")
 COGRAD_STACK(Vstack, "vstack", 2, 0, "Tensors joined as rows.", "np.vstack(tensors)")
-COGRAD_STACK(RowStack, "row_stack", 2, 0, "vstack by another name.", "np.vstack(tensors)")
+COGRAD_STACK(RowStack, "row_stack", 2, 0, "Another name of vstack.", "np.vstack(tensors)")
 COGRAD_STACK(Dstack, "dstack", 3, 2, "Tensors joined along dim 2.", "np.dstack(tensors)")
 
 struct ColumnStack {
@@ -324,13 +324,13 @@ struct BlockDiag {
     }
     return out;
   }
-  // Zeros left and right of each, all in one column.
+  // Pads each tensor with zeros left and right, then stacks them vertically.
   static void batch(BatchCall& c) {
     const TensorList tensors = c.arg(0).tensors();
     const DType t = joined_dtype(tensors);
     int64_t left = 0, right = 0;
     for (const Tensor& x : tensors) {
-      if (x.dim() > 2) return c.loop();  // which raises
+      if (x.dim() > 2) return c.loop();  // loop() raises the error
       right += cols(x.sizes());
     }
     std::vector<Tensor> column;

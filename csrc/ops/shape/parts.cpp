@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Complex tensors seen as their real and imaginary parts, and back: views.
+// Views of complex tensors as real and imaginary parts, and the reverse.
 #include "ops/core/autocast.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
@@ -9,7 +9,7 @@ namespace cograd {
 
 namespace {
 
-// A view whose elements have another dtype.
+// Returns a view whose elements have another dtype.
 Tensor make_typed_view(const Tensor& x, DType t, IntList sizes, IntList strides) {
   Tensor out = alias_strided(x, sizes, strides, x.bytes());
   out->dtype = t;
@@ -82,7 +82,7 @@ struct Real {
   static constexpr OpSpec spec{"real",
                                "input",
                                kFunction | kView,
-                               "A view of the real parts; a real tensor itself.",
+                               "A view of the real parts; a real tensor is returned as it is.",
                                "T(3, 4)",
                                "np.real(input)"};
   static constexpr DTypeSet kDTypes = kEveryType;

@@ -54,7 +54,7 @@ struct Permute {
     const Tensor& x = c.arg(0).tensor();
     Dims dims{0};
     for (const int64_t d : c.arg(1).ints()) {
-      const bool bad = d < -x.dim() || d >= x.dim();  // permute() says so
+      const bool bad = d < -x.dim() || d >= x.dim();  // permute() raises for these
       dims.push_back(bad ? d : (d < 0 ? d + x.dim() : d) + 1);
     }
     c.give(permute(c.samples(x), dims));
@@ -106,7 +106,7 @@ struct TransposeAll {
   static constexpr OpSpec spec{"transpose",
                                "input, axes",
                                kFunction | kView,
-                               "permute by NumPy's name.",
+                               "permute under NumPy's name.",
                                "T(2, 3, 4), (2, 0, -2); T(3, 4), (1, 0)",
                                "np.transpose(input, axes)"};
   static Tensor forward(const Tensor& x, DimList axes) { return permute(x, axes); }
@@ -134,12 +134,13 @@ COGRAD_OP(Swapdims)
 
 template <bool kInplaceForm>
 struct TOp {
-  static constexpr OpSpec spec{"t",
-                               "input",
-                               kFunctional | kView,
-                               "A view of a matrix transposed; tensors of fewer dims as they are.",
-                               "T(3, 4); T(3)",
-                               "input.T"};
+  static constexpr OpSpec spec{
+      "t",
+      "input",
+      kFunctional | kView,
+      "A transposed view of a matrix; tensors with fewer dims are returned as they are.",
+      "T(3, 4); T(3)",
+      "input.T"};
   static constexpr const char* kNodeName = kInplaceForm ? "TBackward1" : "TBackward0";
   static Tensor forward(Ctx<TOp>&, const Tensor& x) {
     COGRAD_CHECK(x.dim() <= 2, "t() expects a tensor with <= 2 dimensions, but self is ", x.dim(),
@@ -188,8 +189,9 @@ struct MatrixT {
 COGRAD_OP(MatrixT)
 
 struct HermitianT {
-  static constexpr OpSpec spec{"_H",      "input",  kInternal | kView, "x.H of a matrix.",
-                               "T(3, 4)", "input.T"};
+  static constexpr OpSpec spec{
+      "_H",      "input",  kInternal | kView, "x.H: the conjugate transpose of a matrix.",
+      "T(3, 4)", "input.T"};
   static Tensor forward(const Tensor& x) {
     COGRAD_CHECK(x.dim() == 2 || x.dim() == 0,
                  "tensor.H is only supported on matrices (2-D tensors). Got ", x.dim(),

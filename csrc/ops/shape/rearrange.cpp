@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Copies with the elements in other places: flip, roll, rot90, repeat, tile, repeat_interleave.
+// Copies with rearranged elements: flip, roll, rot90, repeat, tile, repeat_interleave.
 #include <numeric>
 
 #include "ops/core/batch_call.h"
@@ -15,7 +15,7 @@ struct DimsState {
   Dims dims;
 };
 
-// A copy of x read backwards along `dims`, through an alias with negative strides.
+// Copies x in reverse order along `dims`, through an alias with negative strides.
 Tensor raw_flip(const Tensor& x, IntList dims) {
   Dims strides(x.strides());
   char* data = x.bytes();
@@ -122,14 +122,16 @@ struct Rot90 {
   static void batch(BatchCall& c) {
     const Tensor& x = c.arg(0).tensor();
     Dims dims = c.arg(2).none() ? Dims{0, 1} : Dims(c.arg(2).ints());
-    if (dims.size() != 2 || x.dim() < 2) return c.loop();  // which raises
+    if (dims.size() != 2 || x.dim() < 2) return c.loop();  // loop() raises the error
     if (wrap_dim(dims[0], x.dim()) == wrap_dim(dims[1], x.dim())) return c.loop();
     for (int64_t& d : dims) d = wrap_dim(d, x.dim()) + 1;
     c.give(apply<Rot90>(c.samples(x), c.arg(1).integer(), std::optional<IntList>(dims)));
   }
 
  private:
-  // Of a copy nobody else sees: no view, so that the result may take the op's history.
+  // Swaps dims of a copy with no other owner. It makes no view, so that the result can have the
+  // op's history.
+  // history.
   static Tensor turned(const Tensor& x, int a, int b) {
     Dims sizes(x.sizes()), strides(x.strides());
     std::swap(sizes[static_cast<size_t>(a)], sizes[static_cast<size_t>(b)]);
@@ -139,7 +141,7 @@ struct Rot90 {
 };
 COGRAD_OP(Rot90)
 
-// Every dim moves as up to two blocks; a bit of `mask` says which of the two to copy.
+// Moves every dim as up to two blocks; each bit of `mask` selects the block of one dim.
 void raw_roll(const Tensor& out, const Tensor& x, IntList shifts, IntList dims) {
   for (uint64_t mask = 0; mask < uint64_t{1} << dims.size(); ++mask) {
     Tensor from = x;
@@ -157,13 +159,14 @@ void raw_roll(const Tensor& out, const Tensor& x, IntList shifts, IntList dims) 
 }
 
 struct Roll {
-  static constexpr OpSpec spec{"roll",
-                               "input, shifts, dims=None",
-                               kFunctional | kShape,
-                               "A copy shifted along dims, elements that leave coming back at the "
-                               "start; without dims the flattened tensor is shifted.",
-                               "T(3, 4), 1; T(3, 4), -1, 0; T(3, 4), (1, 6), (0, 1)",
-                               ""};
+  static constexpr OpSpec spec{
+      "roll",
+      "input, shifts, dims=None",
+      kFunctional | kShape,
+      "A copy shifted along dims; elements shifted out come back in at the "
+      "start; without dims the flattened tensor is shifted.",
+      "T(3, 4), 1; T(3, 4), -1, 0; T(3, 4), (1, 6), (0, 1)",
+      ""};
   struct State {
     Dims shifts;
     Dims dims;
@@ -203,7 +206,7 @@ struct Roll {
   }
 
  private:
-  // Adds up the shifts of a dim named twice and brings them into [0, size).
+  // Adds up the shifts of repeated dims and reduces them to [0, size).
   static void raw_rolls(const Tensor& out, const Tensor& x, IntList shifts, IntList dims) {
     if (x.numel() == 0) return;
     Dims total(static_cast<size_t>(x.dim()), 0);
@@ -227,7 +230,7 @@ struct Repeat {
   static constexpr OpSpec spec{"repeat",
                                "input, *repeats",
                                kMethod | kShape,
-                               "A copy of the tensor laid side by side, repeats[d] times along d.",
+                               "A copy with the tensor repeated repeats[d] times along each dim d.",
                                "T(3, 4), (2, 3); T(3), (2, 2); T(2, 2), (1, 0)",
                                "np.tile(input, repeats)"};
   struct State {
@@ -265,7 +268,7 @@ struct Repeat {
     const Tensor x = c.aligned(c.arg(0).tensor(), static_cast<int>(repeats.size()));
     c.give(repeat(x, detail::with_samples(1, repeats)));
   }
-  // Sums over the copies: g seen as [repeats[0], size[0], ...].
+  // Sums over the copies by viewing g as [repeats[0], size[0], ...].
   static Tensor backward(Ctx<Repeat>& ctx, const Tensor& g) {
     const size_t lead = ctx->repeats.size() - ctx->sizes.size();
     Dims pairs, kept;
@@ -285,7 +288,7 @@ struct Tile {
   static constexpr OpSpec spec{"tile",
                                "input, *dims",
                                kFunctional | kShape,
-                               "repeat, with ones assumed for leading dims that are not named.",
+                               "repeat, with 1 for missing leading dims.",
                                "T(3, 4), (2,); T(3), (2, 2)",
                                "np.tile(input, dims)"};
   static Tensor forward(const Tensor& x, IntList dims) {
@@ -298,13 +301,12 @@ struct Tile {
 COGRAD_OP(Tile)
 
 struct RepeatInterleave {
-  static constexpr OpSpec spec{
-      "repeat_interleave",
-      "input, repeats, dim=None, *, output_size=None",
-      kFunctional | kShape,
-      "Every slot along dim (of the flattened tensor without dim) repeated.",
-      "T(3, 4), 2, 1; T(3, 4), 3; T(3), 0",
-      "np.repeat(input, repeats, dim)"};
+  static constexpr OpSpec spec{"repeat_interleave",
+                               "input, repeats, dim=None, *, output_size=None",
+                               kFunctional | kShape,
+                               "Repeats every slot along dim; without dim it flattens the tensor.",
+                               "T(3, 4), 2, 1; T(3, 4), 3; T(3), 0",
+                               "np.repeat(input, repeats, dim)"};
   static Tensor forward(const Tensor& x, int64_t repeats, std::optional<Dim> dim,
                         std::optional<int64_t> output_size) {
     COGRAD_CHECK(repeats >= 0, "Repeats must be non-negative, got ", repeats);
@@ -324,7 +326,7 @@ struct RepeatInterleave {
 };
 COGRAD_OP(RepeatInterleave)
 
-// The slot numbers, each as often as `repeats` says.
+// Returns the slot numbers, each repeated `repeats` times.
 Tensor repeated_index(const Tensor& repeats, std::optional<int64_t> output_size) {
   COGRAD_CHECK(repeats.dim() == 1, "repeats must be 0-dim or 1-dim tensor, got ", repeats.dim(),
                "-dim");
@@ -352,7 +354,7 @@ struct RepeatInterleaveTensor {
   static constexpr OpSpec spec{"repeat_interleave",
                                "input, repeats, dim=None, *, output_size=None",
                                kFunctional | kShape,
-                               "Every slot along dim repeated as often as the tensor repeats says.",
+                               "Repeats each slot i along dim repeats[i] times.",
                                "T(3, 4), I(4), 1; T(3), I(3)",
                                "np.repeat(input, repeats, dim)"};
   static constexpr BatchRule kBatch{};  // reads values: sample by sample

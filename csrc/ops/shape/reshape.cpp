@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reshaping: view and its copying relatives, flatten and unflatten, reinterpreting views.
+// Reshaping: view and related copying ops, flatten and unflatten, views as another dtype.
 #include <algorithm>
 
 #include "ops/core/ops.h"
@@ -36,10 +36,10 @@ struct View {
 };
 COGRAD_OP(View)
 
-// A reshaped alias of a tensor nobody else holds: not a view for autograd.
+// Returns a reshaped alias of a tensor with no other owner; it is not a view for autograd.
 struct UnsafeView {
   static constexpr OpSpec spec{"_unsafe_view", "input, *size", kInternal | kShape,
-                               "view of a temporary, without the view's autograd relation.",
+                               "view of a temporary; the result is not a view for autograd.",
                                "none: reached through reshape()"};
   using State = InputSizes;
   static constexpr TangentRule kTangent = linear({0});
@@ -117,7 +117,7 @@ struct Flatten {
   static constexpr OpSpec spec{"flatten",
                                "input, start_dim=0, end_dim=-1",
                                kFunctional | kShape,
-                               "The dims start_dim..end_dim joined into one.",
+                               "The tensor with the dims start_dim..end_dim merged into one.",
                                "T(2, 3, 4); T(2, 3, 4), 1; T(2, 3, 4), 0, 1; T()",
                                ""};
   static Tensor forward(const Tensor& x, Dim start_dim, Dim end_dim) {
@@ -130,7 +130,7 @@ struct Ravel {
   static constexpr OpSpec spec{"ravel",
                                "input",
                                kFunctional | kShape,
-                               "The tensor in one dim.",
+                               "The tensor flattened to one dim.",
                                "T(2, 3, 4); T(3); T()",
                                "np.ravel(input)"};
   static Tensor forward(const Tensor& x) {
@@ -178,7 +178,7 @@ struct Unflatten {
 };
 COGRAD_OP(Unflatten)
 
-// Sizes and strides of x's bytes seen as elements of type `to`, `ratio` times larger.
+// Computes sizes and strides of x's bytes seen as elements of a type that is `ratio` times larger.
 void view_larger(const Tensor& x, int64_t ratio, const std::string& what, Dims& sizes,
                  Dims& strides) {
   COGRAD_CHECK(sizes.back() % ratio == 0, "self.size(-1) must be divisible by ", ratio, what,

@@ -20,14 +20,14 @@ void check_has_dims(const char* op, int ndim) {
   COGRAD_CHECK(ndim > 0, op, "() cannot be applied to a 0-dim tensor.");
 }
 
-// The dim of a gradient of `sizes` that was sliced.
+// Returns the sliced dim of a gradient of `sizes`.
 int sliced_dim(const char* op, Shape sizes, Dim dim) {
   const int ndim = static_cast<int>(sizes.size());
   check_has_dims(op, ndim);
   return wrap_dim(dim, ndim);
 }
 
-// Zeros of `sizes` with g in a slice: the gradient of a slice, made in one pass.
+// The gradient of a slice: zeros of `sizes` with g in the slice, written in one pass.
 struct SliceBackward {
   static constexpr OpSpec spec{
       "_slice_backward", "grad_output, input_sizes, dim, start=None, end=None, step=1",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Copies of a tensor in which the part a view op would show is replaced: slice_scatter and others.
+// Copies of a tensor with the region of a view op replaced: slice_scatter and related ops.
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/shape/geometry.h"
@@ -14,7 +14,7 @@ void check_source(const Tensor& src, const Tensor& region) {
                to_string(src.sizes()), ", slice size = ", to_string(region.sizes()));
 }
 
-// A copy of x with src in the place that region(copy) shows.
+// Returns a copy of x with src in the place of region(copy).
 template <class Region>
 Tensor replaced(const Tensor& x, const Tensor& src, const Region& region) {
   check_source(src, region(x));
@@ -120,7 +120,7 @@ struct AsStridedScatter {
       "as_strided_scatter",
       "input, src, size, stride, storage_offset=None",
       kFunctional | kShape | kReadsBytes,
-      "A copy of input with src where as_strided(size, stride, storage_offset) would look.",
+      "A copy of input with src in the region of as_strided(size, stride, storage_offset).",
       "T(6), T(2, 2), (2, 2), (2, 1), 1",
       ""};
   static Tensor forward(const Tensor& x, const Tensor& src, Shape size, Shape stride,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A tensor as views along a dim: split, chunk, unbind.
+// Ops that split a tensor into views along a dim: split, chunk, unbind.
 #include "ops/core/ops.h"
 #include "ops/shape/geometry.h"
 #include "tensor/interrupt.h"
@@ -8,12 +8,12 @@ namespace cograd {
 
 namespace {
 
-// The lengths of the parts, and the dim they lie along.
+// The lengths of the parts, and the dim along which they are split.
 struct Parts {
   Dims lengths;
   int dim = 0;
   DType dtype = DType::Float32;
-  Dims sizes;  // of the input
+  Dims sizes;  // sizes of the input
 };
 
 std::vector<Tensor> split_views(const Tensor& x, int dim, IntList lengths) {
@@ -32,7 +32,7 @@ std::vector<Tensor> split_views(const Tensor& x, int dim, IntList lengths) {
   return out;
 }
 
-// Joins the parts' gradients, zeros standing in for those that did not arrive.
+// Joins the parts' gradients; zeros replace those that did not arrive.
 template <class Op>
 Tensor joined_gradients(Ctx<Op>& ctx, std::span<Tensor> gs) {
   std::vector<Tensor> parts;
@@ -65,7 +65,7 @@ Dims even_lengths(int64_t size, int64_t length) {
   return out;
 }
 
-// The lengths of parts of `length` elements each along dim.
+// Returns the lengths of parts that have `length` elements each along dim.
 Dims split_lengths(const Tensor& x, int64_t length, int64_t dim) {
   COGRAD_CHECK(x.dim() > 0, "split expects at least a 1-dimensional tensor");
   COGRAD_CHECK(length >= 0,
@@ -94,7 +94,8 @@ void check_lengths(const Tensor& x, IntList lengths, int64_t dim) {
                "), but got split_sizes=", to_string(lengths));
 }
 
-// The lengths of at most `chunks` equal parts; of an empty dim exactly so many, all 0.
+// Returns the lengths of at most `chunks` equal parts; an empty dim has exactly `chunks` parts of
+// 0.
 Dims chunk_lengths(const Tensor& x, int64_t chunks, int64_t dim) {
   COGRAD_CHECK(x.dim() > 0, "chunk expects at least a 1-dimensional tensor");
   COGRAD_CHECK(chunks > 0, "chunk expects `chunks` to be greater than 0, got: ", chunks);
@@ -187,8 +188,8 @@ struct Chunk {
 };
 COGRAD_OP(Chunk)
 
-// Parts that share the memory but are no views for autograd: each may be written in place by
-// itself, and the others and the input then hold values of which their history knows nothing.
+// The parts share memory but are not views for autograd: each may be written in place alone, which
+// the history of the other parts and of the input does not record.
 struct UnsafeSplitWithSizes {
   static constexpr OpSpec spec{
       "unsafe_split_with_sizes", "input, split_sizes, dim=0", kFunctional | kView,
@@ -236,7 +237,7 @@ COGRAD_OP(UnsafeChunk)
 
 struct Unbind {
   static constexpr OpSpec spec{"unbind", "input, dim=0", kFunctional | kView,
-                               "All views at one index of a dim, in order.",
+                               "The views at each index of a dim, in order.",
                                "T(3, 4); T(2, 3), -1"};
   using State = Parts;
   static constexpr BatchRule kBatch = by_dims();

@@ -15,7 +15,7 @@ int check_tensor_split(const Tensor& x, int64_t dim) {
   return wrap_dim(dim, x.dim());
 }
 
-// The first size % sections parts are one longer.
+// Splits into `sections` parts, of which the first size % sections are one element longer.
 std::vector<Tensor> split_sections(const Tensor& x, int64_t sections, int64_t dim) {
   const int d = check_tensor_split(x, dim);
   COGRAD_CHECK(sections > 0, "number of sections must be larger than 0, got ", sections);
@@ -46,7 +46,7 @@ std::vector<Tensor> split_indices(const Tensor& x, IntList indices, int64_t dim)
 }
 
 constexpr const char* kTensorSplitDoc =
-    "Views along dim: that many nearly equal ones (an int), or cut at the given indices.";
+    "Views along dim: n parts of nearly equal size (an int), or split at the given indices.";
 
 struct TensorSplit {
   static constexpr OpSpec spec{"tensor_split", "input, sections, dim=0", kFunctional | kView,
@@ -86,7 +86,7 @@ struct TensorSplitTensor {
 };
 COGRAD_OP(TensorSplitTensor)
 
-// The dim hsplit, vsplit and dsplit cut, after their checks.
+// Returns the dim that hsplit, vsplit or dsplit cuts, after their checks.
 int named_split_dim(const char* op, const Tensor& x, int min_dims, int dim) {
   COGRAD_CHECK(x.dim() >= min_dims, "torch.", op, " requires a tensor with at least ", min_dims,
                " dimension, but got a tensor with ", x.dim(), " dimensions!");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Triangles of matrices.
+// Triangular parts of matrices.
 #include "ops/shape/geometry.h"
 
 #include <cstring>
@@ -25,7 +25,7 @@ void raw_triangle(const Tensor& out, const Tensor& x, int64_t diagonal, bool upp
   parallel_for(0, all, std::max<int64_t>(1, 32768 / cols), [&](int64_t lo, int64_t hi) {
     for (int64_t i = lo; i < hi; ++i) {
       const int64_t r = i % rows;
-      // No sum that could overflow: the diagonal is clamped to where it matters first.
+      // Clamps the diagonal first, so that no sum can overflow.
       const int64_t shift = std::clamp(diagonal, -rows - 1, cols + 1);
       const int64_t cut = std::clamp<int64_t>(r + shift + (upper ? 0 : 1), 0, cols);
       char* to = out.bytes() + i * cols * item;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// unfold: all windows along one dim as a view.
+// unfold: a view of all windows along one dim.
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/shape/geometry.h"
@@ -33,8 +33,8 @@ Tensor window_region(const Tensor& x, int d, int64_t size, int64_t step) {
   return alias_strided(x, sizes, strides, x.bytes());
 }
 
-// Windows may overlap, so terms are added: one position inside the window at a time, which never
-// meets itself.
+// Windows may overlap, so gradients are added one position of the window at a time: elements at the
+// same position of different windows never overlap.
 struct UnfoldBackward {
   static constexpr OpSpec spec{
       "_unfold_backward", "grad_in, input_sizes, dim, size, step", kInternal | kShape,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// quantile and nanquantile, differentiable in the fractions too.
+// quantile and nanquantile, differentiable with respect to the fractions too.
 #include <cmath>
 #include "kernels/sort.h"
 #include "ops/core/autocast.h"
@@ -26,11 +26,11 @@ Interpolation interpolation_of(std::string_view s) {
 
 struct Positions {
   Tensor low, high;  // indices into the rows, [outer, q, inner]
-  Tensor weight;     // of the high one, in x's dtype
+  Tensor weight;     // the weight of `high`, in x's dtype
   Tensor steps;      // [outer, 1, inner]: d (rank) / d q
 };
 
-// Which two elements of every row make up each quantile, and the weight of the second.
+// Finds the two elements of every row that form each quantile, and the weight of the second.
 template <class T>
 void find_positions(const T* x, const int64_t* order, const Axis& a, std::span<const double> q,
                     Interpolation mode, bool ignore_nan, const Positions& p) {
@@ -42,7 +42,7 @@ void find_positions(const T* x, const int64_t* order, const Axis& a, std::span<c
   for (int64_t r = 0; r < a.outer * a.inner; ++r) {
     const int64_t o = r / a.inner, i = r % a.inner;
     const int64_t base = o * a.n * a.inner + i;
-    int64_t n = a.n;  // NaN sort last
+    int64_t n = a.n;  // NaN values sort last
     while (n > 0 &&
            std::isnan(static_cast<double>(x[base + order[base + (n - 1) * a.inner] * a.inner])))
       --n;
@@ -87,7 +87,7 @@ Positions quantile_positions(const Tensor& x, int dim, std::span<const double> q
   return p;
 }
 
-// The weights, as a function of q: q moves between two elements by (elements - 1) of them.
+// The weights as a function of q: the rank is q (n - 1) in a row of n elements.
 struct QuantileWeight {
   static constexpr OpSpec spec{"_quantile_weight", "q, weight, steps, dim", kInternal | kSorting,
                                "Weights of a quantile's upper elements.", "none: quantile"};
@@ -107,12 +107,12 @@ struct QuantileWeight {
     if (!ctx.needs(0)) return;
     const DimMask others = all_dims(g.dim()) & ~(DimMask{1} << ctx->dim);
     const Tensor steps = ctx.saved(0);
-    const Tensor slope = where(eq(steps, 0), 0.0, g * steps);  // g is NaN in rows of NaN
+    const Tensor slope = where(eq(steps, 0), 0.0, g * steps);  // g is NaN in rows that contain NaN
     ctx.grad(0) = reshape(sum_mask(slope, others, false), ctx->q_sizes);
   }
 };
 
-// q scalar: the dim goes (or stays as 1); q 1-d: the quantiles become the first dim.
+// Drops the dim for a scalar q (or keeps it as 1); for a 1-d q the quantiles become the first dim.
 Tensor quantile_of(const Tensor& input, std::span<const double> q, bool q_scalar,
                    const Tensor& q_tensor, std::optional<int64_t> dim, bool keepdim,
                    std::string_view interpolation, bool ignore_nan) {
@@ -158,7 +158,9 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
   return {wide.data<double>(), wide.data<double>() + wide.numel()};
 }
 
-// run(x, dim, keepdim) for all samples of x at once; `q_dims`: the quantiles become the first dims.
+// Calls run(x, dim, keepdim) for the whole batch of x; the result has `q_dims` leading quantile
+// dims.
+// dims.
 template <class F>
 void quantile_of_samples(BatchCall& c, int q_dims, const F& run) {
   const Tensor& x = c.arg(0).tensor();
@@ -222,7 +224,7 @@ void quantile_of_samples(BatchCall& c, int q_dims, const F& run) {
   };                                                                                              \
   COGRAD_OP(Prefix##Scalar)
 COGRAD_QUANTILE(Quantile, "quantile", false,
-                "The value below which the fraction q of each row lies.")
+                "The value below which a fraction q of each row's elements lie.")
 COGRAD_QUANTILE(Nanquantile, "nanquantile", true, "quantile of the elements that are not NaN.")
 #undef COGRAD_QUANTILE
 

@@ -25,7 +25,7 @@ struct PickState {
   int dim = 0;
 };
 
-// select(contiguous x, axis, values, indices) fills one value and index per row along dim.
+// Calls select(contiguous x, axis, values, indices), which writes one value and index per row.
 template <class Op, class F>
 std::tuple<Tensor, Tensor> select_along(Ctx<Op>& ctx, const Tensor& x, int64_t dim, bool keepdim,
                                         F&& select) {
@@ -49,7 +49,7 @@ void select_gradient(Ctx<Op>& ctx, std::span<Tensor> gs) {
   if (gs[0].defined()) ctx.grad(0) = put_along(gs[0], ctx->dim, ctx.saved(0), ctx->sizes);
 }
 
-// The medians of `rows` parts of x, of equal size and one behind the other.
+// Returns the medians of `rows` parts of x, which are contiguous and have equal size.
 Tensor medians(const Tensor& x, IntList shape, int64_t rows, bool ignore_nan) {
   Tensor y = empty(shape, x.dtype());
   if (x.numel() == 0)
@@ -60,7 +60,7 @@ Tensor medians(const Tensor& x, IntList shape, int64_t rows, bool ignore_nan) {
   return y;
 }
 
-// Not in the table: median() of each sample, x[i].
+// Not in the table: the median() of each sample x[i].
 template <bool ignore_nan>
 struct MedianOfSamples {
   static constexpr OpSpec spec{ignore_nan ? "nanmedian" : "median", "input", kInternal | kReduction,
@@ -85,7 +85,7 @@ struct MedianOfSamples {
     static constexpr OpSpec spec{name,                                                             \
                                  "input",                                                          \
                                  kFunctional | kReduction,                                         \
-                                 doc " of all elements, the lower one of two.",                    \
+                                 doc " of all elements; the lower middle one for even counts.",    \
                                  "T(5); T(3, 5)",                                                  \
                                  "np." name "(input)"};                                            \
     static constexpr UnsignedRule kUnsigned = ordered({0});                                        \
@@ -109,7 +109,7 @@ struct MedianOfSamples {
     static constexpr OpSpec spec{name,                                                             \
                                  "input, dim=-1, keepdim=False",                                   \
                                  kFunctional | kOut | kReduction,                                  \
-                                 doc " along dim, the lower one of two, and its index.",           \
+                                 doc " along dim (the lower middle one) and its index.",           \
                                  "T(3, 5), 1; T(2, 3, 4), 0, True; T(), 0",                        \
                                  "",                                                               \
                                  "values, indices"};                                               \
@@ -160,8 +160,8 @@ struct Kthvalue {
 };
 COGRAD_OP(Kthvalue)
 
-// The longest run of equal values in each sorted row; the smallest value wins a draw and the last
-// of its positions is reported.
+// Finds the longest run of equal values in each sorted row. In a tie the smallest value wins; the
+// last of its positions is reported.
 template <class T>
 void find_modes(const T* sorted, const int64_t* order, const Axis& a, T* values, int64_t* indices) {
   for (int64_t r = 0; r < a.outer * a.inner; ++r) {

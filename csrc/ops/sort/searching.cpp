@@ -24,7 +24,7 @@ bool from_right(bool right, std::optional<std::string_view> side) {
   return *side == "right";
 }
 
-// The int64 order in which an unsorted sequence is to be read; entries are checked here.
+// Returns the int64 order in which to read an unsorted sequence, after checking its entries.
 Tensor sorter_of(const Tensor& sorted, const Tensor& sorter) {
   if (!sorter.defined()) return sorter;
   COGRAD_CHECK(sorter.dtype() == DType::Int64,
@@ -44,7 +44,7 @@ Tensor sorter_of(const Tensor& sorted, const Tensor& sorter) {
   return out;
 }
 
-// Bools are compared as bytes, which raw_cast makes 0 and 1.
+// Bools are compared as bytes, which raw_cast sets to 0 and 1.
 DType compared(DType t) { return t == DType::Bool ? DType::UInt8 : t; }
 
 Tensor search(const Tensor& sorted, const Tensor& values, bool right, bool out_int32,
@@ -69,8 +69,8 @@ struct SearchSorted {
       "searchsorted",
       "sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None",
       kFunction | kOut | kNondiff | kSorting | kExactOut,
-      "Where along the last dim each value would keep sorted_sequence in order: before equal "
-      "elements, or after them with right=True or side='right'.",
+      "The index along the last dim at which each value keeps sorted_sequence in order: before "
+      "equal elements, or after them with right=True or side='right'.",
       "cograd.tensor([1., 2., 2., 5.]), T(3, 4, lo=0, hi=6); cograd.tensor([1, 3, 5]), I(4, hi=7), "
       "right=True; T(2, 5).sort()[0], T(2, 3); cograd.tensor([1., 3.]), 2.0",
       "np.searchsorted(sorted_sequence, input, 'right' if right else 'left') "
@@ -124,7 +124,7 @@ struct IsIn {
       "isin",
       "elements, test_elements, *, assume_unique=False, invert=False",
       kFunction | kOut | kNondiff | kSorting | kExactOut,
-      "Whether each element is among test_elements.",
+      "True where the element is in test_elements.",
       "I(3, 4), I(3); I(6), I(4), invert=True; T(3), cograd.tensor([0.5]); I(6), 2",
       "np.isin(elements, test_elements, invert=invert)"};
   static constexpr BatchRule kBatch{};  // reads values: sample by sample

@@ -8,11 +8,11 @@ namespace cograd {
 namespace {
 
 struct RankState {
-  Dims sizes;  // of the input
+  Dims sizes;  // sizes of the input
   int dim = 0;
 };
 
-// Gradient of values picked at the saved indices.
+// Computes the gradient of values picked at the saved indices.
 template <class Op>
 void picked_gradient(Ctx<Op>& ctx, std::span<Tensor> gs) {
   if (ctx.needs(0) && gs[0].defined())
@@ -24,7 +24,7 @@ struct Sort {
       "sort",
       "input, dim=-1, descending=False, *, stable=False",
       kFunctional | kOut | kSorting,
-      "Sorted values along dim and where they were; equal elements keep their order, NaN counts as "
+      "Sorted values along dim and their indices; equal elements keep their order, NaN counts as "
       "largest.",
       "T(3, 5); T(2, 3, 4), 1, True; T(), 0; T(6), stable=True",
       "(-np.sort(-input, axis=dim) if descending else np.sort(input, axis=dim), "
@@ -93,7 +93,7 @@ struct TopK {
       "topk",
       "input, k, dim=-1, largest=True, sorted=True",
       kFunctional | kOut | kSorting,
-      "The k largest (or smallest) elements along dim, in order, and where they were.",
+      "The k largest (or smallest) elements along dim, in order, and their indices.",
       "T(3, 5), 2; T(2, 3, 4), 3, 1, False; T(), 1",
       "",
       "values, indices"};
@@ -108,7 +108,7 @@ struct TopK {
     const Axis a = axis_of(x.sizes(), ctx->dim);
     COGRAD_CHECK(k >= 0 && k <= a.n, "selected index k out of range: topk() got k = ", k,
                  " for a dimension of size ", a.n);
-    if (x.dim() == 0) k = 1;  // the result has no dim to be empty along
+    if (x.dim() == 0) k = 1;  // the result has no dim that could be empty
     if (ctx.recording()) ctx->sizes = Dims(x.sizes());
     const Tensor in = raw_contiguous(x);
     Dims sizes(x.sizes());

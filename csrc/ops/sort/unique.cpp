@@ -8,7 +8,7 @@ namespace cograd {
 
 namespace {
 
-// A prefix of a vector, in memory of its own size.
+// Returns a prefix of a vector in memory of exactly its size.
 Tensor prefix(const Tensor& v, int64_t n) {
   const int64_t size[1] = {n};
   const int64_t stride[1] = {1};
@@ -43,13 +43,13 @@ Found unique_flat(const Tensor& x, bool consecutive) {
   return {prefix(values, found), std::move(inverse), prefix(counts, found)};
 }
 
-// Distinct slices of x along dim.
+// Returns the distinct slices of x along dim.
 Found unique_slices(const char* op, const Tensor& x, int64_t dim, bool consecutive) {
   const int d = wrap_dim(dim, x.dim());
   if (x.dim() == 0) return unique_flat(x, consecutive);
   const int64_t rows[1] = {x.size(d)};
   GradGuard no_grad(false);
-  // Sorting compares rows again and again: nobody may write to them meanwhile.
+  // Sorting compares rows many times, so it works on a copy that no other thread can write.
   const Tensor moved = movedim(x, d, 0);
   const Tensor front = consecutive ? raw_contiguous(moved) : contiguous_clone(moved);
   const int64_t cols = rows[0] == 0 ? 0 : x.numel() / rows[0];

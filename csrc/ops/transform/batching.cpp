@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// vmap: the general batching rules, and the loop over samples where an op declares none.
+// vmap: the general batching rules, and the loop over samples for ops that declare none.
 #include "ops/transform/batching.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace cograd {
 
 namespace {
 
-// f(parameter, tensor) for each tensor argument that is there.
+// Calls f(parameter, tensor) for each defined tensor argument.
 template <class F>
 void each_tensor(const OpRecord& r, const Value* args, F&& f) {
   for (size_t i = 0; i < r.args.size(); ++i) {
@@ -24,7 +24,7 @@ void each_tensor(const OpRecord& r, const Value* args, F&& f) {
   }
 }
 
-// Arguments that are changed, and what they point to.
+// A copy of the arguments that can be changed; it owns the tensors and lists that replace others.
 class Changed {
  public:
   Changed(const OpRecord& r, const Value* args) : r_(r) {
@@ -46,7 +46,7 @@ class Changed {
     ints_.push_back(std::move(list));
     values_[i].set_list(COGRAD_INTS, ints_.back().data(), ints_.back().size());
   }
-  // All tensors replaced.
+  // Replaces every tensor t by f(t).
   template <class F>
   void map(F&& f) {
     for (size_t i = 0; i < r_.args.size(); ++i) {
@@ -76,7 +76,7 @@ void each_result(Result& r, auto&& f) {
     if (t.defined()) f(t);
 }
 
-// Results with their samples in dim 0 become handles.
+// Turns results with the batch in dim 0 into batched tensors.
 void wrap_results(const BatchCall& c) {
   each_result(c.out(), [&](Tensor& t) { t = make_batched(t, 0, c.level().id); });
 }
@@ -88,7 +88,8 @@ int highest_rank(const BatchCall& c) {
   return rank;
 }
 
-// Operands of 0 dims count less in type promotion, which their samples' dim would hide.
+// Casts operands of several dtypes to the result's dtype first: a 0-dim operand has lower priority
+// in type promotion, which the batch dim would hide.
 void promote_operands(const BatchCall& c, Changed& args) {
   ResultType type;
   DType first = DType::Bool;
@@ -126,7 +127,7 @@ bool fits_core(const BatchCall& c) {
   return fits;
 }
 
-// The dims that a parameter names, counted from the front; false if it names none that exist.
+// Returns the batched positions of the dims that a parameter names; false if one is out of range.
 bool wrapped_dims(const Value& v, bool list, int rank, Dims& out) {
   const int64_t one = list ? 0 : v.integer();
   for (const int64_t d : list ? v.ints() : IntList{&one, 1}) {
@@ -136,7 +137,8 @@ bool wrapped_dims(const Value& v, bool list, int rank, Dims& out) {
   return true;
 }
 
-// Dims behind the samples'. False: the call has to say no by itself, or means another thing.
+// Shifts dims past the batch dim. False if the op must report an error itself, or if the call has a
+// different meaning, such as a reduction over all dims.
 bool shift_dims(const BatchCall& c, int rank, Changed& args) {
   const BatchRule& rule = c.record().facts.batch;
   rank += rule.new_dims;
@@ -164,14 +166,14 @@ bool shift_dims(const BatchCall& c, int rank, Changed& args) {
   return true;
 }
 
-// argmax() and the like, over all of a sample.
+// True for a call such as argmax() that reduces over all dims of a sample.
 bool omits_dim(const BatchCall& c) {
   for (size_t i = 0; i < c.record().args.size(); ++i)
     if (c.record().args[i].kind == ArgKind::Dim && c.arg(i).none()) return true;
   return false;
 }
 
-// Where the reduced dim of rows was kept, all dims of the samples are.
+// Restores all dims of a sample with size 1 if the reduced dim of the rows was kept.
 void keep_dims(const BatchCall& c, int rank) {
   const Dims ones(static_cast<size_t>(rank), 1);
   each_result(c.out(), [&](Tensor& t) {
@@ -184,14 +186,15 @@ bool by_dims(const BatchCall& c) {
   bool first = true, fits = true;
   each_tensor(c.record(), c.args(), [&](size_t, const Tensor& t) {
     if (rank < 0) rank = t.dim();
-    // The dims of a call are those of its first tensor; the others have none, or the same ones.
+    // The dims of a call are those of its first tensor; other tensors must be unbatched or of its
+    // rank.
     if (!first && !c.record().facts.batch.aligned && c.record().num_results > 0)
       fits &= c.record().args[0].kind == ArgKind::Tensors ? t.dim() == rank : !c.batched(t);
     fits &= !c.record().facts.batch.aligned || t.dim() == rank;
     first = false;
   });
   if (!fits || rank < 0) return false;
-  // Samples without dims, and those that are reduced over all dims at once, become rows.
+  // 0-dim samples, and samples that are reduced over all dims at once, become rows of a matrix.
   const bool no_dims = rank == 0 && c.record().facts.batch.new_dims == 0;
   const bool rows = no_dims || (rank > 1 && omits_dim(c));
   if (rows && (c.record().spec.flags & kKindMask) != kReduction) return false;
@@ -241,7 +244,7 @@ Tensor stacked(const BatchCall& c, const std::vector<Tensor>& samples) {
   return make_batched(stack(samples, 0), 0, c.level().id);
 }
 
-// One result that stands for the samples': sample 0's, with all of them in the places of tensors.
+// Combines the samples' results: stacks the tensors, and copies everything else from sample 0.
 void stack_results(const BatchCall& c, std::vector<Result>& samples) {
   Result& out = c.out();
   out = samples[0];
@@ -262,16 +265,16 @@ void stack_results(const BatchCall& c, std::vector<Result>& samples) {
   }
   for (const Result& r : samples)
     COGRAD_CHECK(r.tensors.size() == out.tensors.size(), "vmap: ", c.record().spec.name,
-                 "() gives a number of tensors that depends on the values");
+                 "() returns a number of tensors that depends on the values");
   for (size_t i = 0; i < out.tensors.size(); ++i)
     out.tensors[i] = gather([i](Result& r) { return r.tensors[i]; });
 }
 
-// `prepare` runs before each sample.
+// Runs the op sample by sample and stacks the results. `prepare` runs before each sample.
 template <class F>
 void run_samples(BatchCall& c, F&& prepare) {
   COGRAD_CHECK(c.size() > 0, "vmap: ", c.record().spec.name,
-               "() runs sample by sample, and there is no sample");
+               "() runs sample by sample and cannot run on a batch of size 0");
   std::vector<std::vector<Tensor>> parts;
   each_tensor(c.record(), c.args(), [&](size_t, const Tensor& t) {
     parts.push_back(c.batched(t) ? unbind(c.samples(t), 0) : std::vector<Tensor>());
@@ -292,7 +295,7 @@ void run_samples(BatchCall& c, F&& prepare) {
 
 }  // namespace
 
-// --- what own rules use ------------------------------------------------------------------------
+// --- members that ops' own rules call ----------------------------------------------------------
 
 Tensor BatchCall::all_samples(const Tensor& t) const {
   if (batched(t)) return samples_first(t);
@@ -329,7 +332,7 @@ bool any_tangent_samples(const OpRecord& r, const Value* args, const VmapLevel& 
   each_tensor(r, args, [&](size_t, const Tensor& t) { any |= has_tangent_samples(t, level.id); });
   return any;
 }
-// What has a tangent for each sample gets a value for each, too.
+// Makes a tensor batched if its tangent is batched.
 void lift_tangents(const VmapLevel& level, Changed& args) {
   args.map([&](const Tensor& t) {
     return has_tangent_samples(t, level.id)
@@ -367,15 +370,15 @@ void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* ar
   if (batch_level(self) != level)
     refuse_samples(detail::concat(
         "vmap: inplace arithmetic ", r.spec.name,
-        "_() is not possible: what is written has a value for each sample, but the tensor "
-        "that it is written to is the same for all of them. Use the out-of-place ",
+        "_() is not possible: the written values differ from sample to sample, but the tensor "
+        "that receives them is the same for all samples. Use the out-of-place ",
         r.spec.name,
-        "(), or create the tensor inside of the vmap by new_zeros() or the like "
-        "of a tensor that has one."));
+        "(), or create the tensor inside of the vmap with new_zeros() or a similar method "
+        "of a batched tensor."));
   Changed safe(r, args);
   bool recorded = false;
   each_tensor(r, args, [&](size_t, const Tensor& t) { recorded |= requires_grad(memory_of(t)); });
-  if (recorded && thread_state.grad_enabled) {  // what is saved must outlive the write
+  if (recorded && thread_state.grad_enabled) {  // saved tensors must outlive the write
     const Tensor before = clone(self);
     safe.map([&](const Tensor& t) { return t.is(self) ? before : t; });
   }
@@ -401,7 +404,7 @@ namespace {
                "randomness flags on vmap or perform the randomness operation out of vmap");
 }
 
-// The op whose numbers are told apart already, for the samples of all vmaps.
+// The op whose random numbers are already drawn separately for all vmap levels.
 constinit thread_local const OpRecord* t_drawn = nullptr;
 struct Drawn {
   explicit Drawn(const OpRecord* r) noexcept : before(std::exchange(t_drawn, r)) {}
@@ -411,7 +414,7 @@ struct Drawn {
   const OpRecord* before;
 };
 
-// From the innermost vmap out: the numbers of `depth` of them are still to be drawn apart.
+// Draws from the innermost vmap level outwards; `depth` levels still need separate numbers.
 void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
   if (depth == 0) {
     const Drawn here(&r);
@@ -428,7 +431,7 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
     lift_tangents(level, own);
     return draw(r, own.data(), out, depth);
   }
-  const bool none = level.size == 0;  // one call says of what shape
+  const bool none = level.size == 0;  // one call determines the shapes
   std::vector<Result> results(none ? 1 : static_cast<size_t>(level.size));
   Generator* generator = &default_generator();
   for (size_t i = 0; i < r.args.size(); ++i)

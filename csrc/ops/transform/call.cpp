@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls that transforms concern: which level's rule is next, and in-place forms.
+// Dispatches calls that transforms must handle, also in place, to the next level's rule.
 #include <algorithm>
 
 #include "autograd/function_scope.h"
@@ -51,20 +51,20 @@ bool any_recorded(const OpRecord& r, const Value* args) {
 
 }  // namespace
 
-// Samples first: a handle has neither history nor tangents of its own.
+// vmap levels go first: a batched tensor has neither history nor tangents of its own.
 void call_transformed(const OpRecord& r, const Value* args, Result& out) {
   const bool random = (r.spec.flags & kKindMask) == kRandom;
   if (random && thread_state.vmaps > 0 && r.facts.batch.rule != BatchRule::Rule::Through &&
       call_drawing(r, args, out))
     return;
   if (const LevelId level = highest_batch_level(r, args)) return call_batched(r, args, out, level);
-  if (!r.composite)  // the ops that it is made of have tangents
+  if (!r.composite)  // the ops of a composition have tangent rules
     if (const auto level = highest_level(r, args)) return call_with_tangents(r, args, out, level);
   const detail::LookedAt here;
   r.call(args, out);
 }
 
-// The values, by the plain op; then the tangents, in place where there are any.
+// Computes the values with the plain op, then writes the tangents in place if there are any.
 void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value* args) {
   check_captured(memory_of(self), r.spec.name);
   const bool draws = (r.spec.flags & kKindMask) == kRandom;
@@ -80,7 +80,7 @@ void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value
   for (size_t i = 0; i < r.args.size(); ++i) values.push_back(args[i]);
   Tensor before;
   if (thread_state.grad_enabled && any_recorded(r, args)) {
-    before = autograd_ops.clone(self);  // what is saved must outlive the write
+    before = autograd_ops.clone(self);  // saved tensors must outlive the write
     for (size_t i = 0; i < r.args.size(); ++i)
       if (values[i].has_tensor() && values[i].tensor().is(self))
         values[i].set_tensor(before.impl());
@@ -113,7 +113,7 @@ void check_transformed_out(const OpRecord& r, TensorList outs, const Value* args
                        std::any_of(outs.begin(), outs.end(), [](auto& t) { return is_batched(t); });
   COGRAD_CHECK_NOT_IMPLEMENTED(!samples, "vmap: ", r.spec.name,
                                "() with out= is not possible inside of a vmap: call it without "
-                               "out=, which gives a result for each sample.");
+                               "out=, which returns a result for each sample.");
   const bool tangents =
       !thread_state.inference &&
       (highest_level(r, args) != nullptr ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Forward mode by the rule that an op declares: linear, multilinear, gradients in the tangent's
-// place, or the derivative of its backward.
+// Forward mode, by the rule that an op declares: linear, multilinear, gradients applied to
+// tangents, or the derivative of its backward.
 #include "ops/transform/forward_mode.h"
 
 #include <algorithm>
@@ -14,10 +14,9 @@ namespace {
 using Rule = TangentRule::Rule;
 
 struct Values {
-  static constexpr OpSpec spec{
-      "_values",          "input",
-      kInternal | kOther, "The same memory, without the autograd relation of a view.",
-      "T(3, 4)",          "input"};
+  static constexpr OpSpec spec{"_values",          "input",
+                               kInternal | kOther, "The same memory, but not a view for autograd.",
+                               "T(3, 4)",          "input"};
   static constexpr const char* kNodeName = "AliasBackward0";
   static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr bool kHolomorphic = false;  // nothing to conjugate
@@ -30,7 +29,7 @@ struct Values {
 };
 COGRAD_OP(Values)
 
-// One call: its tensors in the order of a node's edges, and their tangents at one level.
+// One call: its tensors in the order of the node's edges, and their tangents at one level.
 class TangentCall {
  public:
   TangentCall(const OpRecord& r, const Value* args, const std::shared_ptr<TangentLevel>& level)
@@ -45,7 +44,7 @@ class TangentCall {
   void run(Result& out);
 
  private:
-  // f(parameter, edge, tensor or null) for each tensor argument.
+  // Calls f(parameter, edge, tensor or null) for each tensor argument.
   template <class F>
   void each(F&& f) const {
     size_t edge = 0;
@@ -86,7 +85,7 @@ std::span<Tensor> tensors_of(Result& r) {
   return r.tensors;
 }
 
-// The op with the given parameters replaced by their tangents, zeros where there is none.
+// Runs the op with the given parameters replaced by their tangents, or zeros where there is none.
 void TangentCall::by_replacing(uint32_t parameters, uint32_t left_out, Result& tangent) const {
   SmallVec<Value, 8> values;
   for (size_t i = 0; i < r_.args.size(); ++i)
@@ -118,7 +117,7 @@ void TangentCall::by_replacing(uint32_t parameters, uint32_t left_out, Result& t
   call_transformed(r_, values.data(), tangent);
 }
 
-// An opaque argument may be geometry worked out for the strides of the values.
+// False if an opaque argument may hold geometry for strides that the tangents do not have.
 bool TangentCall::fits_opaque() const {
   bool opaque = false, same_strides = true;
   for (const ArgInfo& a : r_.args) opaque |= a.kind == ArgKind::Opaque;
@@ -155,7 +154,7 @@ void TangentCall::multilinear(Result& out) const {
   put(out.tensor, std::move(sum));
 }
 
-// The sum of the gradients with the tangents in the gradient's place: what a row's formulas are.
+// Returns the sum of the gradient formulas applied to the tangents: the tangent rule of rows.
 std::vector<Tensor> TangentCall::gradients_of_tangents(Node& node, const Tensor& out,
                                                        bool record) const {
   Tensor sum;
@@ -212,7 +211,7 @@ void TangentCall::by_node(Result& out) const {
     if (t.defined() && t->grad_fn != nullptr) node = NodeRef::borrow(t->grad_fn);
   if (!node) return;
   const std::vector<Tensor> found = from_node(*node.get(), outputs, real || tangents_recorded);
-  if (!innermost_asks) {  // otherwise the level above goes on with the node
+  if (!innermost_asks) {  // otherwise the level above continues with the node
     drop_wanted_edges(*node.get());
     for (const Tensor& t : outputs) {
       if (real || !t.defined() || t->grad_fn == nullptr) continue;
@@ -226,7 +225,7 @@ void TangentCall::by_node(Result& out) const {
   if (!innermost_asks) pack_saved(*node.get());  // hooks see all tangents of what is saved
 }
 
-// Forward over reverse: what the node saved of its outputs has their tangents.
+// Gives the node's saved outputs their tangents, for forward over reverse.
 void TangentCall::keep_tangents_of_outputs(Node& node, std::span<const Tensor> outputs) {
   for (size_t i = 0; i < node.num_saved(); ++i) {
     const SavedTensor* s = node.saved_slot(i);
@@ -239,7 +238,7 @@ void TangentCall::keep_tangents_of_outputs(Node& node, std::span<const Tensor> o
 void TangentCall::put(const Tensor& out, Tensor tangent) const {
   if (!tangent.defined() || !out.defined() || !is_differentiable(out.dtype())) return;
   if (!same(tangent.sizes(), out.sizes())) tangent = expand(tangent, out.sizes());
-  if ((r_.spec.flags & kKindMask) != kView) {  // a write to `out` must not reach an input's
+  if ((r_.spec.flags & kKindMask) != kView) {  // a write to `out` must not reach an input's memory
     bool shared = false;
     for (const Tensor& t : tangents_) shared |= t.defined() && t->storage == tangent->storage;
     if (shared) tangent = clone(tangent);

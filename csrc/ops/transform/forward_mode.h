@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Forward mode: results with their tangents.
+// Forward mode: computes results with their tangents.
 #pragma once
 #include "ops/core/transform.h"
 
 namespace cograd {
 
-// A view of the whole of `x` (shape/permute.cpp).
+// Returns a view of all of `x` (shape/permute.cpp).
 COGRAD_API Tensor alias(const Tensor& x);
 
-// The same values with the tangents that are seen here. No view: what is seen of the tensor that
-// `x` is a view of does not concern it.
+// Returns the same values with the tangents visible here. The result is not a view, so tangents of
+// the base of `x` do not affect it.
 COGRAD_API Tensor values_of(const Tensor& x);
 
-// Runs the op for the values, and its rule for the tangents at `level`, the highest one among them.
+// Runs the op on the values, and its rule on the tangents at `level`, the highest among them.
 void call_with_tangents(const OpRecord& r, const Value* args, Result& out,
                         const std::shared_ptr<TangentLevel>& level);
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cograd import Tensor
-
-from ..nn.nn.functional import pool
+from cograd.nn.functional import pool
 
 __all__ = [
     "adaptive_max_pool1d",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Statuses to exceptions and back; arguments into boxes, results out of them; calls of ops by name.
+// Conversions between statuses and exceptions, boxing of arguments, unboxing of results, and calls
+// of ops by name.
 #pragma once
 #include <stdexcept>
 #include <string>
@@ -33,8 +34,8 @@ inline void check(cograd_status s) {
 inline cograd_status set_error(cograd_status s, const char* text, uint64_t token = 0) noexcept {
   return cograd_error_set(s, text, __builtin_strlen(text), token);
 }
-// To be called in a catch block: keeps the exception as the last error, with the status of the
-// Python exception class that pybind11 would choose.
+// Called in a catch block: stores the exception as the last error, with the status of the Python
+// exception class that pybind11 would choose.
 [[gnu::cold, gnu::noinline]] inline cograd_status capture_exception() noexcept {
   try {
     throw;
@@ -54,7 +55,7 @@ inline cograd_status set_error(cograd_status s, const char* text, uint64_t token
     return set_error(COGRAD_RUNTIME_ERROR, "an exception that is no std::exception was thrown");
   }
 }
-// Runs f behind the C boundary: nothing unwinds through it.
+// Runs f and returns a status: no exception passes the C boundary.
 template <class F>
 cograd_status guarded(F&& f) noexcept {
   try {
@@ -79,7 +80,7 @@ inline cograd_value boxed_list(int32_t kind, const void* list, size_t n) noexcep
   v.length = n;
   return v;
 }
-// The parameter's default.
+// Stands for the parameter's default.
 inline cograd_value boxed() noexcept { return boxed_integer(COGRAD_DEFAULT, 0); }
 inline cograd_value boxed(std::nullopt_t) noexcept { return cograd_value{}; }
 inline cograd_value boxed(bool b) noexcept { return boxed_integer(COGRAD_BOOLEAN, b); }
@@ -122,7 +123,7 @@ cograd_value boxed(const std::optional<T>& o) noexcept {
   return o ? boxed(*o) : cograd_value{};
 }
 
-// The same without overloads, for the generated functions.
+// The same without overloads, for the generated functions of ops.h.
 inline cograd_value box_default() noexcept { return boxed(); }
 inline cograd_value box_tensor(const Tensor& t) noexcept;
 inline cograd_value box_operand(const TensorOrScalar& t) noexcept;
@@ -151,7 +152,7 @@ inline void expect(cograd_value& v, int32_t kind, const char* what) {
   fail(ErrorKind::Type, "an op gave a result of kind ", got, ", expected a ", what);
 }
 template <class T>
-struct Unboxed;  // get(v): takes what the result owns
+struct Unboxed;  // get(v) takes over the contents of the result
 template <class R>
 R unboxed(cograd_value v) {
   return Unboxed<R>::get(v);
@@ -178,7 +179,7 @@ struct Unboxed<double> {
   }
 };
 
-// An op by its name, found at the first call, which may come from several threads.
+// Refers to an op by name. The first call, which several threads may make, looks it up.
 class OpRef {
  public:
   constexpr explicit OpRef(const char* name) noexcept : name_(name) {}

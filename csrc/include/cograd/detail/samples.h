@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls of a Function inside of a vmap: its arguments with other tensors in their places, and its
-// rules. Part of cograd/function.h.
+// Calls of a Function inside a vmap: calls with its tensor arguments replaced, and its vmap rule.
+// Part of cograd/function.h.
 #pragma once
 
 namespace cograd {
 inline namespace abi1 {
 
-// What a batching rule is told: the number of samples, and how random operations are to draw:
-// "error", "different" or "same".
+// Arguments of a vmap rule: the number of samples, and the behaviour of random operations ("error",
+// "different" or "same").
 struct VmapInfo {
   int64_t batch_size;
   std::string_view randomness;
 };
-// The dim of the samples in each argument, none where they are equal or it is no tensor; lists
-// count each of their tensors.
+// The batch dim of each argument; none if it is not a tensor, or the same for all samples. Each
+// tensor of a list has an entry.
 using InDims = std::vector<std::optional<int64_t>>;
 
 namespace autograd {
 namespace ext {
 
-// Arguments with other tensors in the places of theirs, in order.
+// Copies arguments and replaces their tensors, in order.
 template <class>
 struct Substitute {
   const cograd_tensor* next;
@@ -60,7 +60,7 @@ struct Substitute {
 template <class Tag, class A>
 using Substituted = decltype(std::declval<Substitute<Tag>&>()(std::declval<const A&>()));
 
-// Whether T has a member of that name, and whether it can be called as the headers say.
+// Names...: T has a member of that name. Has...: it can be called with the documented arguments.
 template <class T, class = void>
 struct NamesJvp : std::false_type {};
 template <class T>
@@ -87,15 +87,15 @@ struct Repeats<
     std::void_t<decltype(T::forward(std::declval<AutogradContext*>(), std::declval<A>()...))>, T,
     A...> : std::true_type {};
 
-// A Function that has `static constexpr bool generate_vmap_rule = true` is made of ops alone:
-// inside of a vmap its forward, backward and jvp run on tensors that have samples.
+// True if the Function has `static constexpr bool generate_vmap_rule = true`: it consists of ops
+// only, and inside a vmap its forward, backward and jvp run on batched tensors.
 template <class T, class = void>
 struct TakesSamples : std::false_type {};
 template <class T>
 struct TakesSamples<T, std::void_t<decltype(T::generate_vmap_rule)>>
     : std::bool_constant<T::generate_vmap_rule> {};
 
-// Where a rule says that the samples of its `n` outputs are.
+// Reads the batch dims that a vmap rule returned for its `n` outputs; -1: the same for all samples.
 template <class>
 struct OutDims {
   static std::vector<int32_t> read(int64_t dim, size_t n) {
@@ -119,7 +119,7 @@ inline VmapInfo vmap_info(const cograd_batch_info& info) noexcept {
   constexpr const char* kNames[] = {"error", "different", "same"};
   return {info.batch_size, kNames[info.randomness]};
 }
-// One entry for each argument, lists for each tensor, from those of the tensors.
+// Returns the batch dims of all arguments, given those of the tensors; a list has one per tensor.
 inline InDims in_dims(const std::vector<bool>& is_tensor, const int32_t* dims) {
   InDims out;
   for (const bool tensor : is_tensor) {
@@ -129,17 +129,17 @@ inline InDims in_dims(const std::vector<bool>& is_tensor, const int32_t* dims) {
   return out;
 }
 
-// One call of T::apply that can be made again on other tensors.
+// A call of T::apply that can be repeated on other tensors.
 template <class T, class Out, class... Args>
 struct SampledCall {
   std::tuple<const Args&...> args;
   const std::vector<bool>& is_tensor;
-  std::optional<Out> out;  // of the first sample, or of the rule
+  std::optional<Out> out;  // result for the first sample, or of the rule
 
   static constexpr bool repeats = Repeats<void, T, Substituted<T, Args>&...>::value;
   static constexpr bool has_vmap = HasVmap<void, T, Substituted<T, Args>&...>::value;
 
-  // f with the arguments, the tensors among them replaced.
+  // Calls f with the arguments, whose tensors are replaced by `inputs`.
   template <class F>
   decltype(auto) with(const cograd_tensor* inputs, F&& f) const {
     auto given = std::apply(
@@ -183,7 +183,7 @@ struct SampledCall {
   }
 };
 
-// The outputs of a call by cograd_function_apply, in the structure that forward gave them.
+// Moves the outputs of cograd_function_apply into the structure that forward returned.
 template <class Out>
 void take_outputs(cograd_value& v, Out& out) {
   const auto* list = static_cast<const cograd_tensor*>(v.u.list);

@@ -6,12 +6,12 @@
 namespace cograd {
 namespace torch_compat {
 
-// How many guards ask for the kernels below autograd, on this thread and in this shared object.
+// Counts the BelowAutograd guards on this thread, in this shared object.
 COGRAD_COMPAT_LOCAL inline int& below_autograd() {
   static thread_local int depth = 0;
   return depth;
 }
-// Nothing is recorded, and ops of this library run their CPU kernels.
+// In its scope nothing is recorded, and ops of this library run their CPU kernels.
 class BelowAutograd {
  public:
   BelowAutograd() { ++below_autograd(); }

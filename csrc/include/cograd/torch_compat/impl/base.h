@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What every header here begins with: cograd's own headers with torch's names switched on, and the
-// standard headers that extensions written for torch take for granted.
+// Included first by every header here: cograd's headers with torch's names enabled, and the
+// standard headers that extensions written for torch rely on.
 #pragma once
 #ifndef COGRAD_TORCH_COMPAT
 #define COGRAD_TORCH_COMPAT 1
@@ -34,5 +34,5 @@
     "torch's headers of cograd come before <cograd/extension.h>, or compile with -DCOGRAD_TORCH_COMPAT"
 #endif
 
-// State of one shared object: hidden, or two extensions would share it.
+// Marks state of one shared object: hidden, as two extensions would share it otherwise.
 #define COGRAD_COMPAT_LOCAL __attribute__((visibility("hidden")))

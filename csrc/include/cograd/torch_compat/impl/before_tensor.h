@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Types that the members of Tensor with torch's names mention.
+// Types that the members of Tensor with torch's names use.
 #pragma once
 #include <memory>
 
@@ -8,10 +8,10 @@
 namespace cograd {
 namespace torch_compat {
 
-// Layouts of memory. The order "channels last" does not exist here, nor its enumerator.
+// Memory formats. cograd has no "channels last", so its enumerator is missing.
 enum class MemoryFormat : int8_t { Contiguous, Preserve };
 
-// What x.grad_fn() gives: only the name can be asked for.
+// The result of x.grad_fn(); it only has a name.
 struct Node {
   std::string text;
   const std::string& name() const noexcept { return text; }
@@ -28,7 +28,7 @@ struct RestrictPtrTraits {
 
 constexpr const char* type_name(DType t) noexcept { return scalar_type_name(t); }
 
-// What x.type() gives.
+// The result of x.type().
 class DeprecatedTypeProperties {
  public:
   constexpr DeprecatedTypeProperties(DType t) noexcept : type_(t) {}  // NOLINT: implicit

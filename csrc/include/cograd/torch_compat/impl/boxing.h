@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Kernels behind cograd's op interface: arguments out of their boxes into whatever parameter types
-// torch allows, and calls of ops with a given C++ signature.
+// Kernels for cograd's op interface: unboxes arguments into the parameter types that torch allows,
+// and calls ops with a given C++ signature.
 #pragma once
 #include "cograd/torch_compat/impl/autograd.h"
 
@@ -29,7 +29,7 @@ struct Argument<std::vector<std::optional<Tensor>>> : Of<COGRAD_TENSORS> {
 
 namespace torch_compat {
 
-// One argument of a call: what the parameter refers to.
+// Holds one unboxed argument of a call, so that the parameter can refer to it.
 template <class A>
 struct Slot {
   using T = std::decay_t<A>;
@@ -87,7 +87,7 @@ struct IsCallable : std::bool_constant<std::is_function_v<std::remove_pointer_t<
 template <class F>
 struct IsCallable<F, std::void_t<decltype(&F::operator())>> : std::true_type {};
 
-// A function as a kernel, whatever its type. Never freed: an op lives for ever.
+// A function of any type as a kernel. Never freed, like the op.
 struct Kernel {
   Call call = nullptr;
   void* function = nullptr;
@@ -138,7 +138,7 @@ cograd_value box_argument(const std::optional<T>& v) {
   return v ? box_argument(*v) : cograd_value{};
 }
 
-// A result as a C++ value; what it holds stays with the result.
+// Converts a result to a C++ value. The result keeps its references.
 template <class T, class = void>
 struct Taken {
   static T get(const cograd_value& v) {
@@ -170,7 +170,7 @@ struct Taken<std::optional<T>> {
     return v.kind == COGRAD_NONE ? std::nullopt : std::optional<T>(Taken<T>::get(v));
   }
 };
-// Element i of a list or tuple.
+// Returns element i of a list or tuple.
 template <class T>
 T taken_item(const cograd_value& v, size_t i) {
   if (v.kind == COGRAD_TENSORS) {
@@ -248,7 +248,7 @@ class OperatorHandle {
   cograd_op op_;
 };
 
-// "ns::name" and "overload" as one name: an overload is an op beside the one without.
+// Joins "ns::name" and "overload" into one name: an overload is a separate op.
 inline std::string joined_name(const std::string& name, const std::string& overload) {
   return overload.empty() || overload == "default" ? name : name + "__" + overload;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// c10::complex is cograd's complex number; the functions of <complex> take it, in std as in torch.
+// c10::complex is cograd's complex number. The functions of <complex> in std accept it.
 #pragma once
 #include <complex>
 

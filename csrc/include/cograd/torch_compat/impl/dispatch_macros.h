@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AT_DISPATCH_...: one lambda for several element types.
+// AT_DISPATCH_...: runs one lambda for several element types.
 #pragma once
 #include "cograd/torch_compat/impl/complex.h"
 #include "cograd/torch_compat/impl/names.h"
@@ -76,7 +76,7 @@ using ScalarTypeToCPPType = ::cograd::torch_compat::CppType<T>;
 #define AT_DISPATCH_CASE_ALL_TYPES_AND_COMPLEX(...) \
   AT_DISPATCH_CASE_ALL_TYPES(__VA_ARGS__) AT_DISPATCH_CASE_COMPLEX_TYPES(__VA_ARGS__)
 
-// Cases of one family, and of the family with 1 to 4 more types.
+// The cases of a family of types plus 1 to 4 more types.
 #define COGRAD_AT_1_(family, A, ...) \
   AT_DISPATCH_CASE_##family(__VA_ARGS__) AT_DISPATCH_CASE(A, __VA_ARGS__)
 #define COGRAD_AT_2_(family, A, B, ...) \

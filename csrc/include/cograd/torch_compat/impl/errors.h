@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TORCH_CHECK and its relatives, warnings, and macros that only mark declarations.
+// TORCH_CHECK and similar macros, warnings, and macros that only annotate declarations.
 #pragma once
 #include <dlfcn.h>
 
@@ -30,7 +30,7 @@ template <class... Parts>
               text(condition, " INTERNAL ASSERT FAILED at \"", file, "\":", line, ". ", parts...));
 }
 
-// A UserWarning where a Python interpreter runs in this process, else a line on stderr.
+// Issues a UserWarning if a Python interpreter runs in this process, else prints a line on stderr.
 [[gnu::cold, gnu::noinline]] inline void warn(const std::string& message) {
   using Initialized = int (*)();
   using Ensure = int (*)();
@@ -51,7 +51,7 @@ template <class... Parts>
   const bool refused = raise(*category, message.c_str(), 1) != 0;
   if (refused) clear();
   release(state);
-  // Warnings are errors: as such it arrives, though as a RuntimeError.
+  // A warnings filter turns warnings into errors: raise a RuntimeError.
   if (refused) throw Error(ErrorKind::Runtime, message);
 }
 

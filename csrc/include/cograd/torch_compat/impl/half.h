@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Arithmetic of two numbers of a 16-bit type gives that type, as torch's do; limits of both types.
+// Arithmetic of 16-bit floats, which returns the same type as in torch, and their numeric limits.
 #pragma once
 #include "cograd/torch_compat/impl/base.h"
 

@@ -6,7 +6,7 @@
 namespace cograd {
 namespace torch_compat {
 
-// A function, perhaps with the key it is for.
+// A function, optionally with the dispatch key that it is for.
 class CppFunction {
  public:
   CppFunction(Kernel kernel, DispatchKey key = DispatchKey::Undefined)  // NOLINT: implicit
@@ -16,7 +16,7 @@ class CppFunction {
       : kernel_(make_kernel<std::decay_t<F>>(std::forward<F>(f))) {}
   const Kernel& kernel() const noexcept { return kernel_; }
   DispatchKey key() const noexcept { return key_; }
-  // Kernels that work on a stack of boxed values, or that fall through to another key.
+  // Kernels on a stack of boxed values do not exist here. A fallthrough kernel is never called.
   template <class... A>
   static CppFunction makeFromBoxedFunction(A&&...) = delete;
   static CppFunction makeFallthrough() { return CppFunction(Kernel{}, DispatchKey::Meta); }
@@ -46,7 +46,7 @@ inline void set_kernel(Entry& e, DispatchKey key, const Kernel& k) {
       place = &e.implicit;
       break;
     default:
-      return;  // of a device that does not exist here
+      return;  // a kernel for a device or feature that cograd does not have
   }
   if (*place) return refuse(e, "this kernel is registered twice");
   *place = k;
@@ -55,13 +55,13 @@ inline void set_kernel(Entry& e, DispatchKey key, const Kernel& k) {
 class Library {
  public:
   Library(const char* ns, DispatchKey key) : ns_(ns), key_(key) {}
-  // "name(Tensor x) -> Tensor": its kernels come from impl.
+  // Defines an op by its schema, "name(Tensor x) -> Tensor"; its kernels come from impl.
   Library& def(const char* schema) & {
     define(schema);
     return *this;
   }
   Library& def(const char* schema, const std::vector<::at::Tag>&) & { return def(schema); }
-  // A name or a schema with the function; without a key it is a composition of other ops.
+  // Defines an op by a name or schema and a function; without a key it is composed of other ops.
   Library& def(const char* name_or_schema, CppFunction f) & {
     Entry& e = define(name_or_schema);
     set_kernel(e, f.key(), f.kernel());
@@ -73,14 +73,14 @@ class Library {
   }
   Library& set_python_module(const char*, const char* = "") & { return *this; }
   Library& impl_abstract_pystub(const char*, const char* = "") & { return *this; }
-  // Classes in ops, and kernels for all ops at once.
+  // Not supported: classes as op arguments, and kernels for all ops.
   template <class T>
   void class_(const std::string&) & = delete;
   template <class F>
   void fallback(F&&) & = delete;
 
  private:
-  // "other::name.overload" -> the op.
+  // Returns the entry of "other::name.overload", "name.overload" or "name".
   Entry& entry(std::string name) {
     const size_t colons = name.find("::");
     std::string ns = ns_;
@@ -124,7 +124,7 @@ inline bool run_block(const char* ns, DispatchKey key, void (*init)(Library&)) {
   return true;
 }
 
-// The older way: torch::RegisterOperators().op("ns::name", &f).
+// torch's older way to register ops: torch::RegisterOperators().op("ns::name", &f).
 class RegisterOperators {
  public:
   class Options {

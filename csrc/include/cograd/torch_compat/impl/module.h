@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// "extern "C" PyObject* PyInit__C()" as people write it, to have their ops imported, stays visible.
-// Apart from library.h, which may have been precompiled for modules of other names.
+// Makes `extern "C" PyObject* PyInit__C()`, which extensions define so that Python can import them,
+// visible. Separate from library.h, which may be precompiled for modules of other names.
 #pragma once
 #include "cograd/torch_compat/impl/library.h"
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The namespaces at, c10, caffe2 and torch: cograd's names, and torch's that are written
-// differently.
+// The namespaces at, c10, caffe2 and torch: cograd's names, and torch's different names for them.
 #pragma once
 #include "cograd/torch_compat/impl/errors.h"
 
 namespace cograd {
 namespace torch_compat {
 
-// at::kCUDA can be compared with the device of a tensor, which never is one.
+// The type of at::kCUDA. It can be compared with a tensor's device type, and is never equal to it.
 struct CudaDeviceTypeIsMissing {
   operator DeviceType() const = delete;  // NOLINT: cograd computes on the CPU only
   operator Device() const = delete;      // NOLINT
@@ -44,7 +43,7 @@ class IntRange {
   I begin_, end_;
 };
 
-// c10::List: here a vector. Copies are copies; torch's share their elements.
+// c10::List, here a vector: copies do not share their elements as they do in torch.
 template <class T>
 class List : public std::vector<T> {
  public:
@@ -95,7 +94,7 @@ using ::cograd::torch_compat::List;
 using ::cograd::torch_compat::MemoryFormat;
 using ::cograd::torch_compat::RestrictPtrTraits;
 using Type = DeprecatedTypeProperties;
-// Marks of ops; none of them changes anything here.
+// Tags of ops; they have no effect here.
 enum class Tag : uint8_t {
   core,
   pt2_compliant_tag,
@@ -155,7 +154,7 @@ template <class T>
 struct CppTypeToScalarType : std::integral_constant<ScalarType, dtype_of<T>> {};
 inline bool is_custom_op(const Tensor&) = delete;
 
-// Forms that torch has besides those of cograd; a memory format says nothing here.
+// Overloads that torch has and cograd does not. A memory format has no effect here.
 using ::cograd::arange;
 inline Tensor arange(const Scalar& start, const Scalar& end, const TensorOptions& o) {
   return ::cograd::arange(start, end, Scalar(1), o);
@@ -178,7 +177,7 @@ inline Tensor empty(const Ints& sizes, const TensorOptions& o, std::optional<Mem
   return ::cograd::empty(sizes, o);
 }
 
-// From here on grain sizes below 1 mean 1; cograd's own parallel_for takes them as "do not divide".
+// In torch a grain size below 1 means 1; in cograd's parallel_for it means "do not divide".
 namespace internal {
 inline constexpr int64_t GRAIN_SIZE = 32768;
 }
@@ -186,7 +185,8 @@ template <class F>
 void parallel_for(int64_t begin, int64_t end, int64_t grain, const F& f) {
   ::cograd::parallel_for(begin, end, std::max<int64_t>(grain, 1), f);
 }
-// Chunks have a size that depends on the range and the grain alone, and are combined in order.
+// Reduces chunks in parallel and combines them in order. The chunk size depends only on the range
+// and the grain, so results are reproducible.
 template <class T, class F, class C>
 T parallel_reduce(int64_t begin, int64_t end, int64_t grain, T identity, const F& f,
                   const C& combine) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Text of tensors, shapes and types in streams.
+// Stream output of tensors, shapes and types.
 #pragma once
 #include "cograd/torch_compat/impl/half.h"
 
@@ -34,7 +34,7 @@ inline std::ostream& operator<<(std::ostream& s, const Scalar& v) {
 
 namespace torch_compat {
 
-// A floating or complex element, "(re,im)".
+// Returns a floating element as a double, a complex one as "(re,im)".
 template <class T>
 auto printable(const T& v) {
   if constexpr (is_complex_type<T>)
@@ -63,7 +63,7 @@ void print_elements(std::ostream& s, const Tensor& t, const T* p, int64_t d) {
 
 inline namespace abi1 {
 
-// One line for each row, then "[ CPUFloatType{2,3} ]".
+// Prints one line per row, then "[ CPUFloatType{2,3} ]".
 inline std::ostream& operator<<(std::ostream& s, const Tensor& t) {
   if (!t.defined()) return s << "[ Tensor (undefined) ]";
   dispatch_all(t.dtype(), [&](auto tag) {

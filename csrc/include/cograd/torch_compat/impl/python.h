@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// pybind11 names that torch's headers bring along.
+// pybind11 names that torch's headers define.
 #pragma once
 #include <pybind11/functional.h>
 

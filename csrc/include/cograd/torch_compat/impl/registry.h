@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ops of one shared object while its TORCH_LIBRARY blocks run: schemas and kernels are put
-// together, and registered when the last block is done.
+// The ops of one shared object while its TORCH_LIBRARY blocks run: collects schemas and kernels,
+// and registers the ops after the last block.
 #pragma once
 #include "cograd/torch_compat/impl/boxing.h"
 
 namespace c10 {
 
-// The keys of devices that do not exist here can be named: their kernels are never called.
+// Keys of devices and features that cograd does not have can be used; their kernels are not called.
 enum class DispatchKey : uint8_t {
   Undefined,
   CatchAll,
@@ -52,7 +52,7 @@ enum class DispatchKey : uint8_t {
 
 }  // namespace c10
 
-// Each block leaves one byte in this section: its size is how many blocks there are.
+// Each block puts one byte into this section, so its size is the number of blocks.
 extern "C" {
 extern const char __start_cograd_torch[] __attribute__((weak, visibility("hidden")));
 extern const char __stop_cograd_torch[] __attribute__((weak, visibility("hidden")));
@@ -68,9 +68,9 @@ struct Parameter {
   bool written = false;
 };
 
-// An op, put together from m.def and m.impl.
+// An op, collected from m.def and m.impl.
 struct Entry {
-  std::string ns, name, schema;  // schema: "(Tensor a) -> Tensor", empty if none was given
+  std::string ns, name, schema;  // schema: "(Tensor a) -> Tensor", or empty
   std::vector<Parameter> parameters;
   bool defined = false;
   Kernel autograd, cpu, explicit_, implicit;
@@ -100,7 +100,7 @@ inline std::string trimmed(std::string s) {
   return s.substr(begin, s.find_last_not_of(" \t\n\r") - begin + 1);
 }
 
-// "Tensor(a!) out=None" -> its parts. Sizes and aliases are no part of the type: int[2] is int[].
+// Parses "Tensor(a!) out=None". The type excludes sizes and aliases: int[2] becomes int[].
 inline Parameter parse_parameter(const std::string& item) {
   Parameter p;
   int depth = 0;
@@ -158,8 +158,8 @@ inline int32_t kind_of(std::string type) {
   return it == kKinds.end() ? -1 : it->second | nullable;
 }
 
-// Why the kernel does not fit the schema; empty if it does. An optional Tensor may be taken as a
-// Tensor, which is then undefined, and the other way round.
+// Returns why the kernel does not fit the schema; empty if it fits. A kernel may declare Tensor for
+// an optional Tensor (undefined stands for None), and the reverse.
 inline std::string mismatch(const Entry& e, const Kernel& k) {
   if (e.schema.empty()) return {};
   if (k.count != e.parameters.size())
@@ -212,7 +212,7 @@ inline cograd_status run_entry(cograd_context, void* user, const cograd_value* a
   });
 }
 
-// --- putting together ---
+// --- registration ---
 
 inline Entry& find_entry(const std::string& ns, const std::string& name) {
   for (Entry* e : registry().entries)
@@ -223,8 +223,8 @@ inline Entry& find_entry(const std::string& ns, const std::string& name) {
   return *registry().entries.back();
 }
 
-// There is no way to throw from an initialiser: the loader hears of it through a schema that is
-// refused, whose text is the message.
+// Initialisers cannot throw. Reports an error to the loader by registering an op whose schema is
+// invalid and has the message as its text.
 inline void refuse(const Entry& e, std::string why) {
   for (char& c : why)
     if (c == '(' || c == ')') c = '\'';
@@ -245,7 +245,7 @@ inline void register_entry(const Entry& e) {
     if (!why.empty()) return refuse(e, why);
   }
   const Kernel* k = e.any();
-  if (k == nullptr && e.schema.empty()) return;  // only kernels of other devices
+  if (k == nullptr && e.schema.empty()) return;  // it only has kernels for other devices
   cograd_op_desc d{};
   d.struct_size = sizeof d;
   d.library = e.ns.c_str();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// torch's <torch/extension.h>: everything, and pybind11 where its headers and Python's are to be
-// found: ops registered by TORCH_LIBRARY need neither.
+// torch's <torch/extension.h>: everything, and pybind11 if its headers and Python's are found. Ops
+// registered by TORCH_LIBRARY need neither.
 #pragma once
 #include "cograd/torch_compat/impl/module.h"
 #if __has_include(<Python.h>) && __has_include(<pybind11/pybind11.h>)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Python's side: pybind11, with casters for tensors, numbers and types.
+// The Python part: pybind11, with casters for tensors, scalars and types.
 #pragma once
 #include "cograd/python.h"
 #include "cograd/torch_compat/impl/base.h"
