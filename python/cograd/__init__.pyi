@@ -33,12 +33,13 @@ from cograd._tensor.storage import TypedStorage as TypedStorage
 from cograd._C import UntypedStorage as UntypedStorage
 from cograd import __config__ as __config__
 from cograd import accelerator as accelerator
-from cograd._functions.numeric import adjoint as adjoint
+from cograd._functions.pools import adaptive_max_pool1d as adaptive_max_pool1d
+from cograd._functions.views import adjoint as adjoint
 from cograd.nn.functional._grid import affine_grid_generator as affine_grid_generator
 from cograd import amp as amp
 from cograd._as_torch.switches import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from cograd import array_api as array_api
-from cograd._functions.numeric import as_strided_ as as_strided_
+from cograd._functions.views import as_strided_ as as_strided_
 from cograd._C import as_tensor as as_tensor
 from cograd._tensor.asarray import asarray as asarray
 from cograd.amp.autocast_mode import autocast as autocast
@@ -57,26 +58,26 @@ from cograd import classes as classes
 from cograd.amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
 from cograd._as_torch.no_compiler import compile as compile
 from cograd import compiler as compiler
-from cograd._functions.numeric import cond as cond
+from cograd._functions.control_flow import cond as cond
 from cograd._functions.losses import cosine_embedding_loss as cosine_embedding_loss
 from cograd import cpu as cpu
 from cograd._functions.losses import ctc_loss as ctc_loss
 from cograd import cuda as cuda
-from cograd._functions.numeric import detach as detach
-from cograd._functions.numeric import detach_ as detach_
+from cograd._functions.views import detach as detach
+from cograd._functions.views import detach_ as detach_
 from cograd import distributed as distributed
 from cograd import distributions as distributions
 from cograd.functional import einsum as einsum
-from cograd._functions.losses import embedding as embedding
-from cograd._functions.losses import embedding_bag as embedding_bag
-from cograd._functions.losses import embedding_renorm_ as embedding_renorm_
-from cograd._functions.numeric import empty_permuted as empty_permuted
+from cograd._functions.lookups import embedding as embedding
+from cograd._functions.lookups import embedding_bag as embedding_bag
+from cograd._functions.lookups import embedding_renorm_ as embedding_renorm_
+from cograd._functions.creation import empty_permuted as empty_permuted
 from cograd.autograd.grad_mode import enable_grad as enable_grad
 from cograd import fft as fft
 from cograd._base.dtypes import finfo as finfo
-from cograd._functions.numeric import frobenius_norm as frobenius_norm
+from cograd._functions.norms import frobenius_norm as frobenius_norm
 from cograd._C import from_dlpack as from_dlpack
-from cograd._functions.native import from_file as from_file
+from cograd._functions.mapped_file import from_file as from_file
 from cograd._C import from_numpy as from_numpy
 from cograd._C import frombuffer as frombuffer
 from cograd import func as func
@@ -89,7 +90,7 @@ from cograd.amp.autocast_mode import get_autocast_gpu_dtype as get_autocast_gpu_
 from cograd._as_torch.switches import get_default_device as get_default_device
 from cograd._C import get_default_dtype as get_default_dtype
 from cograd._as_torch.switches import get_deterministic_debug_mode as get_deterministic_debug_mode
-from cograd._functions.numeric import get_device as get_device
+from cograd._functions.predicates import get_device as get_device
 from cograd._as_torch.switches import get_device_module as get_device_module
 from cograd._as_torch.switches import get_float32_matmul_precision as get_float32_matmul_precision
 from cograd._as_torch.switches import get_num_interop_threads as get_num_interop_threads
@@ -97,7 +98,7 @@ from cograd._C import get_num_threads as get_num_threads
 from cograd._tensor.str import get_printoptions as get_printoptions
 from cograd.random import get_rng as get_rng
 from cograd.random import get_rng_state as get_rng_state
-from cograd._functions.numeric import gradient as gradient
+from cograd._functions.calculus import gradient as gradient
 from cograd.nn.functional._grid import grid_sampler as grid_sampler
 from cograd.nn.functional._grid import grid_sampler_2d as grid_sampler_2d
 from cograd.nn.functional._grid import grid_sampler_3d as grid_sampler_3d
@@ -107,7 +108,7 @@ from cograd._functions.windows import hamming_window as hamming_window
 from cograd._functions.windows import hann_window as hann_window
 from cograd._functions.losses import hinge_embedding_loss as hinge_embedding_loss
 from cograd.functional import histogram as histogram
-from cograd._functions.numeric import histogramdd as histogramdd
+from cograd._functions.histogram import histogramdd as histogramdd
 from cograd import hub as hub
 from cograd._base.dtypes import iinfo as iinfo
 from cograd.autograd.grad_mode import inference_mode as inference_mode
@@ -119,16 +120,16 @@ from cograd.amp.autocast_mode import is_autocast_cache_enabled as is_autocast_ca
 from cograd.amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
 from cograd.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
 from cograd._base.dtypes import is_complex as is_complex
-from cograd._functions.numeric import is_conj as is_conj
+from cograd._functions.predicates import is_conj as is_conj
 from cograd._as_torch.switches import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
-from cograd._functions.numeric import is_distributed as is_distributed
+from cograd._functions.predicates import is_distributed as is_distributed
 from cograd._base.dtypes import is_floating_point as is_floating_point
 from cograd._C import is_grad_enabled as is_grad_enabled
 from cograd._C import is_inference_mode_enabled as is_inference_mode_enabled
-from cograd._functions.numeric import is_neg as is_neg
+from cograd._functions.predicates import is_neg as is_neg
 from cograd._base.dtypes import is_nonzero as is_nonzero
-from cograd._functions.numeric import is_same_size as is_same_size
-from cograd._functions.numeric import is_signed as is_signed
+from cograd._functions.predicates import is_same_size as is_same_size
+from cograd._functions.predicates import is_signed as is_signed
 from cograd._base.dtypes import is_storage as is_storage
 from cograd._base.dtypes import is_tensor as is_tensor
 from cograd._functions.stft import istft as istft
@@ -145,6 +146,7 @@ from cograd.linalg._lowrank import lu as lu
 from cograd.random import manual_seed as manual_seed
 from cograd._functions.losses import margin_ranking_loss as margin_ranking_loss
 from cograd._functions.pools import max_pool1d as max_pool1d
+from cograd._functions.pools import max_pool1d_with_indices as max_pool1d_with_indices
 from cograd._functions.pools import max_pool2d as max_pool2d
 from cograd._functions.pools import max_pool3d as max_pool3d
 from cograd.functional import meshgrid as meshgrid
@@ -155,8 +157,8 @@ from cograd._functions.native import native_dropout as native_dropout
 from cograd._functions.native import native_layer_norm as native_layer_norm
 from cograd import nn as nn
 from cograd.autograd.grad_mode import no_grad as no_grad
-from cograd._functions.numeric import norm_except_dim as norm_except_dim
-from cograd._functions.numeric import nuclear_norm as nuclear_norm
+from cograd._functions.norms import norm_except_dim as norm_except_dim
+from cograd._functions.norms import nuclear_norm as nuclear_norm
 from cograd._base.dtypes import numel as numel
 from cograd import onnx as onnx
 from cograd import ops as ops
@@ -164,7 +166,7 @@ from cograd import optim as optim
 from cograd import overrides as overrides
 from cograd.nn.functional.distance import pairwise_distance as pairwise_distance
 from cograd.linalg._lowrank import pca_lowrank as pca_lowrank
-from cograd._functions.losses import pdist as pdist
+from cograd._functions.distances import pdist as pdist
 from cograd.nn.functional.vision import pixel_shuffle as pixel_shuffle
 from cograd.nn.functional.vision import pixel_unshuffle as pixel_unshuffle
 from cograd._functions.losses import poisson_nll_loss as poisson_nll_loss
@@ -173,10 +175,10 @@ from cograd import profiler as profiler
 from cograd._C import promote_types as promote_types
 from cograd import quasirandom as quasirandom
 from cograd import random as random
-from cograd._functions.numeric import range as range
+from cograd._functions.creation import range as range
 from cograd.functional import resize_as_ as resize_as_
-from cograd._functions.numeric import resolve_conj as resolve_conj
-from cograd._functions.numeric import resolve_neg as resolve_neg
+from cograd._functions.views import resolve_conj as resolve_conj
+from cograd._functions.views import resolve_neg as resolve_neg
 from cograd._C import result_type as result_type
 from cograd import return_types as return_types
 from cograd._functions.recurrent import rnn_relu as rnn_relu
@@ -209,7 +211,7 @@ from cograd.random import set_rng as set_rng
 from cograd.random import set_rng_state as set_rng_state
 from cograd.__config__ import show_config as show_config
 from cograd import signal as signal
-from cograd._functions.numeric import slice_inverse as slice_inverse
+from cograd._functions.views import slice_inverse as slice_inverse
 from cograd import special as special
 from cograd._functions.stft import stft as stft
 from cograd import storage as storage
@@ -221,10 +223,10 @@ from cograd import torch_version as torch_version
 from cograd._functions.losses import triplet_margin_loss as triplet_margin_loss
 from cograd._base.dtypes import typename as typename
 from cograd import types as types
-from cograd._functions.numeric import unravel_index as unravel_index
+from cograd._functions.creation import unravel_index as unravel_index
 from cograd._as_torch.switches import use_deterministic_algorithms as use_deterministic_algorithms
 from cograd import utils as utils
-from cograd._functions.numeric import vander as vander
+from cograd._functions.creation import vander as vander
 from cograd import version as version
 from cograd._transforms.vmap import vmap as vmap
 from cograd import xpu as xpu
@@ -250,7 +252,6 @@ def acos_(input: Tensor) -> Tensor: ...
 def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def acosh_(input: Tensor) -> Tensor: ...
 def adaptive_avg_pool1d(input: Tensor, output_size: _int | Sequence[_int]) -> Tensor: ...
-def adaptive_max_pool1d(input: Tensor, output_size: _int | Sequence[_int]) -> _adaptive_max_pool1d_result: ...
 def adaptive_max_pool2d(input: Tensor, output_size: _int | Sequence[_int]) -> _adaptive_max_pool2d_result: ...
 def adaptive_max_pool3d(input: Tensor, output_size: _int | Sequence[_int]) -> _adaptive_max_pool3d_result: ...
 def add(input: Tensor | _Number, other: Tensor | _Number, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor: ...
@@ -680,7 +681,6 @@ def max(input: Tensor) -> Tensor: ...
 def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 @overload
 def max(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Tensor | None = None) -> _max_result: ...
-def max_pool1d_with_indices(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] | None = (), padding: _int | Sequence[_int] = 0, dilation: _int | Sequence[_int] = 1, ceil_mode: _bool = False) -> _max_pool1d_with_indices_result: ...
 def max_pool2d_with_indices(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] | None = (), padding: _int | Sequence[_int] = 0, dilation: _int | Sequence[_int] = 1, ceil_mode: _bool = False) -> _max_pool2d_with_indices_result: ...
 def max_pool3d_with_indices(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] | None = (), padding: _int | Sequence[_int] = 0, dilation: _int | Sequence[_int] = 1, ceil_mode: _bool = False) -> _max_pool3d_with_indices_result: ...
 def max_unpool1d(input: Tensor, indices: Tensor, output_size: _int | Sequence[_int]) -> Tensor: ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Losses and lookups under their names in torch's root namespace.
+"""Losses under their names in torch's root namespace.
 
 They take the reduction as a number: 0 none, 1 mean, 2 sum.
 """

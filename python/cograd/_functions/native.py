@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ops that also return what their backward saves, and tensors mapped from files."""
+"""Ops that also return what their backward saves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import cograd
 from cograd import Tensor
-from cograd._functions.creation import range
 
 __all__ = [
     "native_dropout",

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The layers of cograd.nn, in the modules where torch has them."""
 
+import sys as _sys
+
+from cograd._base.moved import keep_old_places as _keep_old_places
+
 from . import (
     activation,
     adaptive,
@@ -72,3 +76,5 @@ __all__ += rnn.__all__
 __all__ += sparse.__all__
 __all__ += transformer.__all__
 __all__ += upsampling.__all__
+
+_keep_old_places(_sys.modules[__name__])

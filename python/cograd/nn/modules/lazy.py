@@ -12,6 +12,8 @@ from cograd import Tensor
 from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 from .module import Module
 
+__all__ = ["LazyModuleMixin"]
+
 
 class LazyModuleMixin:
     """Lets a module wait for its first input; the module then becomes a ``cls_to_become``.
