@@ -44,6 +44,7 @@ MOVED = {
     "cograd.nn.modules.layers": "cograd.nn.modules",
     "cograd.nn.modules.param_container": "cograd.nn.modules",
     "cograd.nn.modules.vision": "cograd.nn.modules",
+    "cograd.utils.cpp_extension._errors": "cograd.utils.cpp_extension",
 }
 # Classes that are elsewhere in their package by now, while the module that had them is still there.
 LEFT = {

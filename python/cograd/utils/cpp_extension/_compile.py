@@ -1,16 +1,134 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shortens the output of a compiler to the relevant lines, and adds hints."""
+"""Runs compilers in parallel, and shortens the output of one that fails to the relevant lines."""
 
 from __future__ import annotations
 
 import os
+import queue
 import re
 import shlex
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from cograd.utils.cpp_extension import _entry
-from cograd.utils.cpp_extension._errors import CompileError
-from cograd.utils.cpp_extension._job import GENERATED, Job
-from cograd.utils.cpp_extension._process import Result
+from cograd._base.progress import Progress
+from cograd.utils.cpp_extension import _cache
+from cograd.utils.cpp_extension._job import GENERATED, CompileError, Job
+
+
+class Command(NamedTuple):
+    """A command to run.
+
+    Attributes:
+        args: its arguments.
+        label: its name in messages.
+        folder: its working directory, "" for the common one.
+        optional: whether the others continue if it fails; it is killed if one of them fails.
+    """
+
+    args: list[str]
+    label: str
+    folder: str = ""
+    optional: bool = False
+
+
+class Result(NamedTuple):
+    """The exit status of a command and everything it printed."""
+
+    command: Command
+    status: int
+    output: str
+
+
+def max_jobs(count: int) -> int:
+    """Returns how many of `count` compilers run at once: MAX_JOBS, or the available cores.
+
+    Raises:
+        ValueError: MAX_JOBS is not a positive number.
+    """
+    given = os.environ.get("MAX_JOBS", "").strip()
+    if given:
+        if not given.isdigit() or int(given) < 1:
+            raise ValueError(f"MAX_JOBS={given!r}: expected a positive number")
+        return max(1, min(int(given), count))
+    return max(1, min(len(os.sched_getaffinity(0)), count))
+
+
+def run_all(
+    commands: Sequence[Command],
+    folder: str,
+    *,
+    title: str,
+    verbose: bool = False,
+    beat: Callable[[], None] | None = None,
+) -> list[Result]:
+    """Runs commands in parallel; starts no further one after the first failure.
+
+    Args:
+        commands: the commands to run.
+        folder: the working directory.
+        title: for the progress line.
+        verbose: prints each command and its output.
+        beat: called about once a second.
+
+    Returns:
+        The results of the commands that ran, in the order of `commands`.
+    """
+    finished: queue.SimpleQueue[tuple[int, Result]] = queue.SimpleQueue()
+    processes: dict[int, subprocess.Popen[bytes]] = {}
+    env = {**os.environ, "LC_ALL": "C"}
+
+    def follow(index: int, process: subprocess.Popen[bytes]) -> None:
+        output = process.communicate()[0].decode("utf-8", errors="replace")
+        finished.put((index, Result(commands[index], process.returncode, output)))
+
+    def start(index: int) -> None:
+        if verbose:
+            print(f"cograd: {shlex.join(commands[index].args)}", flush=True)
+        process = subprocess.Popen(
+            commands[index].args,
+            cwd=commands[index].folder or folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        processes[index] = process
+        threading.Thread(target=follow, args=(index, process), daemon=True).start()
+
+    waiting = list(range(len(commands)))
+    limit = max_jobs(len(commands))
+    results: dict[int, Result] = {}
+    progress = Progress(f"cograd: building {title}", len(commands))
+    failed = False
+    try:
+        while processes or (waiting and not failed):
+            while waiting and len(processes) < limit and not failed:
+                start(waiting.pop(0))
+            try:
+                index, result = finished.get(timeout=0.25)
+            except queue.Empty:
+                if beat is not None:
+                    beat()
+                progress.update(len(results), ", ".join(commands[i].label for i in processes))
+                continue
+            del processes[index]
+            results[index] = result
+            failed = failed or (result.status != 0 and not result.command.optional)
+            if failed:
+                for i, process in processes.items():
+                    if commands[i].optional:
+                        process.kill()
+            if verbose and result.output.strip():
+                print(result.output.rstrip(), flush=True)
+    finally:
+        progress.close()
+        for process in processes.values():  # an exception, such as Ctrl-C
+            process.kill()
+            process.wait()
+    return [results[i] for i in sorted(results)]
+
 
 MAX_ERRORS = 5
 MAX_LINES = 60
@@ -67,12 +185,12 @@ def _blocks(output: str) -> list[_Block]:
 def _own(line: str) -> bool:
     """True if a context line is about the user's code rather than a library's."""
     match = re.search(r"(?:from |^)([^\s:][^:]*):", line)
-    return match is None or not _entry.is_system(os.path.normpath(match.group(1)))
+    return match is None or not _cache.is_system(os.path.normpath(match.group(1)))
 
 
 def _show(block: _Block) -> list[str]:
     own = [c for c in block.context if _own(c) and not c.startswith((" ", "In file"))]
-    if _entry.is_system(block.file):
+    if _cache.is_system(block.file):
         own += [c for c in block.context if _own(c) and c.startswith((" ", "In file"))]
     limit = 12 if block.kind == "error" else 4
     return own[:6] + block.lines[:limit]
@@ -84,7 +202,7 @@ def _distinct(blocks: list[_Block], errors: list[int]) -> list[int]:
     result = []
     for i in errors:
         block = blocks[i]
-        if _entry.is_system(block.file):
+        if _cache.is_system(block.file):
             origin = [c for c in block.context if _own(c) and "required" in c]
             if origin and origin[-1] in seen:
                 continue
@@ -105,7 +223,7 @@ def trim(output: str) -> str:
         for note in blocks[i + 1 :]:
             if note.kind != "note" or notes == 3:
                 break
-            if not _entry.is_system(note.file) or notes == 0:
+            if not _cache.is_system(note.file) or notes == 0:
                 shown += _show(note)
                 notes += 1
     if not errors:

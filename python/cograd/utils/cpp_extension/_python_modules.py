@@ -12,11 +12,10 @@ import shutil
 import time
 from typing import NamedTuple
 
-from cograd.utils.cpp_extension import _compiler, _entry, _flags, _paths
-from cograd.utils.cpp_extension._errors import ExtensionError
-from cograd.utils.cpp_extension._job import Job, digest
-from cograd.utils.cpp_extension._lock import BuildLock
-from cograd.utils.cpp_extension._process import Command
+from cograd.utils.cpp_extension import _cache, _compiler, _paths
+from cograd.utils.cpp_extension._cache import BuildLock
+from cograd.utils.cpp_extension._compile import Command
+from cograd.utils.cpp_extension._job import ExtensionError, Job, digest
 
 FOLDER = ".precompiled"
 HEADER = "cograd_python.h"
@@ -27,7 +26,7 @@ class Precompiling:
 
     def __init__(self, job: Job, folder: str, command: list[str], lock: BuildLock) -> None:
         self.folder, self.lock = folder, lock
-        self.temporary = _entry.make_temporary(os.path.dirname(folder))
+        self.temporary = _cache.make_temporary(os.path.dirname(folder))
         with open(os.path.join(self.temporary, HEADER), "w", encoding="utf-8") as file:
             name = "torch/python.h" if job.torch_compat else "cograd/python.h"
             file.write(f"#include <{name}>\n")
@@ -49,7 +48,7 @@ class Precompiling:
 
     def _publish(self) -> None:
         with open(os.path.join(self.temporary, "deps"), encoding="utf-8") as file:
-            deps = [d for d in _entry.read_depfile(file.read()) if os.path.isabs(d)]
+            deps = [d for d in _cache.read_depfile(file.read()) if os.path.isabs(d)]
         record = {
             "name": HEADER,
             "file": self.output,
@@ -57,12 +56,12 @@ class Precompiling:
             "size": os.path.getsize(os.path.join(self.temporary, self.output)),
             "digest": "",
             "compiler": "",
-            "deps": [_entry.stamp_file(d) for d in sorted(set(deps))],
+            "deps": [_cache.stamp_file(d) for d in sorted(set(deps))],
             "built": time.time(),
         }
-        _entry.write_record(self.temporary, record)
+        _cache.write_record(self.temporary, record)
         os.chmod(self.temporary, 0o755)
-        _entry.publish(self.temporary, self.folder)
+        _cache.publish(self.temporary, self.folder)
 
 
 class Prelude(NamedTuple):
@@ -85,17 +84,17 @@ def precompiled(job: Job) -> Prelude:
     texts = [s.text for s in job.sources if s.language == "c++"]
     if not any("pybind11" in t.lower() or "py::" in t or "cograd/python.h" in t for t in texts):
         return Prelude([], [], None)
-    if _flags.pybind11_include() is None:
+    if _compiler.pybind11_include() is None:
         raise ExtensionError(
             f"{job.name}: the sources use pybind11, which is not installed; "
             "run pip install pybind11, or list the functions in `functions`"
         )
     if job.debug or not os.path.exists(os.path.join(_paths.include_dir(), "cograd", "python.h")):
         return Prelude([], [], None)
-    flags = _flags.compile_flags(job, "c++")
-    flags = [f for f in flags if not f.startswith("-D") or f == _flags.COMPAT]
+    flags = _compiler.compile_flags(job, "c++")
+    flags = [f for f in flags if not f.startswith("-D") or f == _compiler.COMPAT]
     defines = [f for f in job.cflags if f.startswith(("-D", "-U"))]
-    flags = [*flags, *defines, *_flags.include_flags(_without_user_folders(job))]
+    flags = [*flags, *defines, *_compiler.include_flags(_without_user_folders(job))]
     compiler = _compiler.compiler_command()
     inputs = (_compiler.identity(compiler), flags, _paths.python_tag())
     key = digest(repr(inputs).encode())[:20]
@@ -103,13 +102,13 @@ def precompiled(job: Job) -> Prelude:
     if job.explicit:
         root = os.path.join(_paths.build_root(), FOLDER)
     folder = os.path.join(root, key)
-    record = _entry.read_record(folder)
+    record = _cache.read_record(folder)
     if record is not None and _valid(folder):
         flags = ["-include", os.path.join(folder, HEADER)]
         return Prelude(flags, [dep[0] for dep in record["deps"]], None)
     try:
         os.makedirs(root, exist_ok=True)
-        _entry.sweep(root)
+        _cache.sweep(root)
         lock = BuildLock(os.path.join(root, f"{key}.lock"))
         if lock.acquire_now():
             try:
@@ -132,12 +131,12 @@ def _without_user_folders(job: Job) -> Job:
 
 def _valid(folder: str) -> bool:
     """Returns whether a precompiled header exists and its headers have not changed."""
-    record = _entry.read_record(folder)
+    record = _cache.read_record(folder)
     if record is None:
         return False
     try:
         if os.path.getsize(os.path.join(folder, f"{HEADER}.gch")) != record["size"]:
             return False
-        return all(_entry.stamp_file(dep[0])[3] == dep[3] for dep in record["deps"])
+        return all(_cache.stamp_file(dep[0])[3] == dep[3] for dep in record["deps"])
     except OSError:
         return False
