@@ -2,7 +2,7 @@
 # Finds the OpenBLAS of the Python package scipy-openblas32 and defines OpenBLAS32::openblas.
 #
 # Its symbols have the prefix scipy_ (scipy_cblas_sgemm, scipy_dgetrf_, ...), with which
-# csrc/kernels/blas.cpp declares them. Cache variables: OpenBLAS32_LIBRARY, OpenBLAS32_INCLUDE_DIR.
+# csrc/kernels/libraries/blas.cpp declares them. Cache variables: OpenBLAS32_LIBRARY, OpenBLAS32_INCLUDE_DIR.
 # Sets OpenBLAS32_LIBRARY_DIR and OpenBLAS32_VERSION.
 if(NOT OpenBLAS32_LIBRARY OR NOT OpenBLAS32_INCLUDE_DIR OR NOT EXISTS "${OpenBLAS32_LIBRARY}")
   find_package(Python 3.10 REQUIRED COMPONENTS Interpreter)

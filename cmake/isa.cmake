@@ -2,7 +2,7 @@
 # Compiles the kernels that exist once per x86-64 level; other CPUs only have the level base.
 #
 # A file is compiled per level if it contains namespace cograd::kernels::COGRAD_ISA, where
-# COGRAD_ISA is base, v3 or v4. The files that choose a level at run time (kernels/isa.h) are
+# COGRAD_ISA is base, v3 or v4. The files that choose a level at run time (kernels/core/isa.h) are
 # compiled once.
 set(COGRAD_ISA_OPTIONS ${COGRAD_KERNEL_OPTIMISATION} -fno-math-errno -fno-trapping-math -fwrapv -fopenmp-simd)
 set(COGRAD_ISA_LEVELS "base;v3;v4" CACHE STRING "Levels to build; base is always built")
@@ -64,7 +64,7 @@ endfunction()
 # those that it compiled once per level, baseline first.
 function(cograd_objects_of folder to_ordinary to_per_level)
   set(compiled "${folder}/CMakeFiles/cograd_core.dir/csrc")
-  file(GLOB ordinary "${compiled}/ops/*/*.o" "${compiled}/api/*.o" "${compiled}/kernels/*.o")
+  file(GLOB ordinary "${compiled}/ops/*/*.o" "${compiled}/api/*.o" "${compiled}/kernels/*/*.o")
   foreach(level IN LISTS COGRAD_ISA_BUILT)
     file(GLOB_RECURSE found "${folder}/CMakeFiles/cograd_${level}.dir/*.o")
     list(APPEND per_level ${found})

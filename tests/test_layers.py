@@ -78,8 +78,8 @@ def test_folders_are_layers():
 @pytest.mark.parametrize(
     ("where", "line", "complaint"),
     [
-        ("kernels", '#include "autograd/node.h"', "must not use autograd"),
-        ("tensor", '#include "ops/core/op.h"', "must not use ops"),
+        ("kernels", '#include "autograd/graph/node.h"', "must not use autograd"),
+        ("tensor", '#include "ops/declare/op.h"', "must not use ops"),
         ("ops", "#include <Python.h>", "csrc/python only"),
         ("autograd", "#include <pybind11/pybind11.h>", "csrc/python only"),
         ("ops", '#include "nowhere/at_all.h"', "names no file"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes csrc/kernels/special_tables.h: piecewise polynomials of the special functions.
+"""Writes csrc/kernels/elementwise/special_tables.h: piecewise polynomials of the special functions.
 
 Needs mpmath, and minutes; run it when a function is added. Each function is interpolated at
 Chebyshev nodes on equal pieces of its interval, and stored as powers of the piece's own variable
@@ -208,7 +208,7 @@ def main() -> None:
         "// SPDX-License-Identifier: BSD-3-Clause",
         "// Made by tools/gen_special_tables.py: powers of u in [-1, 1], piece after piece.",
         "#pragma once",
-        '#include "kernels/special_piecewise.h"',
+        '#include "kernels/elementwise/special_piecewise.h"',
         "",
         "namespace cograd::kernels::tables {",
         "// clang-format off",

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "api/handles.h"
-#include "autograd/backward_job.h"
-#include "ops/core/ops.h"
+#include "autograd/run/backward_job.h"
+#include "ops/declare/ops.h"
 #include "tensor/threads.h"
 
 namespace cograd::api {

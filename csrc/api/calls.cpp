@@ -5,7 +5,7 @@
 
 #include "api/registration.h"
 #include "api/values.h"
-#include "ops/core/arguments.h"
+#include "ops/declare/arguments.h"
 #include "tensor/alloc.h"
 
 // All records of one name; a call uses the first one that fits the arguments.

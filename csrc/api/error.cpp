@@ -9,7 +9,7 @@
 #include <cstring>
 #include <new>
 
-#include "autograd/batch.h"
+#include "autograd/transforms/batch.h"
 
 namespace cograd::api {
 

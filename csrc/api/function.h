@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "api/handles.h"
-#include "autograd/custom_function.h"
+#include "autograd/function/custom_function.h"
 
 namespace cograd {
 

@@ -2,7 +2,7 @@
 // Conversions between the opaque pointers of the C interface and the objects they point to.
 #pragma once
 #include "api/error.h"
-#include "autograd/variable.h"
+#include "autograd/graph/variable.h"
 
 namespace cograd::api {
 

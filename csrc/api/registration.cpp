@@ -8,8 +8,8 @@
 #include <mutex>
 
 #include "api/op_call.h"
-#include "autograd/backward_job.h"
-#include "ops/core/op.h"
+#include "autograd/run/backward_job.h"
+#include "ops/declare/op.h"
 
 namespace cograd::api {
 

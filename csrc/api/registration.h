@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cograd/c_api.h"
-#include "ops/core/registry.h"
+#include "ops/declare/registry.h"
 
 namespace cograd {
 

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "api/handles.h"
-#include "autograd/batch.h"
+#include "autograd/transforms/batch.h"
 #include "ops/index/indexing.h"
 #include "tensor/foreign.h"
 

@@ -4,7 +4,7 @@
 #include <forward_list>
 
 #include "api/handles.h"
-#include "ops/core/registry.h"
+#include "ops/declare/registry.h"
 
 namespace cograd::api {
 

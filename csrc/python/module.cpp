@@ -3,11 +3,11 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "python/py_autocast.h"
-#include "python/py_backends.h"
-#include "python/py_optim.h"
-#include "python/py_overrides.h"
-#include "python/py_tensor.h"
+#include "python/ops/autocast.h"
+#include "python/ops/backends.h"
+#include "python/ops/optim.h"
+#include "python/ops/overrides.h"
+#include "python/tensor/tensor.h"
 #include "tensor/warn.h"
 
 namespace cograd::python {

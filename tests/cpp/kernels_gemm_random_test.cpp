@@ -7,8 +7,8 @@
 #include <array>
 #include <numeric>
 
-#include "kernels/gemm.h"
-#include "kernels/random.h"
+#include "kernels/product/gemm.h"
+#include "kernels/random/random.h"
 #include "kernels_check.h"
 #include "tensor/threads.h"
 

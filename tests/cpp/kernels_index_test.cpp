@@ -5,8 +5,8 @@
 #include <memory>
 #include <numeric>
 
-#include "kernels/index.h"
-#include "kernels/sort.h"
+#include "kernels/index/index.h"
+#include "kernels/index/sort.h"
 #include "kernels_check.h"
 
 using namespace cograd;

@@ -16,9 +16,9 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cast.h"
-#include "kernels/isa_names.h"
-#include "ops/elementwise/tables.h"
+#include "kernels/core/cast.h"
+#include "kernels/core/isa_names.h"
+#include "kernels/elementwise/tables.h"
 #include "tensor/threads.h"
 
 using namespace cograd;

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/loss.h"
-#include "kernels/norm.h"
-#include "kernels/reduce.h"
-#include "kernels/scan.h"
-#include "kernels/softmax.h"
+#include "kernels/nn/loss.h"
+#include "kernels/nn/norm.h"
+#include "kernels/nn/softmax.h"
+#include "kernels/reduce/reduce.h"
+#include "kernels/reduce/scan.h"
 #include "kernels_check.h"
 #include "tensor/threads.h"
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cast.h"
-#include "kernels/isa_names.h"
-#include "ops/elementwise/tables.h"
+#include "kernels/core/cast.h"
+#include "kernels/core/isa_names.h"
+#include "kernels/elementwise/tables.h"
 
 using namespace cograd;
 using namespace cograd::kernels;
@@ -31,13 +31,13 @@ void fail(const std::string& what) {
 const char* kUnaryNames[] = {
 #define UNARY(name, ...) #name,
 #define UNARY_BOOL(name, ...) #name,
-#include "ops/elementwise/elementwise.def"
+#include "kernels/elementwise/elementwise.def"
 };
 const char* kBinaryNames[] = {
 #define BINARY(name, ...) #name,
 #define BINARY_BOOL(name, ...) #name,
 #define BINARY_FLAT(name, ...) #name,
-#include "ops/elementwise/elementwise.def"
+#include "kernels/elementwise/elementwise.def"
 };
 
 template <class T, class... In>
@@ -311,7 +311,7 @@ void test_gradients() {
                hi, ...)                                                                          \
   check_binary_gradient(#name, BinaryOp::name, 0, #saves_a, lo, hi);                             \
   check_binary_gradient(#name, BinaryOp::name, 1, #saves_b, lo, hi);
-#include "ops/elementwise/elementwise.def"
+#include "kernels/elementwise/elementwise.def"
 }
 
 // An element's bits do not depend on its place, the strides or the length of the run.

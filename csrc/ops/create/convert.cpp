@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Conversions between dtypes and devices: to, type_as, float and similar methods.
-#include "ops/core/ops.h"
-#include "ops/core/options.h"
-#include "ops/core/raw.h"
-#include "ops/core/strides.h"
+#include "ops/compute/elementwise.h"
+#include "ops/compute/strides.h"
+#include "ops/declare/ops.h"
+#include "ops/declare/options.h"
 
 namespace cograd {
 

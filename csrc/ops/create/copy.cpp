@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ops that copy a tensor: clone, contiguous, casts, copy_.
-#include "ops/core/batch_call.h"
-#include "ops/core/ops.h"
-#include "ops/core/options.h"
-#include "ops/core/raw.h"
-#include "ops/core/strides.h"
+#include "ops/compute/elementwise.h"
+#include "ops/compute/strides.h"
+#include "ops/declare/batch_call.h"
+#include "ops/declare/ops.h"
+#include "ops/declare/options.h"
 
 namespace cograd {
 

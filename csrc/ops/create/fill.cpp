@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ops that set every element: fill, zero_, and constants for other ops.
-#include "ops/core/batch_call.h"
-#include "ops/core/numbers.h"
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/compute/scalars.h"
+#include "ops/declare/batch_call.h"
+#include "ops/declare/ops.h"
 
 namespace cograd {
 

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <complex>
 
-#include "ops/core/numbers.h"
-#include "ops/core/ops.h"
-#include "ops/core/options.h"
-#include "ops/core/raw.h"
-#include "ops/core/unsigned.h"
+#include "ops/compute/elementwise.h"
+#include "ops/compute/scalars.h"
+#include "ops/compute/unsigned.h"
+#include "ops/declare/ops.h"
+#include "ops/declare/options.h"
 #include "tensor/interrupt.h"
 #include "tensor/threads.h"
 

@@ -2,7 +2,7 @@
 // Arithmetic with options, each dispatching to a row: alpha, rounding modes, exponents, decimals.
 #include <cmath>
 
-#include "ops/core/numbers.h"
+#include "ops/compute/scalars.h"
 #include "ops/elementwise/rows.h"
 
 namespace cograd {

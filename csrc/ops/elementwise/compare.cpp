@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Comparisons of whole tensors.
-#include "autograd/batch.h"
+#include "autograd/transforms/batch.h"
 #include "ops/reduce/reduce.h"
 
 namespace cograd {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Non-holomorphic functions of complex numbers, and their forms for real ones. Gradients follow the
 // conjugate Wirtinger convention: dL/d(re) + i dL/d(im).
-#include "kernels/complex.h"
-#include "ops/core/autocast.h"
+#include "kernels/core/complex.h"
+#include "ops/declare/autocast.h"
 #include "ops/elementwise/rows.h"
 
 namespace cograd {

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "cograd/dispatch.h"
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/ops.h"
 #include "tensor/threads.h"
 
 namespace cograd {

@@ -56,7 +56,7 @@ bool add_row() {
 #define BINARY ADD_ROW
 #define BINARY_BOOL ADD_ROW
 #define BINARY_FLAT ADD_ROW
-#include "ops/elementwise/elementwise.def"
+#include "kernels/elementwise/elementwise.def"
 #undef ADD_ROW
 
 // Runs a row with as many of the scalars as it has parameters.
@@ -89,6 +89,6 @@ Tensor call(const Numbers& numbers, const In&... in) {
   Tensor name(const Tensor& a, const TensorOrScalar& b, const TensorOrScalar& c) { \
     return apply<rows::Row_##name>(a, b, c);                                       \
   }
-#include "ops/elementwise/elementwise.def"
+#include "kernels/elementwise/elementwise.def"
 
 }  // namespace cograd

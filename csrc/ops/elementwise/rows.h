@@ -6,11 +6,11 @@
 #include <complex>
 #include <optional>
 
-#include "ops/core/kinked.h"
-#include "ops/core/numbers.h"
-#include "ops/core/ops.h"
-#include "ops/core/parameters.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/compute/scalars.h"
+#include "ops/declare/kinked.h"
+#include "ops/declare/ops.h"
+#include "ops/declare/parameters.h"
 
 namespace cograd::rows {
 
@@ -33,7 +33,7 @@ struct Doc {
   const char* node = nullptr;
   const char* number_node = nullptr;
   bool checked = true;  // scalars that the dtype cannot represent raise
-  bool kinked = false;  // ops/core/kinked.h
+  bool kinked = false;  // ops/declare/kinked.h
   constexpr Doc(const char* t, uint32_t f = 0) : text(t), flags(f) {}  // NOLINT: implicit by intent
   constexpr const char* title(const char* row) const { return op == nullptr ? row : op; }
 };
@@ -619,7 +619,7 @@ using TernaryRow = RowOp<
 #define TERNARY_COND(name, types, args, fwd, saves_b, formula_b, saves_c, formula_c, doc)       \
   TERNARY_ROW(name, types, args, Tensor, Tensor, NO, g, saves_b, formula_b, saves_c, formula_c, \
               doc, "", "")
-#include "ops/elementwise/elementwise.def"
+#include "kernels/elementwise/elementwise.def"
 #undef FLAT_ROW
 #undef TERNARY_ROW
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Advanced indexing: x[i, :, mask] and its assignment, with NumPy's placement of the result dims.
-#include "kernels/index.h"
-#include "ops/core/batch_call.h"
+#include "kernels/index/index.h"
+#include "ops/declare/batch_call.h"
 #include "ops/index/indexing.h"
 
 namespace cograd {

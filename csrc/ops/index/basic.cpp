@@ -2,8 +2,8 @@
 // Basic indexing (ints, slices, None) as a single view, and its gradient.
 #include <cstring>
 
-#include "ops/core/batch_call.h"
-#include "ops/core/view.h"
+#include "ops/declare/batch_call.h"
+#include "ops/declare/view.h"
 #include "ops/index/indexing.h"
 
 namespace cograd {

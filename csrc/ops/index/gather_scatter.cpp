@@ -2,7 +2,7 @@
 // gather, scatter and related ops: one index per element along one dim.
 #include "ops/index/gather_scatter.h"
 
-#include "ops/core/numbers.h"
+#include "ops/compute/scalars.h"
 
 namespace cograd {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Shared by gather, scatter and scatter_reduce: the loop over an index along one dim, and checks.
 #pragma once
-#include "kernels/index.h"
+#include "kernels/index/index.h"
 #include "ops/index/indexing.h"
 
 namespace cograd {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ops that select whole slices by a vector of indices along one dim: index_select, index_add,
 // index_copy, index_fill.
-#include "kernels/index.h"
-#include "ops/core/batch_call.h"
-#include "ops/core/numbers.h"
+#include "kernels/index/index.h"
+#include "ops/compute/scalars.h"
+#include "ops/declare/batch_call.h"
 #include "ops/index/gather_scatter.h"
 #include "ops/index/indexing.h"
 

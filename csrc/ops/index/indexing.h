@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Shared by the indexing ops: basic indices as view geometry, index checks, rewriting of targets.
 #pragma once
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/ops.h"
 #include "ops/reduce/reduce.h"
 
 namespace cograd {

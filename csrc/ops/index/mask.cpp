@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Masked ops: masked_fill, masked_select, masked_scatter.
-#include "kernels/index.h"
-#include "ops/core/batch_call.h"
-#include "ops/core/numbers.h"
+#include "kernels/index/index.h"
+#include "ops/compute/scalars.h"
+#include "ops/declare/batch_call.h"
 
 #include "ops/index/indexing.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Positions of non-zero elements: nonzero, argwhere, where with one argument.
 #include <cstring>
-#include "kernels/index.h"
-#include "ops/core/strides.h"
+#include "kernels/index/index.h"
+#include "ops/compute/strides.h"
 #include "ops/index/indexing.h"
 
 namespace cograd {

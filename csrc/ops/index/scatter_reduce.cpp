@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // scatter_reduce and index_reduce: sums, products, means and extremes at index positions.
-#include "ops/core/kinked.h"
+#include "ops/declare/kinked.h"
 #include "ops/index/gather_scatter.h"
 
 #include <algorithm>
 
-#include "kernels/sort.h"
+#include "kernels/index/sort.h"
 
 namespace cograd {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ops that address elements by their position in the flattened tensor: take, put.
-#include "kernels/index.h"
+#include "kernels/index/index.h"
 #include "ops/index/indexing.h"
 
 namespace cograd {

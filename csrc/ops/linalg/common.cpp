@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Shared by ops on matrices: checks, messages and the column-major layout that LAPACK uses.
-#include "autograd/probing.h"
-#include "kernels/gemm.h"
+#include "autograd/transforms/probing.h"
+#include "kernels/product/gemm.h"
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"
 

@@ -2,8 +2,8 @@
 // Cholesky, QR and Hermitian eigenvalue decompositions. Gradients: I. Murray, "Differentiation of
 // the Cholesky decomposition" (2016); S. F. Walter, L. Lehmann, "Algorithmic differentiation of
 // linear algebra functions" (2010), for QR; M. B. Giles (2008), 3.1, for eigenvalues.
-#include "kernels/lapack.h"
-#include "ops/core/autocast.h"
+#include "kernels/libraries/lapack.h"
+#include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
 
 namespace cograd {

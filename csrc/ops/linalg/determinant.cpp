@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/lapack.h"
+#include "kernels/libraries/lapack.h"
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"
 

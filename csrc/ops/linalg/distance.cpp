@@ -2,10 +2,10 @@
 // Distances: dist between two tensors, cdist between all pairs of their rows.
 #include <cmath>
 
-#include "kernels/cdist.h"
-#include "ops/core/autocast.h"
-#include "ops/core/batch_call.h"
-#include "ops/core/raw.h"
+#include "kernels/product/cdist.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/autocast.h"
+#include "ops/declare/batch_call.h"
 #include "ops/linalg/linalg.h"
 #include "ops/shape/geometry.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Eigenvalues and eigenvectors of general square matrices; they are complex for real matrices too.
 // Gradients: M. B. Giles, "An extended collection of matrix derivative results" (2008), 3.1.
-#include "kernels/lapack.h"
-#include "ops/core/autocast.h"
+#include "kernels/libraries/lapack.h"
+#include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
 
 namespace cograd {

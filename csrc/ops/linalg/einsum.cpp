@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "ops/core/autocast.h"
+#include "ops/declare/autocast.h"
 #include "ops/linalg/matmul.h"
 
 namespace cograd {

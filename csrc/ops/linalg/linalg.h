@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Linear algebra ops that other ops use, and helpers shared by the ops based on LAPACK.
 #pragma once
-#include "kernels/blas_guard.h"
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "kernels/libraries/blas_guard.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/ops.h"
 #include "tensor/threads.h"
 
 namespace cograd {

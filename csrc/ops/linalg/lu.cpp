@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/index_value.h"
-#include "kernels/lapack.h"
-#include "ops/core/autocast.h"
+#include "kernels/core/element.h"
+#include "kernels/libraries/lapack.h"
+#include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"
 

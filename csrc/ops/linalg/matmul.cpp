@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Matrix products: mm, bmm, matmul and their transposed forms, each as one op without copies.
 #include "ops/linalg/matmul.h"
-#include "ops/core/autocast.h"
-#include "ops/core/batch_call.h"
+#include "ops/declare/autocast.h"
+#include "ops/declare/batch_call.h"
 #include "ops/shape/geometry.h"
 
 #include "tensor/threads.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Prepares matrix operands for gemm; shared by the product ops.
 #pragma once
-#include "kernels/gemm.h"
+#include "kernels/product/gemm.h"
 #include "ops/reduce/reduce.h"
 
 namespace cograd {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // linear, input @ weight^T + bias as one op with the leading dims folded, and bilinear.
-#include "ops/core/autocast.h"
-#include "ops/core/batch_call.h"
+#include "ops/declare/autocast.h"
+#include "ops/declare/batch_call.h"
 #include "ops/linalg/matmul.h"
 
 #include <cstring>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Products with vectors (mv, dot, outer, inner) and products added to a tensor (addmm and others).
-#include "ops/core/autocast.h"
-#include "ops/core/batch_call.h"
-#include "ops/core/numbers.h"
+#include "ops/compute/scalars.h"
+#include "ops/declare/autocast.h"
+#include "ops/declare/batch_call.h"
 #include "ops/linalg/matmul.h"
 
 namespace cograd {

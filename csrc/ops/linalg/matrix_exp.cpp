@@ -4,7 +4,7 @@
 // rule for matrix functions and applications" (1996).
 #include <cmath>
 
-#include "ops/core/autocast.h"
+#include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
 
 namespace cograd {

@@ -3,8 +3,8 @@
 // S)^-1 D, where D holds the factors and S is the strict upper triangle of V^H V (R. Schreiber and
 // C. Van Loan, "A storage-efficient WY representation for products of Householder transformations",
 // 1989).
-#include "kernels/lapack.h"
-#include "ops/core/autocast.h"
+#include "kernels/libraries/lapack.h"
+#include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
 
 namespace cograd {

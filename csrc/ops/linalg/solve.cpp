@@ -3,8 +3,8 @@
 // collection of matrix derivative results" (2008), 2.2.
 #include <limits>
 
-#include "kernels/lapack.h"
-#include "ops/core/autocast.h"
+#include "kernels/libraries/lapack.h"
+#include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
 #include "ops/shape/geometry.h"
 

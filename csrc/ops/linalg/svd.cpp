@@ -4,9 +4,9 @@
 // pseudo-inverses and nonlinear least squares problems whose variables separate" (1973), 4.12.
 #include <algorithm>
 
-#include "autograd/probing.h"
-#include "kernels/lapack.h"
-#include "ops/core/autocast.h"
+#include "autograd/transforms/probing.h"
+#include "kernels/libraries/lapack.h"
+#include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
 
 namespace cograd {

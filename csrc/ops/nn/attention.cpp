@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// scaled_dot_product_attention: computed in blocks (kernels/attention.h), or composed of other ops
-// where the kernel does not apply.
-#include "kernels/attention.h"
+// scaled_dot_product_attention: computed in blocks (kernels/nn/attention.h), or composed of other
+// ops where the kernel does not apply.
+#include "kernels/nn/attention.h"
 
 #include <cmath>
 #include <limits>
 
-#include "ops/core/autocast.h"
-#include "ops/core/batch_call.h"
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/autocast.h"
+#include "ops/declare/batch_call.h"
+#include "ops/declare/ops.h"
 #include "ops/nn/dropout.h"
 #include "ops/random/fill.h"
 

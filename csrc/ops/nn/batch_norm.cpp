@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // batch_norm, instance_norm and group_norm, based on one kernel.
-#include "kernels/group_norm.h"
-#include "ops/core/batch_call.h"
-#include "ops/core/kinked.h"
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
-#include "ops/core/strides.h"
+#include "kernels/nn/group_norm.h"
+#include "ops/compute/elementwise.h"
+#include "ops/compute/strides.h"
+#include "ops/declare/batch_call.h"
+#include "ops/declare/kinked.h"
+#include "ops/declare/ops.h"
 #include "ops/nn/running_stats.h"
 
 namespace cograd {

@@ -2,8 +2,8 @@
 // Convolution over one to three spatial dims, and its two gradients, as separate ops.
 #include "ops/nn/conv.h"
 
-#include "ops/core/batch_call.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/batch_call.h"
 #include "tensor/checked.h"
 
 namespace cograd {

@@ -2,8 +2,8 @@
 // The convolution on which all conv functions are based, and its gradients. Each is linear in
 // either tensor, and the gradients of each are the other two.
 #pragma once
-#include "kernels/conv.h"
-#include "ops/core/ops.h"
+#include "kernels/conv/conv.h"
+#include "ops/declare/ops.h"
 
 namespace cograd {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // conv1d to conv_transpose3d, convolution, conv_tbc: the user's arguments and their checks.
-#include "ops/core/autocast.h"
+#include "ops/declare/autocast.h"
 #include "ops/nn/conv.h"
 #include "ops/nn/pad.h"
 

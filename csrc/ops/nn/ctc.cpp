@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Connectionist temporal classification loss.
-#include "kernels/ctc.h"
+#include "kernels/nn/ctc.h"
 
 #include <limits>
 
-#include "ops/core/autocast.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/autocast.h"
 #include "ops/nn/loss.h"
 
 namespace cograd {

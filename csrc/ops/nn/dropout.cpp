@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "ops/core/batch_call.h"
-#include "ops/core/ops.h"
+#include "ops/declare/batch_call.h"
+#include "ops/declare/ops.h"
 #include "ops/random/fill.h"
 
 namespace cograd {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // embedding: selects rows of a table by index.
-#include "autograd/batch.h"
-#include "autograd/function_inputs.h"
-#include "kernels/index.h"
-#include "kernels/reduce.h"
-#include "ops/core/batch_call.h"
+#include "autograd/transforms/batch.h"
+#include "autograd/transforms/function_inputs.h"
+#include "kernels/index/index.h"
+#include "kernels/reduce/reduce.h"
+#include "ops/declare/batch_call.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/geometry.h"
 

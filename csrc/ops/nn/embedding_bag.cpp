@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // embedding_bag: sums, means or maxima of a table's rows.
-#include "kernels/embedding_bag.h"
+#include "kernels/index/embedding_bag.h"
 
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
 #include "ops/index/gather_scatter.h"
 
 namespace cograd {

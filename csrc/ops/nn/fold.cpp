@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // im2col and col2im: sliding blocks of images as columns, and the sum of columns back to images.
-#include "kernels/conv.h"
-#include "ops/core/batch_call.h"
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "kernels/conv/conv.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/batch_call.h"
+#include "ops/declare/ops.h"
 #include "ops/shape/geometry.h"
 
 namespace cograd {

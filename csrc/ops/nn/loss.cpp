@@ -2,9 +2,9 @@
 // Pointwise losses: squared and absolute error, binary cross entropy.
 #include "ops/nn/loss.h"
 
-#include "ops/core/autocast.h"
-#include "ops/core/batch_call.h"
-#include "ops/core/kinked.h"
+#include "ops/declare/autocast.h"
+#include "ops/declare/batch_call.h"
+#include "ops/declare/kinked.h"
 
 namespace cograd {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Shared by the loss ops: parsing and applying a reduction.
 #pragma once
-#include "kernels/loss.h"
+#include "kernels/nn/loss.h"
 #include "ops/reduce/reduce.h"
 
 namespace cograd {

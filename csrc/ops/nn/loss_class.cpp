@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // nll_loss and cross_entropy over classes, given as indices or as probabilities.
-#include "kernels/index.h"
-#include "ops/core/autocast.h"
-#include "ops/core/batch_call.h"
-#include "ops/core/constants.h"
-#include "ops/core/kinked.h"
+#include "kernels/index/index.h"
+#include "ops/declare/autocast.h"
+#include "ops/declare/batch_call.h"
+#include "ops/declare/constants.h"
+#include "ops/declare/kinked.h"
 #include "ops/nn/loss.h"
 
 namespace cograd {

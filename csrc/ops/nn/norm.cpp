@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // layer_norm and rms_norm.
-#include "kernels/norm.h"
+#include "kernels/nn/norm.h"
 
 #include <limits>
 

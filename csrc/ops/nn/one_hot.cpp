@@ -2,9 +2,9 @@
 // one_hot: class indices as one-hot rows.
 #include <limits>
 
-#include "kernels/index.h"
-#include "kernels/index_value.h"
-#include "ops/core/raw.h"
+#include "kernels/core/element.h"
+#include "kernels/index/index.h"
+#include "ops/compute/elementwise.h"
 
 namespace cograd {
 

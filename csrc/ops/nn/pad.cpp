@@ -2,11 +2,11 @@
 // pad: adds (or cuts) elements at the ends of the last dims, from a constant or the input itself.
 #include "ops/nn/pad.h"
 
-#include "ops/core/kinked.h"
-#include "ops/core/numbers.h"
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
-#include "ops/core/strides.h"
+#include "ops/compute/elementwise.h"
+#include "ops/compute/scalars.h"
+#include "ops/compute/strides.h"
+#include "ops/declare/kinked.h"
+#include "ops/declare/ops.h"
 #include "ops/shape/geometry.h"
 
 namespace cograd {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Padding for other ops.
 #pragma once
-#include "ops/core/op.h"
+#include "ops/declare/op.h"
 
 namespace cograd {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Shared by the pooling ops: arguments for one to three dims, sizes of results.
 #pragma once
-#include "ops/core/ops.h"
+#include "ops/declare/ops.h"
 
 namespace cograd {
 

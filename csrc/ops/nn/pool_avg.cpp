@@ -2,7 +2,7 @@
 // avg_pool and adaptive_avg_pool: means of windows, one dim after the other.
 #include <algorithm>
 
-#include "ops/core/autocast.h"
+#include "ops/declare/autocast.h"
 #include "ops/nn/pool.h"
 #include "ops/nn/resample.h"
 

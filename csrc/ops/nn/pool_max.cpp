@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // max_pool, adaptive_max_pool, fractional_max_pool and max_unpool.
-#include "kernels/pool.h"
+#include "kernels/nn/pool.h"
 
 #include <cmath>
 
-#include "ops/core/autocast.h"
-#include "ops/core/batch_call.h"
-#include "ops/core/kinked.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/autocast.h"
+#include "ops/declare/batch_call.h"
+#include "ops/declare/kinked.h"
 #include "ops/nn/pool.h"
 
 namespace cograd {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // prelu: multiplies negative elements by a weight, one for all or one per channel.
-#include "ops/core/autocast.h"
-#include "ops/core/kinked.h"
-#include "ops/core/ops.h"
-#include "ops/core/promote.h"
+#include "ops/compute/promote.h"
+#include "ops/declare/autocast.h"
+#include "ops/declare/kinked.h"
+#include "ops/declare/ops.h"
 
 namespace cograd {
 

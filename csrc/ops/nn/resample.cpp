@@ -2,8 +2,8 @@
 // Separable linear maps of the last dims.
 #include "ops/nn/resample.h"
 
-#include "ops/core/kinked.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/kinked.h"
 
 namespace cograd {
 

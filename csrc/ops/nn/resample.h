@@ -3,8 +3,8 @@
 #pragma once
 #include <memory>
 
-#include "kernels/resample.h"
-#include "ops/core/ops.h"
+#include "kernels/nn/resample.h"
+#include "ops/declare/ops.h"
 
 namespace cograd {
 
@@ -12,7 +12,7 @@ namespace cograd {
 struct ResampleMaps {
   int dims = 0;  // number of last dims that it maps
   std::shared_ptr<const kernels::Resampling> map, transposed;
-  bool kinked = false;  // ops/core/kinked.h
+  bool kinked = false;  // ops/declare/kinked.h
 };
 
 // Maps x (*, in) to (*, out); x has a floating dtype or int64.

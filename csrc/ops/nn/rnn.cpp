@@ -2,9 +2,9 @@
 // Recurrent networks: _rnn_layer is one layer in one direction; _rnn combines layers and
 // directions.
 #include "ops/nn/rnn.h"
-#include "ops/core/autocast.h"
+#include "ops/declare/autocast.h"
 
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
 #include "ops/random/fill.h"
 
 namespace cograd {

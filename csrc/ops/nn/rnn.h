@@ -3,8 +3,8 @@
 #pragma once
 #include <optional>
 
-#include "kernels/rnn.h"
-#include "ops/core/ops.h"
+#include "kernels/nn/rnn.h"
+#include "ops/declare/ops.h"
 
 namespace cograd::rnn {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // _lstm_cell: a step of an LSTM up to its output gate and cell. Another op computes the state from
 // the returned cell, because the state depends on it.
-#include "kernels/rnn.h"
-#include "ops/core/batch_call.h"
-#include "ops/core/promote.h"
-#include "ops/core/raw.h"
+#include "kernels/nn/rnn.h"
+#include "ops/compute/elementwise.h"
+#include "ops/compute/promote.h"
+#include "ops/declare/batch_call.h"
 
 namespace cograd {
 

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 
-#include "autograd/batch.h"
-#include "autograd/function_inputs.h"
-#include "autograd/levels.h"
-#include "ops/core/constants.h"
-#include "ops/core/ops.h"
-#include "ops/core/overlap.h"
+#include "autograd/transforms/batch.h"
+#include "autograd/transforms/function_inputs.h"
+#include "autograd/transforms/levels.h"
+#include "ops/compute/overlap.h"
+#include "ops/declare/constants.h"
+#include "ops/declare/ops.h"
 
 namespace cograd {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // softmax and log_softmax along one dim.
-#include "kernels/softmax.h"
+#include "kernels/nn/softmax.h"
 
 #include "ops/reduce/reduce.h"
 

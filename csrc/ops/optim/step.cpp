@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/batch.h"
-#include "autograd/levels.h"
-#include "ops/core/overlap.h"
-#include "ops/core/raw.h"
+#include "autograd/transforms/batch.h"
+#include "autograd/transforms/levels.h"
+#include "ops/compute/elementwise.h"
+#include "ops/compute/overlap.h"
 
 namespace cograd {
 namespace {

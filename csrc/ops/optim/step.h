@@ -3,7 +3,7 @@
 #pragma once
 #include <span>
 
-#include "kernels/optim.h"
+#include "kernels/optim/optim.h"
 #include "tensor/tensor.h"
 
 namespace cograd {

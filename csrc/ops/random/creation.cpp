@@ -2,9 +2,9 @@
 // Ops that create random tensors: rand, randn, randint, randperm, normal and the _like forms.
 #include <limits>
 
-#include "ops/core/numbers.h"
-#include "ops/core/ops.h"
-#include "ops/core/options.h"
+#include "ops/compute/scalars.h"
+#include "ops/declare/ops.h"
+#include "ops/declare/options.h"
 #include "ops/random/fill.h"
 
 namespace cograd {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ops that draw with one or two parameters per element: poisson, binomial, gamma, Dirichlet, von
 // Mises; and derivatives of the samples with respect to the parameters.
-#include "kernels/random_draws.h"
-#include "ops/core/ops.h"
+#include "kernels/random/random_draws.h"
+#include "ops/declare/ops.h"
 #include "ops/random/fill.h"
 
 namespace cograd {

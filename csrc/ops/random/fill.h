@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/ops.h"
 #include "ops/random/generator.h"
 #include "tensor/threads.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cograd/error.h"
-#include "kernels/random.h"
-#include "kernels/random_mt.h"
+#include "kernels/random/random.h"
+#include "kernels/random/random_mt.h"
 
 namespace cograd {
 

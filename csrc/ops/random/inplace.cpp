@@ -4,8 +4,8 @@
 #include <limits>
 #include <numbers>
 
-#include "ops/core/numbers.h"
-#include "ops/core/ops.h"
+#include "ops/compute/scalars.h"
+#include "ops/declare/ops.h"
 #include "ops/random/fill.h"
 
 namespace cograd {

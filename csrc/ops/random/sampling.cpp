@@ -2,7 +2,7 @@
 // Random ops whose parameters are tensors: bernoulli, multinomial, normal.
 #include <cmath>
 
-#include "ops/core/ops.h"
+#include "ops/declare/ops.h"
 #include "ops/random/fill.h"
 
 namespace cograd {

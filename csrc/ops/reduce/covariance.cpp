@@ -2,8 +2,8 @@
 // Covariance and correlation; each row is a variable, each column an observation.
 #include <algorithm>
 
-#include "ops/core/autocast.h"
-#include "ops/core/transform.h"
+#include "ops/declare/autocast.h"
+#include "ops/declare/transform.h"
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"
 #include "tensor/warn.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Counting into bins: bincount, histc, histogram.
 #include <cmath>
-#include "kernels/index.h"
-#include "kernels/sort.h"
+#include "kernels/index/index.h"
+#include "kernels/index/sort.h"
 #include "ops/index/indexing.h"
 #include "tensor/warn.h"
 

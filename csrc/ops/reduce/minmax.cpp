@@ -5,9 +5,9 @@
 #include <bit>
 #include <cstring>
 
-#include "kernels/index_value.h"
-#include "kernels/ties.h"
-#include "ops/core/batch_call.h"
+#include "kernels/core/element.h"
+#include "kernels/reduce/ties.h"
+#include "ops/declare/batch_call.h"
 
 namespace cograd {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sums, means, products and logical reductions over any dims.
 #include "ops/reduce/reduce.h"
-#include "ops/core/autocast.h"
-#include "ops/core/batch_call.h"
+#include "ops/declare/autocast.h"
+#include "ops/declare/batch_call.h"
 
 #include <bit>
 #include <cstring>
 
-#include "kernels/scan.h"
-#include "ops/core/view.h"
+#include "kernels/reduce/scan.h"
+#include "ops/declare/view.h"
 
 namespace cograd {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Shared by reductions and scans: sets of dims, geometry, and views that undo a reduction.
 #pragma once
-#include "kernels/reduce.h"
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "kernels/reduce/reduce.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/ops.h"
 
 namespace cograd {
 

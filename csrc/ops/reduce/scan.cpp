@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Cumulative ops along one dim, and the linear recurrence from which their gradients are built.
-#include "kernels/scan.h"
+#include "kernels/reduce/scan.h"
 
 #include <cmath>
 #include <complex>

@@ -4,10 +4,10 @@
 #include <limits>
 #include <numeric>
 
-#include "ops/core/batch_call.h"
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
-#include "ops/core/view.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/batch_call.h"
+#include "ops/declare/ops.h"
+#include "ops/declare/view.h"
 #include "ops/index/gather_scatter.h"
 #include "ops/shape/geometry.h"
 #include "ops/shape/inplace_geometry.h"

@@ -2,8 +2,8 @@
 // Combinations of tensors: meshgrid, cartesian_prod, combinations and kron.
 #include <limits>
 
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/ops.h"
 #include "ops/shape/geometry.h"
 #include "tensor/interrupt.h"
 

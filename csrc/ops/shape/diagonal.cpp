@@ -2,10 +2,10 @@
 // Diagonals as views and as copies, and tensors built from diagonals.
 #include <limits>
 
-#include "ops/core/autocast.h"
-#include "ops/core/batch_call.h"
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/autocast.h"
+#include "ops/declare/batch_call.h"
+#include "ops/declare/ops.h"
 #include "ops/shape/geometry.h"
 
 namespace cograd {

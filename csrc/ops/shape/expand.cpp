@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Broadcasting as views, and the sums that undo it: expand, sum_to_size.
-#include "kernels/reduce.h"
-#include "ops/core/batch_call.h"
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
-#include "ops/core/view.h"
+#include "kernels/reduce/reduce.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/batch_call.h"
+#include "ops/declare/ops.h"
+#include "ops/declare/view.h"
 
 namespace cograd {
 

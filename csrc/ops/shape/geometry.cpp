@@ -2,7 +2,7 @@
 // Shape arithmetic of the view ops.
 #include "ops/shape/geometry.h"
 
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
 
 namespace cograd {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Shape arithmetic shared by the view ops: inferred sizes, strides of a reshape, slice bounds.
 #pragma once
-#include "ops/core/view.h"
+#include "ops/declare/view.h"
 
 namespace cograd {
 

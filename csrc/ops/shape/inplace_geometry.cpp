@@ -2,11 +2,11 @@
 // In-place changes of a tensor's geometry: resize_, resize_as_ and helpers of in-place view ops.
 #include "ops/shape/inplace_geometry.h"
 
-#include "autograd/batch.h"
-#include "ops/core/numbers.h"
-#include "ops/core/raw.h"
-#include "ops/core/resize.h"
-#include "ops/core/strides.h"
+#include "autograd/transforms/batch.h"
+#include "ops/compute/elementwise.h"
+#include "ops/compute/resize.h"
+#include "ops/compute/scalars.h"
+#include "ops/compute/strides.h"
 
 namespace cograd {
 

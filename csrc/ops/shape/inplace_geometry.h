@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // In-place forms of view ops (t_, squeeze_, ...): they give the tensor itself the view's geometry.
 #pragma once
-#include "ops/core/op.h"
+#include "ops/declare/op.h"
 
 namespace cograd {
 

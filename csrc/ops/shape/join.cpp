@@ -3,9 +3,9 @@
 #include <cstring>
 #include <numeric>
 
-#include "ops/core/batch_call.h"
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/batch_call.h"
+#include "ops/declare/ops.h"
 #include "ops/nn/pad.h"
 #include "ops/shape/geometry.h"
 #include "tensor/foreign.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Views of complex tensors as real and imaginary parts, and the reverse.
-#include "ops/core/autocast.h"
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
-#include "ops/core/view.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/autocast.h"
+#include "ops/declare/ops.h"
+#include "ops/declare/view.h"
 
 namespace cograd {
 

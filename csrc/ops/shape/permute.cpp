@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Views that reorder dims: permute, transpose, movedim and their aliases.
-#include "ops/core/batch_call.h"
-#include "ops/core/ops.h"
+#include "ops/declare/batch_call.h"
+#include "ops/declare/ops.h"
 #include "ops/shape/geometry.h"
 #include "ops/shape/inplace_geometry.h"
 #include "ops/transform/forward_mode.h"

@@ -2,9 +2,9 @@
 // Copies with rearranged elements: flip, roll, rot90, repeat, tile, repeat_interleave.
 #include <numeric>
 
-#include "ops/core/batch_call.h"
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/batch_call.h"
+#include "ops/declare/ops.h"
 #include "ops/shape/geometry.h"
 
 namespace cograd {

@@ -2,8 +2,8 @@
 // Reshaping: view and related copying ops, flatten and unflatten, views as another dtype.
 #include <algorithm>
 
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/ops.h"
 #include "ops/shape/geometry.h"
 
 namespace cograd {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Views of a part along one dim (slice, narrow, select) and their gradients.
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/ops.h"
 #include "ops/shape/geometry.h"
 
 namespace cograd {

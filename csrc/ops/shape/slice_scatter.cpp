@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Copies of a tensor with the region of a view op replaced: slice_scatter and related ops.
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/ops.h"
 #include "ops/shape/geometry.h"
 
 namespace cograd {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ops that split a tensor into views along a dim: split, chunk, unbind.
-#include "ops/core/ops.h"
+#include "ops/declare/ops.h"
 #include "ops/shape/geometry.h"
 #include "tensor/interrupt.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Views that drop or add dims of size 1.
-#include "ops/core/batch_call.h"
-#include "ops/core/ops.h"
-#include "ops/core/view.h"
+#include "ops/declare/batch_call.h"
+#include "ops/declare/ops.h"
+#include "ops/declare/view.h"
 #include "ops/shape/geometry.h"
 #include "ops/shape/inplace_geometry.h"
 

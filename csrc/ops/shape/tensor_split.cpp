@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // tensor_split, and hsplit, vsplit, dsplit.
-#include "ops/core/ops.h"
+#include "ops/declare/ops.h"
 #include "ops/shape/geometry.h"
 #include "tensor/interrupt.h"
 

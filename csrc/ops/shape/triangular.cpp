@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/ops.h"
 #include "tensor/threads.h"
 
 namespace cograd {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // unfold: a view of all windows along one dim.
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/ops.h"
 #include "ops/shape/geometry.h"
 
 namespace cograd {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // quantile and nanquantile, differentiable with respect to the fractions too.
 #include <cmath>
-#include "kernels/sort.h"
-#include "ops/core/autocast.h"
-#include "ops/core/batch_call.h"
+#include "kernels/index/sort.h"
+#include "ops/declare/autocast.h"
+#include "ops/declare/batch_call.h"
 #include "ops/elementwise/rows.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/geometry.h"

@@ -2,8 +2,8 @@
 // Order statistics: median, kthvalue, mode.
 #include <cmath>
 
-#include "kernels/sort.h"
-#include "ops/core/batch_call.h"
+#include "kernels/index/sort.h"
+#include "ops/declare/batch_call.h"
 #include "ops/reduce/reduce.h"
 
 namespace cograd {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Searching in sorted sequences: searchsorted, bucketize, isin.
 #include <cmath>
-#include "kernels/index.h"
-#include "kernels/sort.h"
-#include "ops/core/unsigned.h"
+#include "kernels/index/index.h"
+#include "kernels/index/sort.h"
+#include "ops/compute/unsigned.h"
 #include "ops/index/indexing.h"
 
 namespace cograd {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sorting and selection along a dim.
-#include "kernels/sort.h"
+#include "kernels/index/sort.h"
 #include "ops/index/indexing.h"
 
 namespace cograd {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Distinct values and distinct slices.
-#include "kernels/index.h"
-#include "kernels/sort.h"
+#include "kernels/index/index.h"
+#include "kernels/index/sort.h"
 #include "ops/index/indexing.h"
 
 namespace cograd {

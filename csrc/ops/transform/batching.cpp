@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "ops/core/ops.h"
-#include "ops/core/promote.h"
+#include "ops/compute/promote.h"
+#include "ops/declare/ops.h"
 #include "ops/random/generator.h"
 
 namespace cograd {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // vmap: runs ops on a whole batch at once, by the rule that an op declares.
 #pragma once
-#include "ops/core/batch_call.h"
+#include "ops/declare/batch_call.h"
 
 namespace cograd {
 

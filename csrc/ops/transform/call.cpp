@@ -2,9 +2,9 @@
 // Dispatches calls that transforms must handle, also in place, to the next level's rule.
 #include <algorithm>
 
-#include "autograd/function_scope.h"
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "autograd/transforms/function_scope.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/ops.h"
 #include "ops/transform/batching.h"
 #include "ops/transform/forward_mode.h"
 

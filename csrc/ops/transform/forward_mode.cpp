@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "ops/core/ops.h"
+#include "ops/declare/ops.h"
 
 namespace cograd {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Forward mode: computes results with their tangents.
 #pragma once
-#include "ops/core/transform.h"
+#include "ops/declare/transform.h"
 
 namespace cograd {
 

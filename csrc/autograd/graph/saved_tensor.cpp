@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Packing and unpacking of saved tensors, with their hooks and errors.
+#include "autograd/graph/saved_tensor.h"
+
+#include <algorithm>
+
+#include "autograd/graph/copy_slices.h"
+#include "autograd/modes/in_use.h"
+#include "autograd/transforms/batch.h"
+#include "autograd/transforms/levels.h"
+#include "tensor/threads.h"
+
+namespace cograd {
+
+namespace {
+
+std::string saved_at(const Node* owner) {
+  const std::string at = watch_handlers.made_at != nullptr ? watch_handlers.made_at(owner) : "";
+  return at.empty() ? at : " at " + at;
+}
+
+std::string written_by(const Tensor& t, uint32_t version) {
+  const std::string writer = writer_of(t, version);
+  if (!writer.empty()) return " It was written by " + writer + ".";
+  return watching(kWatchWrites)
+             ? ""
+             : " Run it under autograd.detect_anomaly() to see the op and line that wrote it.";
+}
+
+[[noreturn]] void fail_modified(const Tensor& t, bool is_output, uint32_t output_nr, Node* owner,
+                                uint32_t expected) {
+  std::string made_by;
+  // Use the base's grad_fn. The view's own would be created now, and may lead to the saving node.
+  TensorImpl* made = t->base != nullptr ? t->base : t.impl();
+  const char* what = t->base != nullptr ? ", which is a view of output " : ", which is output ";
+  if (is_output) {
+    made_by = detail::concat(", which is output ", output_nr, " of ", owner->name(), ",");
+  } else if (const Node* fn = grad_fn(made)) {
+    made_by = detail::concat(what, made->output_nr, " of ", fn->name(), ",");
+  }
+  detail::fail(ErrorKind::Runtime,
+               "one of the variables needed for gradient computation has been modified by an "
+               "inplace operation: [cograd.",
+               scalar_type_name(t.dtype()), "Tensor ", to_string(t.sizes()), "]", made_by,
+               " is at version ", t->write_count(), "; expected version ", expected,
+               " instead. It was saved by ", owner->name(), saved_at(owner), ".",
+               written_by(t, expected),
+               " Hint: write into a copy (.clone()), or do the in-place operation before the "
+               "tensor is used.");
+}
+
+// Called if the version of `t` changed since it was saved, by a write or by `t.data = y`. Returns
+// the tensor to use, or raises. (New data of the same geometry does not change the version: it is
+// used, as in torch.)
+Tensor accept_other_version(Tensor t, bool is_output, uint32_t output_nr, Node* owner,
+                            uint32_t expected) {
+  const uint32_t change = t->current_version() - expected;
+  if (t->own_version != nullptr) {
+    if (change == kNotContiguous) return autograd_ops.contiguous_clone(t);  // it was contiguous
+    if (change == -kNotContiguous) return t;
+    // If the saved count of writes exceeds the current one, the geometry was replaced.
+    expected -= t->own_version->geometry;
+    for (const uint32_t layout : {0U, kNotContiguous, -kNotContiguous})
+      if (expected + layout < t->write_count())
+        fail_modified(t, is_output, output_nr, owner, expected + layout);
+    detail::fail(ErrorKind::Runtime,
+                 "one of the variables needed for gradient computation was given data of another "
+                 "shape or dtype (`x.data = y`) after ",
+                 owner->name(), saved_at(owner), " had saved it: it is a [cograd.",
+                 scalar_type_name(t.dtype()), "Tensor ", to_string(t.sizes()), "] now.");
+  }
+  fail_modified(t, is_output, output_nr, owner, expected);
+}
+
+}  // namespace
+
+void fail_released(const Node* owner) {
+  detail::fail(ErrorKind::Runtime,
+               "Trying to backward through the graph a second time (or directly access saved "
+               "tensors after they have already been freed): ",
+               owner->name(),
+               " has released its saved tensors. Saved intermediate values of the graph are freed "
+               "when you call .backward() or autograd.grad(). Specify retain_graph=True if you "
+               "need to backward through the graph a second time or if you need to access saved "
+               "tensors after calling backward.");
+}
+
+namespace {
+// Makes `alias` an output of `maker`.
+Tensor made_by(Tensor alias, Node* maker, uint32_t output_nr) {
+  maker->retain();
+  alias->grad_fn = maker;
+  alias->output_nr = output_nr;
+  return alias;
+}
+
+Tensor detached(const Tensor& t) {
+  Tensor alias = detach(t);
+  if (transforms_open()) copy_tangents(t, alias);
+  return alias;
+}
+}  // namespace
+
+Tensor with_history(const Tensor& t) {
+  Node* maker = grad_fn(t.impl());
+  if (maker != nullptr) return made_by(detached(t), maker, t->output_nr);
+  return requires_grad(t) ? t : detached(t);
+}
+
+Tensor fixed_view(const Tensor& t) {
+  Tensor view = with_history(t);
+  if (view.is(t)) view = detached(t);
+  if (!has_maker(view.impl()) && t->base == nullptr) {
+    t->retain();
+    view->base = t.impl();
+    view->view_version = view->current_version() - 1;  // its grad_fn is created on demand
+  }
+  return view;
+}
+
+void check_fixed_view(Node* owner, const Tensor& view) {
+  TensorImpl* base = view->base;
+  if (base == nullptr || base->storage == view->storage) return;
+  if (base->write_count() != view->write_count())
+    fail_modified(Tensor::borrow(base), false, 0, owner, view->write_count());
+}
+
+void SavedTensor::fail_inference() {
+  detail::fail(ErrorKind::Runtime,
+               "Inference tensors cannot be saved for backward. To work around you can make a "
+               "clone to get a normal tensor and use it in autograd.");
+}
+
+// --- hooks -------------------------------------------------------------------------------------
+
+namespace {
+struct Disabled {
+  bool on = false;
+  std::string message;
+};
+Disabled& disabled() {
+  thread_local Disabled d;
+  return d;
+}
+}  // namespace
+
+void push_saved_hook(std::shared_ptr<SavedHook> hook, bool compose) {
+  if (disabled().on) detail::fail(ErrorKind::Runtime, disabled().message);
+  thread_state.saved_hooks = new SavedHookScope{std::move(hook), thread_state.saved_hooks, compose};
+}
+
+SavedHookScope* retain_hooks(SavedHookScope* s) noexcept {
+  if (s != nullptr) s->refs.fetch_add(1, std::memory_order_relaxed);
+  return s;
+}
+void release_hooks(SavedHookScope* s) noexcept {
+  while (s != nullptr && s->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    SavedHookScope* outer = s->outer;
+    delete s;  // may run user code
+    s = outer;
+  }
+}
+
+// A running hook may leave any of the enclosing scopes, including its own.
+void pop_saved_hook() noexcept {
+  SavedHookScope* top = thread_state.saved_hooks;
+  if (top == nullptr) return;
+  thread_state.saved_hooks = retain_hooks(top->outer);
+  release_hooks(top);
+}
+
+// Marks hooks as running: tensors that are saved inside a hook go to the other hooks only.
+struct SavedHookInUse {
+  SavedHookScope* scope;
+  const SavedHookInUse* before = thread_state.hooks_in_use;
+  explicit SavedHookInUse(SavedHookScope* s) noexcept : scope(retain_hooks(s)) {
+    thread_state.hooks_in_use = this;
+  }
+  SavedHookInUse(const SavedHookInUse&) = delete;
+  SavedHookInUse& operator=(const SavedHookInUse&) = delete;
+  ~SavedHookInUse() {
+    thread_state.hooks_in_use = before;
+    release_hooks(scope);
+  }
+};
+
+void disable_saved_hooks(const std::string* message, bool* was, std::string* previous) {
+  Disabled& d = disabled();
+  if (message != nullptr && thread_state.saved_hooks != nullptr)
+    detail::fail(ErrorKind::Runtime, *message);
+  *was = d.on;
+  *previous = d.message;
+  d.on = message != nullptr;
+  d.message = message != nullptr ? *message : std::string();
+}
+
+PackedSlot::PackedSlot() = default;
+PackedSlot::~PackedSlot() {
+  if (edge.node != nullptr) edge.node->release();
+}
+
+void PackedSlot::release() noexcept {
+  if (refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+}
+
+namespace {
+
+// Returns `s` or the first enclosing scope whose hooks are not running.
+SavedHookScope* idle(SavedHookScope* s) noexcept {
+  const auto runs = [](const SavedHookScope* one) {
+    const SavedHookInUse* u = thread_state.hooks_in_use;
+    while (u != nullptr && u->scope != one) u = u->before;
+    return u != nullptr;
+  };
+  while (s != nullptr && runs(s)) s = s->outer;
+  return s;
+}
+
+// Packs `value` by the hook of `s`. If the scope composes and the result is a tensor, an enclosing
+// hook packs that in turn.
+void pack_layers(PackedSlot& slot, Tensor value, SavedHookScope* s) {
+  const SavedHookInUse use(s);
+  const uint32_t version = value->current_version();
+  std::unique_ptr<Packed> made = s->hook->pack(value);
+  COGRAD_CHECK(value->current_version() == version,
+               "A saved tensor pack hook is modifying its input in place. Tensors provided as "
+               "input to pack hook cannot be modified by in-place operations as this can lead to "
+               "unexpected side-effects: write into a clone() instead.");
+  if (!slot.layers.empty()) slot.layers.back()->drop();
+  value = made->tensor();
+  slot.layers.push_back(std::move(made));
+  SavedHookScope* outer = s->compose && value.defined() ? idle(s->outer) : nullptr;
+  if (outer != nullptr) pack_layers(slot, std::move(value), outer);
+}
+
+// Returns the tensor to pass to hooks. A tensor without a Python object, which users have never
+// seen, is passed as an alias: a hook may keep it and change it.
+Tensor shown_to_hooks(const Tensor& t) {
+  if (t->pyobj != nullptr || is_batched(t)) return t;
+  return with_history(t);
+}
+
+}  // namespace
+
+void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* scope) {
+  struct Release {
+    void operator()(PackedSlot* p) const noexcept { p->release(); }
+  };
+  const std::unique_ptr<PackedSlot, Release> slot(new PackedSlot);
+  slot->is_output = output;
+  slot->output_nr = output ? ids_.output_nr : 0;
+  slot->dense = is_dense(t.impl());
+  slot->dtype = t.dtype();
+  slot->sizes = Dims(t.sizes());
+  slot->strides = Dims(t.strides());
+  if (transforms_open() && transformed(t)) slot->keep_tangents(t);
+  if (!output) slot->edge = gradient_edge(t.impl());
+  {
+    const GradGuard no_grad(false);
+    // Hooks see tangents of all levels, including the level whose rule is saving.
+    const LevelId ceiling = std::exchange(thread_state.ceiling, ~LevelId{0});
+    struct Restore {
+      LevelId ceiling;
+      ~Restore() { thread_state.ceiling = ceiling; }
+    } const restore{ceiling};
+    pack_layers(*slot, output ? t : shown_to_hooks(t), scope);
+  }
+  slot->refs.fetch_add(1, std::memory_order_relaxed);
+  tensor_.reset();
+  packed_ = slot.get();
+  packed_state_ = true;
+  is_output_ = output;
+}
+
+// Passes the tensor to the innermost hooks that are not running, if there are any. Wrapped scalars
+// are not passed: users never see them.
+void SavedTensor::pack_by_hooks() {
+  if ((tensor_->flags & kWrappedNumber) != 0) return;
+  SavedHookScope* scope = idle(thread_state.saved_hooks);
+  if (scope == nullptr) return;
+  const Tensor hold = tensor_;
+  pack_with(hold, is_output_, scope);
+}
+
+void pack_saved(Node& node) {
+  if (thread_state.saved_hooks == nullptr) return;
+  for (size_t i = 0; i < node.num_saved(); ++i) node.saved_slot(i)->pack();
+}
+
+SavedTensor SavedTensor::with_hook(const std::shared_ptr<SavedHook>& hook) const {
+  SavedHookScope one{hook, nullptr, false};
+  const Tensor original = tensor_;
+  // The hook sees only the values; the slot keeps the history of an input.
+  Edge edge;
+  if (!is_output_) edge = gradient_edge(original.impl());
+  const NodeRef hold(edge.node);
+  SavedTensor packed;
+  const bool output = is_output_;
+  packed.ids_ = ids_;
+  packed.pack_with(output ? original : detached(original), output, &one);
+  packed.packed_->edge = edge;
+  if (edge.node != nullptr) edge.node->retain();
+  return packed;
+}
+
+void SavedTensor::visit_packed(GraphVisitor& v) const {
+  for (const auto& layer : packed_->layers) layer->visit(v);
+  if (packed_->edge.node != nullptr) v.node(packed_->edge.node);
+}
+
+namespace {
+// Makes `alias` the output of `owner` that was saved. If `owner` is the node of a write to a view,
+// which runs only inside a CopySlices, that output is the view.
+Tensor made_by_owner(Tensor alias, Node* owner, uint32_t output_nr) {
+  const CopySlices* slices = thread_state.slices;
+  if (slices == nullptr || !thread_state.grad_enabled || !slices->runs(owner) || is_batched(alias))
+    return made_by(std::move(alias), owner, output_nr);
+  alias->grad_fn = slices->view_node().take();
+  alias->output_nr = 0;
+  return alias;
+}
+
+// True if `t` has these strides in all dims where strides matter: those of more than one element.
+bool same_layout(const Tensor& t, IntList strides) {
+  if (t.numel() == 0) return true;
+  for (size_t i = 0; i < strides.size(); ++i)
+    if (t.sizes()[i] > 1 && t.strides()[i] != strides[i]) return false;
+  return true;
+}
+
+// Returns an alias that keeps memory and geometry even if the user's tensor changes during a
+// backward: other threads run during loops of at least `size` elements, and hooks may run before
+// any loop. A node that runs user code gets `t` itself.
+Tensor for_kernels(Tensor t, int64_t size, const Node* owner) {
+  if (thread_state.grad_enabled || t.numel() < size || transforms_open()) [[likely]]
+    return t;
+  if (owner->op_text().name == nullptr) return t;
+  return Tensor::steal(t->alias());
+}
+}  // namespace
+
+void PackedSlot::keep_tangents(const Tensor& t) {
+  if (is_batched(t)) return;
+  for (const auto& level : entered_levels())
+    if (Tensor value = tangent_of(t, level->id()); value.defined())
+      tangents.push_back(std::make_unique<Tangent>(level, std::move(value)));
+}
+
+// True if `t`, which a hook returned, lacks a tangent at a level where the original has one.
+bool PackedSlot::lacks_tangent(const Tensor& t) const {
+  return std::any_of(tangents.begin(), tangents.end(), [&](const auto& kept) {
+    return kept->value().defined() && !tangent_of(t, kept->id()).defined();
+  });
+}
+
+void PackedSlot::give_tangents(const Tensor& t) const {
+  for (const auto& kept : tangents)
+    if (Tensor value = kept->value(); value.defined() && !tangent_of(t, kept->id()).defined())
+      set_tangent(t, kept->level(), std::move(value));
+}
+
+// Returns the hooks' result in the original's dtype and, if that was dense, in its layout.
+Tensor PackedSlot::unpacked_values(Node* owner) {
+  Tensor t;
+  const UnpacksSaved unpacks(owner);
+  for (size_t i = layers.size(); i-- > 0;) t = layers[i]->unpack(t);
+  COGRAD_CHECK(t.defined(), "a saved tensor unpack hook returned no tensor for one of shape ",
+               to_string(sizes), " that ", owner->name(), " saved");
+  COGRAD_CHECK(same(t.sizes(), sizes), "a saved tensor unpack hook returned a tensor of shape ",
+               to_string(t.sizes()), " for one of shape ", to_string(sizes), " that ",
+               owner->name(), " saved");
+  const GradGuard no_grad(false);
+  if (t.dtype() != dtype) t = autograd_ops.cast(t, dtype);
+  if (dense && !same_layout(t, strides)) t = autograd_ops.relayout(t, strides);
+  return t;
+}
+
+Tensor PackedSlot::unpack(Node* owner) {
+  Tensor t = unpacked_values(owner);
+  Node* maker = is_output ? owner : edge.node;
+  const bool lacks = !tangents.empty() && lacks_tangent(t);
+  if (!lacks) {
+    if (maker == nullptr && !requires_grad(t)) return for_kernels(std::move(t), 0, owner);
+    if (maker != nullptr && maker->is_accumulator()) {
+      const Tensor leaf = static_cast<AccumulateGrad*>(maker)->variable();
+      if (leaf.is(t)) return for_kernels(std::move(t), 0, owner);
+    }
+  }
+  const Tensor given = std::exchange(t, detach(t));
+  copy_tangents(given, t);
+  if (lacks) give_tangents(t);
+  if (maker == nullptr) return t;
+  if (is_output) return made_by_owner(std::move(t), owner, output_nr);
+  return made_by(std::move(t), maker, edge.input_nr);
+}
+
+Tensor unpack_once(Node* owner, SavedTensor& s, size_t index, BackwardArgs& args) {
+  if (!s.packed()) [[likely]]
+    return unpack_saved(owner, s);
+  if (args.unpacked == nullptr) args.unpacked = std::make_shared<std::vector<Tensor>>();
+  std::vector<Tensor>& known = *args.unpacked;
+  if (known.size() <= index) known.resize(owner->num_saved());
+  if (!known[index].defined()) known[index] = unpack_saved(owner, s);
+  return known[index];
+}
+
+Tensor unpack_saved(Node* owner, SavedTensor& s) {
+  owner->lock();
+  const bool released = owner->released;
+  if (s.packed_state_ && !released) [[unlikely]] {
+    PackedSlot* p = s.packed_;
+    p->refs.fetch_add(1, std::memory_order_relaxed);
+    owner->unlock();
+    struct Release {
+      PackedSlot* p;
+      ~Release() { p->release(); }
+    } release_at_end{p};
+    return p->unpack(owner);
+  }
+  Tensor t = s.tensor_;
+  const SavedTensor::Ids ids = s.ids_;
+  const bool is_output = s.is_output_;
+  owner->unlock();
+  if (released) [[unlikely]]
+    fail_released(owner);
+  if (!t.defined()) return t;
+  if (t->current_version() != ids.version) [[unlikely]]
+    t = accept_other_version(std::move(t), is_output, ids.output_nr, owner, ids.version);
+  if (!is_output) return for_kernels(std::move(t), kHeavyWork, owner);
+  Tensor out = Tensor::steal(t->alias());
+  if (transforms_open()) [[unlikely]]
+    copy_tangents(t, out);
+  return made_by_owner(std::move(out), owner, ids.output_nr);
+}
+
+}  // namespace cograd

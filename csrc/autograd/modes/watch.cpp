@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The write log, the search for non-finite values and the profiler's events.
+#include "autograd/modes/watch.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "autograd/transforms/function_scope.h"
+#include "tensor/memory_stats.h"
+
+namespace cograd {
+
+constinit std::atomic<uint32_t> watch_modes{0};
+WatchHandlers watch_handlers;
+
+namespace {
+
+struct Write {
+  uint32_t version;  // before the write
+  std::string what;
+};
+
+// The last writes of each storage that was written while watched. A first write (version 0) begins
+// a new history, as addresses are reused. Old entries are dropped at the caps.
+struct WriteLog {
+  static constexpr size_t kStorages = 4096;
+  static constexpr size_t kWrites = 16;
+  std::mutex mutex;
+  std::unordered_map<const void*, std::vector<Write>> of;
+};
+WriteLog& write_log() {
+  static auto* log = new WriteLog;  // leaked: threads may still write at exit
+  return *log;
+}
+
+struct ProfileLog {
+  std::mutex mutex;
+  std::vector<ProfileEvent> events;
+  int64_t most = 0;
+};
+std::atomic<bool> profile_memory{false}, profile_places{false};
+
+ProfileLog& profile_log() {
+  static auto* log = new ProfileLog;
+  return *log;
+}
+
+const void* version_key(const Tensor& t) {
+  return t->own_version != nullptr ? static_cast<const void*>(t->own_version) : t->storage;
+}
+
+int64_t element_offset(const Tensor& t, int64_t element) {
+  int64_t offset = 0;
+  for (int d = t.dim() - 1; d >= 0; --d) {
+    const int64_t n = t.size(d) > 0 ? t.size(d) : 1;
+    offset += element % n * t.stride(d);
+    element /= n;
+  }
+  return offset;
+}
+
+template <class T>
+bool bad(T v, bool nan, bool inf) {
+  if constexpr (is_complex_type<T>) {
+    return bad(v.re, nan, inf) || bad(v.im, nan, inf);
+  } else {
+    const auto x = static_cast<double>(v);
+    return (nan && std::isnan(x)) || (inf && std::isinf(x));
+  }
+}
+
+template <class T>
+int64_t find_in(const Tensor& t, bool nan, bool inf) {
+  const T* p = t.data<T>();
+  const int64_t n = t.numel();
+  if (t.is_contiguous()) {
+    for (int64_t i = 0; i < n; ++i)
+      if (bad(p[i], nan, inf)) return i;
+    return -1;
+  }
+  for (int64_t i = 0; i < n; ++i)
+    if (bad(p[element_offset(t, i)], nan, inf)) return i;
+  return -1;
+}
+
+}  // namespace
+
+void set_watch(uint32_t modes, bool on) noexcept {
+  if (on) {
+    const uint32_t before = watch_modes.fetch_or(modes, std::memory_order_relaxed);
+    if ((modes & ~before & kWatchWrites) == 0) return;
+    WriteLog& log = write_log();  // cleared, as addresses may belong to other storages by now
+    const std::lock_guard lock(log.mutex);
+    log.of.clear();
+  } else {
+    watch_modes.fetch_and(~modes, std::memory_order_relaxed);
+  }
+}
+
+void log_write(const Tensor& t, const char* op) {
+  if (watching(kWatchCaptures)) check_captured(t, op);
+  if (watching(kWatchCallback) && watch_handlers.before_write != nullptr)
+    watch_handlers.before_write(t, op);
+  if (!watching(kWatchWrites)) return;
+  const std::string place = watch_handlers.caller != nullptr ? watch_handlers.caller() : "";
+  std::string what = std::string(op) + "()";
+  if (!place.empty()) what += " at " + place;
+  WriteLog& log = write_log();
+  const std::lock_guard lock(log.mutex);
+  if (log.of.size() >= WriteLog::kStorages) log.of.clear();
+  std::vector<Write>& writes = log.of[version_key(t)];
+  const uint32_t version = t->write_count();
+  if (version == 0 && !writes.empty() && writes.back().version > 0) writes.clear();
+  std::erase_if(writes, [version](const Write& w) { return w.version > version; });
+  if (!writes.empty() && writes.back().version == version) {
+    // The former entry for this version is from a composite op around this one, which is kept if
+    // both have the same place, or from an op that failed.
+    if (!place.empty() && writes.back().what.ends_with(" at " + place)) return;
+    writes.pop_back();
+  }
+  if (writes.size() >= WriteLog::kWrites) writes.erase(writes.begin());
+  writes.push_back({version, std::move(what)});
+}
+
+std::string writer_of(const Tensor& t, uint32_t version) {
+  if (!watching(kWatchWrites)) return {};
+  WriteLog& log = write_log();
+  const std::lock_guard lock(log.mutex);
+  const auto it = log.of.find(version_key(t));
+  if (it == log.of.end()) return {};
+  for (const Write& w : it->second)
+    if (w.version >= version) return w.what;
+  return {};
+}
+
+int64_t find_nonfinite(const Tensor& t, bool nan, bool inf) noexcept {
+  switch (t.dtype()) {
+    case DType::Float32:
+      return find_in<float>(t, nan, inf);
+    case DType::Float64:
+      return find_in<double>(t, nan, inf);
+    case DType::Complex64:
+      return find_in<Complex<float>>(t, nan, inf);
+    case DType::Complex128:
+      return find_in<Complex<double>>(t, nan, inf);
+    case DType::Float16:
+      return find_in<Half>(t, nan, inf);
+    case DType::BFloat16:
+      return find_in<BFloat16>(t, nan, inf);
+    default:
+      return -1;
+  }
+}
+
+std::string coordinates(const Tensor& t, int64_t element) {
+  Dims at(t.sizes());
+  for (int d = t.dim() - 1; d >= 0; --d) {
+    at[static_cast<size_t>(d)] = element % t.size(d);
+    element /= t.size(d);
+  }
+  return to_string(at);
+}
+
+static std::string complex_text(Complex<double> v) {
+  return detail::concat("(", v.re, " + ", v.im, "j)");
+}
+
+std::string element_text(const Tensor& t, int64_t element) {
+  const int64_t at = element_offset(t, element);
+  double v = 0;
+  switch (t.dtype()) {
+    case DType::Float32:
+      v = static_cast<double>(t.data<float>()[at]);
+      break;
+    case DType::Float64:
+      v = t.data<double>()[at];
+      break;
+    case DType::Complex64:
+      return complex_text(Complex<double>(t.data<Complex<float>>()[at]));
+    case DType::Complex128:
+      return complex_text(t.data<Complex<double>>()[at]);
+    case DType::Float16:
+      v = static_cast<double>(t.data<Half>()[at]);
+      break;
+    case DType::BFloat16:
+      v = static_cast<double>(t.data<BFloat16>()[at]);
+      break;
+    default:
+      break;
+  }
+  return detail::concat(v);
+}
+
+int64_t now_ns() noexcept {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void add_profile_event(ProfileEvent event) {
+  event.thread = std::hash<std::thread::id>{}(std::this_thread::get_id());
+  ProfileLog& log = profile_log();
+  bool place = profile_places.load(std::memory_order_relaxed);
+  if (profile_memory.load(std::memory_order_relaxed)) {
+    event.live_bytes = live_bytes();
+    const std::lock_guard lock(log.mutex);
+    place |= event.live_bytes > log.most;
+    log.most = std::max(log.most, event.live_bytes);
+  }
+  // Called without the lock, as it may have to wait for the interpreter lock.
+  if (place && watch_handlers.caller != nullptr) event.place = watch_handlers.caller();
+  const std::lock_guard lock(log.mutex);
+  log.events.push_back(std::move(event));
+}
+
+void note_in_profile(bool memory, bool places) noexcept {
+  profile_memory.store(memory, std::memory_order_relaxed);
+  profile_places.store(places, std::memory_order_relaxed);
+  ProfileLog& log = profile_log();
+  const std::lock_guard lock(log.mutex);
+  log.most = 0;
+}
+
+std::vector<ProfileEvent> take_profile_events() {
+  ProfileLog& log = profile_log();
+  const std::lock_guard lock(log.mutex);
+  return std::exchange(log.events, {});
+}
+
+}  // namespace cograd

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Deeply nested backward runs: a new thread, with a new stack, acts for the waiting thread.
+#include <condition_variable>
+#include <system_error>
+#include <thread>
+
+#include "autograd/run/run.h"
+
+namespace cograd {
+
+namespace {
+
+struct Errand {
+  BackwardRequest& request;
+  ThreadState state;  // state of the waiting thread
+  Run* run;
+  Node* node;
+  std::vector<Tensor> result;
+  std::exception_ptr error;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+};
+
+void act(Errand& e) noexcept {
+  // The modes of the waiting thread apply here, and new nodes continue its sequence numbers.
+  ThreadState& mine = thread_state;
+  mine.grad_enabled = e.state.grad_enabled;
+  mine.inference = e.state.inference;
+  mine.taint = e.state.taint;
+  mine.next_sequence = e.state.next_sequence;
+  mine.saved_hooks = e.state.saved_hooks;  // taken over, as this thread may leave scopes of them
+  mine.hooks_in_use = e.state.hooks_in_use;
+  mine.ceiling = e.state.ceiling;
+  current_run = e.run;
+  current_node = e.node;
+  const int token = engine_hooks.attach != nullptr ? engine_hooks.attach() : 0;
+  try {
+    e.result = run_backward(std::move(e.request));
+  } catch (...) {
+    e.error = std::current_exception();
+  }
+  if (engine_hooks.detach != nullptr) engine_hooks.detach(token);
+  current_run = nullptr;
+  current_node = nullptr;
+  e.state.next_sequence = mine.next_sequence;
+  e.state.live_nodes = std::exchange(mine.live_nodes, 0);
+  e.state.saved_hooks = std::exchange(mine.saved_hooks, nullptr);
+  mine.hooks_in_use = nullptr;
+  const std::lock_guard lock(e.mutex);
+  e.done = true;
+  e.changed.notify_all();
+}
+
+// Waits for the run. Signals arrive at the waiting thread: it handles them, and cancels the run if
+// a handler throws.
+std::exception_ptr wait_for(Errand& e) {
+  std::exception_ptr interrupted;
+  std::unique_lock lock(e.mutex);
+  while (!e.done) {
+    e.changed.wait_for(lock, std::chrono::milliseconds(20));
+    if (e.done || interrupted || engine_hooks.tick == nullptr) continue;
+    lock.unlock();
+    try {
+      engine_hooks.tick();
+    } catch (...) {
+      interrupted = std::current_exception();
+      e.run->cancelled().store(true, std::memory_order_relaxed);
+    }
+    lock.lock();
+  }
+  return interrupted;
+}
+
+}  // namespace
+
+std::vector<Tensor> run_on_new_thread(BackwardRequest& request, bool* started) {
+  Errand e{request, thread_state, current_run, current_node, {}, nullptr, {}, {}, false};
+  std::thread worker;
+  try {
+    worker = std::thread([&e] { act(e); });
+  } catch (const std::system_error&) {
+    return {};  // no thread could start: the caller continues on its own stack
+  }
+  *started = true;
+  std::exception_ptr interrupted;
+  {
+    void* lock = engine_hooks.release != nullptr ? engine_hooks.release() : nullptr;
+    interrupted = wait_for(e);
+    worker.join();
+    if (lock != nullptr) engine_hooks.restore(lock);
+  }
+  thread_state.next_sequence = e.state.next_sequence;
+  thread_state.saved_hooks = e.state.saved_hooks;
+  thread_state.live_nodes += e.state.live_nodes;
+  if (interrupted) std::rethrow_exception(interrupted);
+  if (e.error) std::rethrow_exception(e.error);
+  return std::move(e.result);
+}
+
+}  // namespace cograd

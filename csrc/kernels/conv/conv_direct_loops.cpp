@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Computes tiles of results in registers; compiled once per instruction set.
+#include "kernels/conv/conv_direct_loops.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cograd::kernels::COGRAD_ISA {
+
+ConvDirectLoops conv_direct_loops();
+
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kBytes = 64, kRows = 8, kWidth = 4;
+#elif defined(__AVX__)
+constexpr int kBytes = 32, kRows = 4, kWidth = 2;
+#else
+constexpr int kBytes = 16, kRows = 4, kWidth = 2;
+#endif
+constexpr int kColumns = 3;      // vectors per tile
+constexpr int kLongColumns = 8;  // vectors per tile with one row
+constexpr int kOuterRows = 6;
+
+template <class A>
+struct VecOf {
+  typedef A type __attribute__((vector_size(kBytes)));
+};
+template <class A>
+using V = typename VecOf<A>::type;
+template <class A>
+constexpr int kLanesOf = kBytes / static_cast<int>(sizeof(A));
+
+template <class A>
+inline __attribute__((always_inline)) V<A> load(const A* p) {
+  V<A> v;
+  __builtin_memcpy(&v, p, kBytes);
+  return v;
+}
+template <class A>
+inline __attribute__((always_inline)) void store(A* p, V<A> v) {
+  __builtin_memcpy(p, &v, kBytes);
+}
+
+// Computes out[m][n] = sum over k of w[k][m] x[offsets[k] + n] for M rows of N vectors.
+template <class A, int M, int N>
+void tile(const A* x, const int64_t* offsets, const A* w, int64_t depth, A* out) {
+  constexpr int L = kLanesOf<A>;
+  V<A> sum[M][N];
+  for (int m = 0; m < M; ++m)
+    for (int n = 0; n < N; ++n) sum[m][n] = V<A>{};
+  for (int64_t k = 0; k < depth; ++k) {
+    const A* at = x + offsets[k];
+    V<A> v[N];
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) v[n] = load(at + n * L);
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m) {
+      const A b = w[m];
+#pragma GCC unroll 8
+      for (int n = 0; n < N; ++n) sum[m][n] += b * v[n];
+    }
+    w += M;
+  }
+  for (int m = 0; m < M; ++m)
+    for (int n = 0; n < N; ++n) store(out + (m * N + n) * L, sum[m][n]);
+}
+
+template <class A>
+using TileFn = void (*)(const A*, const int64_t*, const A*, int64_t, A*);
+
+template <class A, int M>
+TileFn<A> tile_of(int n) {
+  if constexpr (M == 1) {
+    if (n > 4) return tile<A, 1, 8>;
+    if (n > 3) return tile<A, 1, 4>;
+  }
+  return n == 1 ? tile<A, M, 1> : n == 2 ? tile<A, M, 2> : tile<A, M, 3>;
+}
+template <class A>
+TileFn<A> tile_of(int64_t m, int n) {
+  if constexpr (kRows == 8)
+    if (m == 8) return tile_of<A, 8>(n);
+  return m == 1 ? tile_of<A, 1>(n) : m == 2 ? tile_of<A, 2>(n) : tile_of<A, 4>(n);
+}
+int vectors_of(int64_t m, int64_t n) {
+  if (m == 1) return n > 4 ? 8 : static_cast<int>(n);
+  return static_cast<int>(n);
+}
+
+// Results that are adjacent both in a tile and in y.
+struct Run {
+  int64_t from, to, count;
+};
+
+template <class A>
+class Shift {
+ public:
+  explicit Shift(const ShiftJob& j) : j_(j) {}
+  void run() {
+    constexpr int64_t L = kLanesOf<A>;
+    const int64_t* e = j_.extent;
+    const int64_t* g = j_.grid;
+    const int64_t total = ((g[0] - 1) * e[1] + g[1] - 1) * e[2] + g[2];
+    const int64_t most = (j_.block == 1 ? kLongColumns : kColumns) * L;
+    for (int64_t p = 0; p < total;) {
+      const int64_t left = (std::min(most, total - p) + L - 1) / L;
+      const int vectors = vectors_of(j_.block, left);
+      const int64_t width = vectors * L;
+      runs_ = find_runs(p, std::min(width, total - p));
+      blocks(p, vectors, width);
+      p += width;
+    }
+  }
+
+ private:
+  // Finds the positions of [p, p + n) that belong to the grid, not to the space between its rows.
+  int find_runs(int64_t p, int64_t n) {
+    const int64_t *e = j_.extent, *g = j_.grid;
+    int count = 0;
+    for (int64_t i = p; i < p + n;) {
+      const int64_t x = i % e[2], line = i / e[2], y = line % e[1], z = line / e[1];
+      const int64_t row_end = i + e[2] - x;
+      if (y < g[1] && x < g[2] && z < g[0]) {
+        const int64_t end = std::min({row_end - e[2] + g[2], p + n});
+        run_[count++] = {i - p, z * j_.y_stride[0] + y * j_.y_stride[1] + x * j_.y_stride[2],
+                         end - i};
+      }
+      i = row_end;
+    }
+    return count;
+  }
+  void blocks(int64_t p, int vectors, int64_t width) {
+    const TileFn<A> f = tile_of<A>(j_.block, vectors);
+    const A* w = static_cast<const A*>(j_.weights);
+    const A* source = static_cast<const A*>(j_.source) + p;
+    for (int64_t m = 0; m < j_.rows; m += j_.block, w += j_.block * j_.depth) {
+      f(source, j_.offsets, w, j_.depth, buffer_);
+      const int64_t rows = std::min(j_.block, j_.rows - m);
+      for (int64_t r = 0; r < rows; ++r) write_row(m + r, buffer_ + r * width);
+    }
+  }
+  void write_row(int64_t m, const A* from) {
+    A* to = static_cast<A*>(j_.y) + m * j_.y_row;
+    const A b = j_.bias == nullptr ? A(0) : static_cast<const A*>(j_.bias)[m];
+    const int64_t step = j_.y_stride[2];
+    for (int i = 0; i < runs_; ++i) {
+      const A* __restrict src = from + run_[i].from;
+      A* __restrict dst = to + run_[i].to;
+      const int64_t n = run_[i].count;
+      if (step == 1)
+        for (int64_t k = 0; k < n; ++k) dst[k] = src[k] + b;
+      else
+        for (int64_t k = 0; k < n; ++k) dst[k * step] = src[k] + b;
+    }
+  }
+  const ShiftJob& j_;
+  int runs_ = 0;
+  alignas(64) A buffer_[kRows * kLongColumns * kLanesOf<A>];
+  Run run_[kLongColumns * kLanesOf<A> + 1];
+};
+
+// Computes sums[r][c] += sum over positions of source[offsets[r] + i] * g[i][c] for R rows of C
+// vectors.
+template <class A, int R, int C>
+void outer_tile(const A* x, const int64_t* offsets, const A* g, int64_t width, int64_t lines,
+                int64_t length, int64_t line_stride, A* sums) {
+  constexpr int L = kLanesOf<A>;
+  V<A> sum[R][C];
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < C; ++c) sum[r][c] = load(sums + r * width + c * L);
+  const A* at[R];
+  for (int r = 0; r < R; ++r) at[r] = x + offsets[r];
+  for (int64_t line = 0; line < lines; ++line) {
+    for (int64_t i = 0; i < length; ++i, g += width) {
+      V<A> v[C];
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) v[c] = load(g + c * L);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        const A b = at[r][i];
+#pragma GCC unroll 8
+        for (int c = 0; c < C; ++c) sum[r][c] += b * v[c];
+      }
+    }
+    for (int r = 0; r < R; ++r) at[r] += line_stride;
+  }
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < C; ++c) store(sums + r * width + c * L, sum[r][c]);
+}
+
+template <class A, int C>
+void outer_columns(const OuterJob& j, int64_t column) {
+  const A* x = static_cast<const A*>(j.source);
+  const A* g = static_cast<const A*>(j.g) + column;
+  A* sums = static_cast<A*>(j.sums) + column;
+  int64_t k = 0;
+  for (; k + kOuterRows <= j.depth; k += kOuterRows)
+    outer_tile<A, kOuterRows, C>(x, j.offsets + k, g, j.width, j.lines, j.length, j.line_stride,
+                                 sums + k * j.width);
+  for (; k < j.depth; ++k)
+    outer_tile<A, 1, C>(x, j.offsets + k, g, j.width, j.lines, j.length, j.line_stride,
+                        sums + k * j.width);
+}
+
+template <class A>
+void outer(const OuterJob& j) {
+  constexpr int64_t L = kLanesOf<A>;
+  int64_t c = 0;
+  for (; c + kWidth * L <= j.width; c += kWidth * L) outer_columns<A, kWidth>(j, c);
+  if constexpr (kWidth > 2)
+    for (; c + 2 * L <= j.width; c += 2 * L) outer_columns<A, 2>(j, c);
+  for (; c < j.width; c += L) outer_columns<A, 1>(j, c);
+}
+
+// Processes R taps at once; leaves out lanes behind a row's end.
+template <class A, int R>
+void dot_rows(const A* x, const int64_t* offsets, const A* g, int64_t lines, int64_t length,
+              int64_t line_stride, double* sums) {
+  constexpr int64_t L = kLanesOf<A>;
+  const int64_t whole = length / L * L;
+  V<A> sum[R];
+  double rest[R] = {};
+  for (int r = 0; r < R; ++r) sum[r] = V<A>{};
+  for (int64_t line = 0; line < lines; ++line, g += length, x += line_stride) {
+    for (int64_t i = 0; i < whole; i += L) {
+      const V<A> v = load(g + i);
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) sum[r] += v * load(x + offsets[r] + i);
+    }
+    if (whole == length) continue;
+    alignas(64) A last[L] = {};
+    std::memcpy(last, g + whole, static_cast<size_t>(length - whole) * sizeof(A));
+    const V<A> v = load(static_cast<const A*>(last));
+    for (int r = 0; r < R; ++r) {
+      alignas(64) A seen[L] = {};
+      std::memcpy(seen, x + offsets[r] + whole, static_cast<size_t>(length - whole) * sizeof(A));
+      sum[r] += v * load(static_cast<const A*>(seen));
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    for (int64_t i = 0; i < L; ++i) rest[r] += static_cast<double>(sum[r][i]);
+    sums[r] += rest[r];
+  }
+}
+
+template <class A>
+void dots(const DotJob& j) {
+  const A *x = static_cast<const A*>(j.source), *g = static_cast<const A*>(j.g);
+  int64_t k = 0;
+  for (; k + 9 <= j.depth; k += 9)
+    dot_rows<A, 9>(x, j.offsets + k, g, j.lines, j.length, j.line_stride, j.sums + k);
+  for (; k + 3 <= j.depth; k += 3)
+    dot_rows<A, 3>(x, j.offsets + k, g, j.lines, j.length, j.line_stride, j.sums + k);
+  for (; k < j.depth; ++k)
+    dot_rows<A, 1>(x, j.offsets + k, g, j.lines, j.length, j.line_stride, j.sums + k);
+}
+
+template <class A>
+struct IndexOf {
+  using type = int32_t;
+};
+template <>
+struct IndexOf<double> {
+  using type = int64_t;
+};
+template <class A>
+struct MaskOf {
+  typedef typename IndexOf<A>::type type __attribute__((vector_size(kBytes)));
+};
+
+// Swaps bit H of the row index with bit H of the column index.
+template <class A, int H>
+inline __attribute__((always_inline)) void exchange(V<A>* rows) {
+  constexpr int L = kLanesOf<A>;
+  using I = typename IndexOf<A>::type;
+  typename MaskOf<A>::type low, high;
+  for (int j = 0; j < L; ++j) {
+    low[j] = static_cast<I>((j & H) != 0 ? j - H + L : j);
+    high[j] = static_cast<I>((j & H) != 0 ? j + L : j + H);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < L; ++i) {
+    if ((i & H) != 0) continue;
+    const V<A> a = rows[i], b = rows[i + H];
+    rows[i] = __builtin_shuffle(a, b, low);
+    rows[i + H] = __builtin_shuffle(a, b, high);
+  }
+}
+
+template <class A>
+void transpose_block(const A* from, int64_t from_row, A* to, int64_t to_row) {
+  constexpr int L = kLanesOf<A>;
+  V<A> rows[L];
+#pragma GCC unroll 16
+  for (int i = 0; i < L; ++i) rows[i] = load(from + i * from_row);
+  if constexpr (L > 1) exchange<A, 1>(rows);
+  if constexpr (L > 2) exchange<A, 2>(rows);
+  if constexpr (L > 4) exchange<A, 4>(rows);
+  if constexpr (L > 8) exchange<A, 8>(rows);
+#pragma GCC unroll 16
+  for (int i = 0; i < L; ++i) store(to + i * to_row, rows[i]);
+}
+
+template <class A>
+void transpose(const A* g, int64_t channels, int64_t positions, int64_t width, A* to) {
+  constexpr int64_t L = kLanesOf<A>;
+  const int64_t p_end = positions / L * L, o_end = channels / L * L;
+  for (int64_t p = 0; p < p_end; p += L)
+    for (int64_t o = 0; o < o_end; o += L)
+      transpose_block(g + o * positions + p, positions, to + p * width + o, width);
+  const auto one = [&](int64_t p, int64_t o) {
+    to[p * width + o] = o < channels ? g[o * positions + p] : A(0);
+  };
+  for (int64_t p = 0; p < p_end; ++p)
+    for (int64_t o = o_end; o < width; ++o) one(p, o);
+  for (int64_t p = p_end; p < positions; ++p)
+    for (int64_t o = 0; o < width; ++o) one(p, o);
+}
+
+}  // namespace
+
+ConvDirectLoops conv_direct_loops() {
+  ConvDirectLoops f;
+  f.block = [](DType, int64_t rows) -> int64_t { return rows <= 2 ? rows : rows <= 4 ? 4 : kRows; };
+  f.lanes = [](DType t) -> int64_t { return kBytes / dtype_size(t); };
+  f.slack = [](DType t) -> int64_t { return kLongColumns * kBytes / dtype_size(t); };
+  f.shift = [](DType t, const ShiftJob& j) {
+    t == DType::Float32 ? Shift<float>(j).run() : Shift<double>(j).run();
+  };
+  f.outer = [](DType t, const OuterJob& j) {
+    t == DType::Float32 ? outer<float>(j) : outer<double>(j);
+  };
+  f.dots = [](DType t, const DotJob& j) { t == DType::Float32 ? dots<float>(j) : dots<double>(j); };
+  f.transpose = [](DType t, const void* g, int64_t channels, int64_t positions, int64_t width,
+                   void* to) {
+    if (t == DType::Float32)
+      transpose(static_cast<const float*>(g), channels, positions, width, static_cast<float*>(to));
+    else
+      transpose(static_cast<const double*>(g), channels, positions, width,
+                static_cast<double*>(to));
+  };
+  return f;
+}
+
+}  // namespace cograd::kernels::COGRAD_ISA

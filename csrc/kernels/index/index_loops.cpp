@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Inner loops of the index kernels; compiled once per instruction set.
+#include "kernels/index/index_loops.h"
+
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/core/element.h"
+
+namespace cograd::kernels::COGRAD_ISA {
+
+IndexLoops index_loops();
+
+namespace {
+
+constexpr int64_t kVector = 64;     // bytes of the widest move
+constexpr int64_t kAhead = 8;       // number of rows prefetched before they are copied
+constexpr int64_t kLongRow = 8192;  // for longer rows (in bytes) the library's copy is as fast
+
+template <class T>
+void add(T* to, const T* from, int64_t n, T alpha) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] += alpha * from[i];
+}
+
+// The sign bit of one of the two differences is set if an index is too small or too large.
+bool in_range(const char* index, int64_t stride, int64_t n, int64_t low, int64_t size) {
+  uint64_t signs = 0;
+  const auto base = static_cast<uint64_t>(low), top = static_cast<uint64_t>(size - 1);
+  if (stride == sizeof(int64_t)) {
+    const auto* at = reinterpret_cast<const uint64_t*>(index);
+    for (int64_t i = 0; i < n; ++i) signs |= (at[i] - base) | (top - at[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) {
+      uint64_t v;
+      std::memcpy(&v, index + i * stride, sizeof v);
+      signs |= (v - base) | (top - v);
+    }
+  }
+  return signs >> 63 == 0;
+}
+
+template <class Stride>
+bool load_at(const char* index, Stride stride, int64_t n, int64_t size, int64_t* __restrict to) {
+  uint64_t signs = 0;
+  const auto top = static_cast<uint64_t>(size - 1);
+  for (int64_t i = 0; i < n; ++i) {
+    uint64_t v;
+    std::memcpy(&v, index + i * stride, sizeof v);
+    to[i] = static_cast<int64_t>(v);
+    signs |= v | (top - v);
+  }
+  return signs >> 63 == 0;
+}
+bool load(const char* index, int64_t stride, int64_t n, int64_t size, int64_t* to) {
+  constexpr std::integral_constant<int64_t, sizeof(int64_t)> kDense;
+  return stride == kDense ? load_at(index, kDense, n, size, to)
+                          : load_at(index, stride, n, size, to);
+}
+
+// Calls copy(i, index[i]) for i < n, up to the first index out of range.
+template <class F>
+int64_t each_row(const int64_t* index, int64_t n, int64_t size, int64_t* bad, F copy) {
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t row = load_index(index + i);
+    if (!within(row, size)) [[unlikely]] {
+      *bad = row;
+      return i;
+    }
+    copy(i, row);
+  }
+  return n;
+}
+
+// Copies in moves of kStep bytes; the last one overlaps the one before.
+template <int64_t kStep>
+void copy_row(char* to, const char* from, int64_t bytes) {
+  int64_t i = 0;
+  for (; i + kStep <= bytes; i += kStep) std::memcpy(to + i, from + i, kStep);
+  if (i < bytes) std::memcpy(to + bytes - kStep, from + bytes - kStep, kStep);
+}
+
+// Returns a function that copies a row of `bytes` bytes and prefetches the row kAhead positions
+// later.
+template <int64_t kStep>
+auto long_rows(char* to, const char* from, const int64_t* index, int64_t n, int64_t bytes) {
+  return [=](int64_t i, int64_t row) {
+    if (i + kAhead < n) {
+      const auto ahead = static_cast<uint64_t>(load_index(index + i + kAhead));
+      const auto next = reinterpret_cast<uintptr_t>(from) + ahead * static_cast<uint64_t>(bytes);
+      __builtin_prefetch(reinterpret_cast<const char*>(next));
+      __builtin_prefetch(reinterpret_cast<const char*>(next + static_cast<uint64_t>(bytes) - 1));
+    }
+    copy_row<kStep>(to + i * bytes, from + row * bytes, bytes);
+  };
+}
+template <int64_t kBytes>
+auto fixed_rows(char* to, const char* from) {
+  return [=](int64_t i, int64_t row) { std::memcpy(to + i * kBytes, from + row * kBytes, kBytes); };
+}
+
+int64_t copy_rows(char* to, const char* from, const int64_t* index, int64_t n, int64_t size,
+                  int64_t bytes, int64_t* bad) {
+  const auto run = [=](auto copy) { return each_row(index, n, size, bad, copy); };
+  switch (bytes) {
+    case 0:  // needs no memory
+      return run([](int64_t, int64_t) {});
+    case 1:
+      return run(fixed_rows<1>(to, from));
+    case 2:
+      return run(fixed_rows<2>(to, from));
+    case 4:
+      return run(fixed_rows<4>(to, from));
+    case 8:
+      return run(fixed_rows<8>(to, from));
+    case 16:
+      return run(fixed_rows<16>(to, from));
+    case 32:
+      return run(fixed_rows<32>(to, from));
+    default:
+      break;
+  }
+  if (bytes < 16 || bytes > kLongRow)
+    return run([=](int64_t i, int64_t row) {
+      std::memcpy(to + i * bytes, from + row * bytes, static_cast<size_t>(bytes));
+    });
+  return bytes < kVector ? run(long_rows<16>(to, from, index, n, bytes))
+                         : run(long_rows<kVector>(to, from, index, n, bytes));
+}
+
+}  // namespace
+
+IndexLoops index_loops() { return {add<float>, add<double>, in_range, load, copy_rows}; }
+
+}  // namespace cograd::kernels::COGRAD_ISA

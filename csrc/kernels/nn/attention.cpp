@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Divides attention among threads: forward into blocks of rows, backward into matrices of keys and
+// parts of rows.
+#include "kernels/nn/attention.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "kernels/core/isa.h"
+#include "kernels/nn/attention_loops.h"
+#include "tensor/threads.h"
+
+namespace cograd::kernels {
+
+COGRAD_ISA_VALUE(AttentionLoops, attention_loops)
+
+namespace {
+
+constexpr int64_t kBlockWork = 1 << 18;  // multiplications per task
+constexpr int64_t kParts = 8;            // minimum number of tasks of a backward pass
+
+int64_t blocks_of(const Attention& a) { return (a.rows + kAttentionRows - 1) / kAttentionRows; }
+int64_t work_of(const Attention& a) {
+  return std::min(a.rows, kAttentionRows) * a.keys * (a.size + a.value_size);
+}
+
+template <class T>
+void add_rows(const T* from, int64_t rows, int64_t n, T* to, int64_t step) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < n; ++j) to[i * step + j] += from[i * n + j];
+}
+template <class T>
+T* at(const Matrices& m, int64_t i) {
+  return static_cast<T*>(const_cast<void*>(m.data)) + m.offsets[i];
+}
+
+template <class T>
+void backward_parts(DType t, const Attention& a, const Matrices& out, const Matrices& g,
+                    const void* lse, const Matrices& gq, const Matrices& gk, const Matrices& gv) {
+  const auto loop = attention_loops().backward;
+  const int64_t heads = a.count / a.group, blocks = blocks_of(a) * a.group;
+  const int64_t parts = std::min(blocks, (kParts + heads - 1) / heads);
+  if (parts == 1) {
+    parallel_for(0, heads, 1, [&](int64_t lo, int64_t hi) {
+      for (; lo < hi; ++lo)
+        loop(t, a, out, g, lse, gq, lo, 0, blocks, at<T>(gk, lo), gk.row_step, at<T>(gv, lo),
+             gv.row_step);
+    });
+    return;
+  }
+  // Each part has separate sums, which are added in order.
+  const int64_t room = a.keys * (a.size + a.value_size);
+  const std::unique_ptr<T[]> sums(new T[static_cast<size_t>(heads * parts * room)]());
+  parallel_for(0, heads * parts, 1, [&](int64_t lo, int64_t hi) {
+    for (; lo < hi; ++lo) {
+      const int64_t p = lo % parts;
+      T* own = sums.get() + lo * room;
+      loop(t, a, out, g, lse, gq, lo / parts, blocks * p / parts, blocks * (p + 1) / parts, own,
+           a.size, own + a.keys * a.size, a.value_size);
+    }
+  });
+  parallel_for(0, heads, 1, [&](int64_t lo, int64_t hi) {
+    for (; lo < hi; ++lo)
+      for (int64_t p = 0; p < parts; ++p) {
+        const T* own = sums.get() + (lo * parts + p) * room;
+        add_rows(own, a.keys, a.size, at<T>(gk, lo), gk.row_step);
+        add_rows(own + a.keys * a.size, a.keys, a.value_size, at<T>(gv, lo), gv.row_step);
+      }
+  });
+}
+
+}  // namespace
+
+void attention_factors(const Attention& a, int64_t row, int64_t first, int64_t n, float* out) {
+  const double keep = 1 - a.dropout;
+  const auto limit = static_cast<uint64_t>(keep * 4294967296.0);
+  const auto factor = keep > 0 ? static_cast<float>(1 / keep) : 0.0f;
+  const std::array<uint32_t, 2> key{static_cast<uint32_t>(a.random.seed),
+                                    static_cast<uint32_t>(a.random.seed >> 32)};
+  uint64_t block = a.random.offset + static_cast<uint64_t>(row * a.dropout_blocks() + first / 4);
+  for (int64_t i = 0; i < n; i += 4, ++block) {
+    const auto bits =
+        philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0}, key);
+    for (int64_t j = 0; j < 4 && i + j < n; ++j)
+      out[i + j] = bits[static_cast<size_t>(j)] < limit ? factor : 0.0f;
+  }
+}
+
+void attention_forward(DType t, const Attention& a, const Matrices& out, void* lse) {
+  const int64_t tasks = a.count * blocks_of(a);
+  const HeavyScope heavy(tasks * work_of(a));
+  const int64_t grain = std::max<int64_t>(1, kBlockWork / work_of(a));
+  parallel_for(0, tasks, grain,
+               [&](int64_t lo, int64_t hi) { attention_loops().forward(t, a, out, lse, lo, hi); });
+}
+
+void attention_backward(DType t, const Attention& a, const Matrices& out, const Matrices& g,
+                        const void* lse, const Matrices& gq, const Matrices& gk,
+                        const Matrices& gv) {
+  const HeavyScope heavy(2 * a.count * blocks_of(a) * work_of(a));
+  if (t == DType::Float64)
+    backward_parts<double>(t, a, out, g, lse, gq, gk, gv);
+  else
+    backward_parts<float>(t, a, out, g, lse, gq, gk, gv);
+}
+
+void attention_keep(DType t, const Attention& a, void* out) {
+  const std::unique_ptr<float[]> row(new float[static_cast<size_t>(a.keys)]);
+  for (int64_t i = 0; i < a.count * a.rows; ++i) {
+    attention_factors(a, i, 0, a.keys, row.get());
+    for (int64_t j = 0; j < a.keys; ++j) {
+      const int64_t at = i * a.keys + j;
+      if (t == DType::Float64)
+        static_cast<double*>(out)[at] = static_cast<double>(row[static_cast<size_t>(j)]);
+      else
+        static_cast<float*>(out)[at] = row[static_cast<size_t>(j)];
+    }
+  }
+}
+
+}  // namespace cograd::kernels

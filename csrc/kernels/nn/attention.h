@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Computes softmax(q k^T scale + mask) v block by block: no array of rows x keys is ever made.
+#pragma once
+#include <cstdint>
+
+#include "cograd/dtype.h"
+#include "kernels/random/random.h"
+
+namespace cograd::kernels {
+
+// Locates the matrices of an operand: matrix n starts at data + offsets[n] elements, its rows are
+// row_step apart, and the elements of a row are adjacent.
+struct Matrices {
+  const void* data = nullptr;
+  const int64_t* offsets = nullptr;
+  int64_t row_step = 0;
+};
+struct AttentionMask {
+  const void* data = nullptr;  // null means no mask
+  bool truth = false;          // bool mask, where true takes part; otherwise values to add
+  const int64_t* offsets = nullptr;
+  int64_t row_step = 0, col_step = 0;
+};
+// Attention of `count` matrices of queries; each matrix of keys and values serves `group` of them
+// in turn.
+struct Attention {
+  int64_t count, group, rows, keys, size, value_size;
+  double scale;
+  bool causal;     // row i sees only keys 0 to i
+  double dropout;  // probability with which `random` zeroes a weight
+  PhiloxState random;
+  Matrices q, k, v;
+  AttentionMask mask;
+
+  int64_t dropout_blocks() const { return (keys + 3) / 4; }  // blocks of the random stream per row
+};
+
+// Runs in float or double. `lse` [count, rows] receives each row's log of the sum of exponentials,
+// or inf for a row that sees no key; the output of such a row is zero.
+void attention_forward(DType t, const Attention& a, const Matrices& out, void* lse);
+// Adds to gradients that the caller has zeroed; `out` and `g` are forward's result and its
+// gradient.
+void attention_backward(DType t, const Attention& a, const Matrices& out, const Matrices& g,
+                        const void* lse, const Matrices& gq, const Matrices& gk,
+                        const Matrices& gv);
+// Writes the factors by which dropout multiplies weights: 0 or 1 / (1 - p), [count, rows, keys].
+void attention_keep(DType t, const Attention& a, void* out);
+
+}  // namespace cograd::kernels

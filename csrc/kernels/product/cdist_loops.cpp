@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Computes tiles of distances: several rows against a panel of packed rows, with one loop per norm.
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "kernels/core/vecmath.h"
+#include "kernels/product/cdist.h"
+#include "kernels/product/packed_gemm.h"
+
+namespace cograd::kernels::COGRAD_ISA {
+
+CdistLoops cdist_loops();
+
+namespace {
+
+constexpr int kTile = 4;
+
+// A norm defines how a difference is added, how the sum is finished, and the derivative with
+// respect to a difference d for the distance `dist` and its gradient g.
+template <class T>
+struct Absolute {
+  T p;
+  COGRAD_INLINE T add(T sum, T d) const { return sum + abs(d); }
+  T finish(T sum) const { return sum; }
+  T factor(T g, T) const { return g; }
+  COGRAD_INLINE T slope(T d, T factor, T) const { return sign(d) * factor; }
+};
+template <class T>
+struct Largest {
+  T p;
+  COGRAD_INLINE T add(T sum, T d) const { return maximum(abs(d), sum); }
+  T finish(T sum) const { return sum; }
+  T factor(T g, T) const { return g; }
+  COGRAD_INLINE T slope(T d, T factor, T dist) const {
+    return abs(d) == dist ? sign(d) * factor : T(0);
+  }
+};
+template <class T>
+struct Different {
+  T p;
+  COGRAD_INLINE T add(T sum, T d) const { return sum + (d != T(0) ? T(1) : T(0)); }
+  T finish(T sum) const { return sum; }
+  T factor(T, T) const { return T(0); }
+  COGRAD_INLINE T slope(T, T, T) const { return T(0); }
+};
+template <class T>
+struct Power {
+  T p;
+  COGRAD_INLINE T add(T sum, T d) const { return sum + pow(abs(d), p); }
+  T finish(T sum) const { return std::pow(sum, T(1) / p); }
+  T factor(T g, T dist) const { return dist == 0 ? T(0) : g / std::pow(dist, p - 1); }
+  COGRAD_INLINE T slope(T d, T factor, T) const {
+    return d == T(0) ? T(0) : sign(d) * pow(abs(d), p - T(1)) * factor;
+  }
+};
+
+template <class T, class F>
+void with_norm(double p, F&& f) {
+  if (p == 1) return f(Absolute<T>{T(1)});
+  if (p == 0) return f(Different<T>{T(0)});
+  if (p == std::numeric_limits<double>::infinity()) return f(Largest<T>{T(0)});
+  f(Power<T>{static_cast<T>(p)});
+}
+
+template <class T, int R, class Norm>
+void tile(const Norm& norm, const T* a, int64_t m, const T* panel, T* out, int64_t r,
+          int64_t cols) {
+  T acc[R][kPanel<T>] = {};
+  for (int64_t k = 0; k < m; ++k, panel += kPanel<T>)
+    for (int i = 0; i < R; ++i) {
+      const T x = a[i * m + k];
+#pragma omp simd
+      for (int j = 0; j < kPanel<T>; ++j) acc[i][j] = norm.add(acc[i][j], x - panel[j]);
+    }
+  for (int i = 0; i < R; ++i)
+    for (int64_t j = 0; j < cols; ++j) out[i * r + j] = norm.finish(acc[i][j]);
+}
+
+// Computes Euclidean distances of R rows and a panel, kept in registers.
+template <class T, int R>
+void euclidean_tile(const T* a, int64_t m, const T* panel, T* out, int64_t r, int64_t cols) {
+  constexpr int L = kLanes<T>;
+  Vec<T, L> acc[R][2] = {};
+  for (int64_t k = 0; k < m; ++k, panel += kPanel<T>) {
+    const Vec<T, L> y0 = load(panel), y1 = load(panel + L);
+#pragma GCC unroll 12
+    for (int i = 0; i < R; ++i) {
+      const Vec<T, L> x = Vec<T, L>{} + a[i * m + k];
+      const Vec<T, L> d0 = x - y0, d1 = x - y1;
+      acc[i][0] += d0 * d0;
+      acc[i][1] += d1 * d1;
+    }
+  }
+  T sums[kPanel<T>];
+  for (int i = 0; i < R; ++i) {
+    store<T, L>(sums, acc[i][0]);
+    store<T, L>(sums + L, acc[i][1]);
+    for (T& v : sums) v = sqrt(v);
+    std::memcpy(out + i * r, sums, static_cast<size_t>(cols) * sizeof(T));
+  }
+}
+
+// Computes the sum over j of w[j] (x - b[j]) for m elements, four vectors at a time in registers.
+template <class T>
+void weighed_differences(const T* x, const T* b, const T* w, int64_t r, int64_t m, T* out) {
+  constexpr int L = kLanes<T>;
+  int64_t k = 0;
+  for (; k + 4 * L <= m; k += 4 * L) {
+    const Vec<T, L> x0 = load(x + k), x1 = load(x + k + L), x2 = load(x + k + 2 * L),
+                    x3 = load(x + k + 3 * L);
+    Vec<T, L> s0{}, s1{}, s2{}, s3{};
+    const T* y = b + k;
+    for (int64_t j = 0; j < r; ++j, y += m) {
+      s0 += (x0 - load(y)) * w[j];
+      s1 += (x1 - load(y + L)) * w[j];
+      s2 += (x2 - load(y + 2 * L)) * w[j];
+      s3 += (x3 - load(y + 3 * L)) * w[j];
+    }
+    store<T, L>(out + k, s0);
+    store<T, L>(out + k + L, s1);
+    store<T, L>(out + k + 2 * L, s2);
+    store<T, L>(out + k + 3 * L, s3);
+  }
+  if (k == m) return;
+  std::fill(out + k, out + m, T(0));
+  for (int64_t j = 0; j < r; ++j)
+    for (int64_t i = k; i < m; ++i) out[i] += (x[i] - b[j * m + i]) * w[j];
+}
+
+// Processes some rows at a time, so that gradients stored along columns are read in pieces of cache
+// lines.
+template <class T>
+void euclidean_backward(const T* a, const T* b, int64_t r, int64_t m, const T* g, const T* dist,
+                        int64_t row_step, int64_t col_step, T* out, int64_t lo, int64_t hi) {
+  constexpr int64_t kRows = 16;
+  const std::unique_ptr<T[]> w(new T[static_cast<size_t>(kRows * r)]);
+  for (; lo < hi; lo += kRows) {
+    const int64_t rows = std::min(kRows, hi - lo);
+    const auto fill = [&](int64_t i, int64_t j) {
+      const int64_t at = (lo + i) * row_step + j * col_step;
+      w[static_cast<size_t>(i * r + j)] = dist[at] == T(0) ? T(0) : g[at] / dist[at];
+    };
+    if (col_step == 1) {
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t j = 0; j < r; ++j) fill(i, j);
+    } else {
+      for (int64_t j = 0; j < r; ++j)
+        for (int64_t i = 0; i < rows; ++i) fill(i, j);
+    }
+    for (int64_t i = 0; i < rows; ++i)
+      weighed_differences(a + (lo + i) * m, b, w.get() + i * r, r, m, out + (lo + i) * m);
+  }
+}
+
+template <class T>
+void euclidean_forward(const T* a, const T* packed, int64_t r, int64_t m, T* out, int64_t lo,
+                       int64_t hi) {
+  constexpr int kRows = kVectorBytes == 64 ? 8 : 4;
+  while (lo < hi) {
+    const bool full = hi - lo >= kRows;
+    for (int64_t j = 0; j < r; j += kPanel<T>) {
+      const int64_t cols = std::min<int64_t>(kPanel<T>, r - j);
+      const auto run = full ? euclidean_tile<T, kRows> : euclidean_tile<T, 1>;
+      run(a + lo * m, m, packed + j * m, out + lo * r + j, r, cols);
+    }
+    lo += full ? kRows : 1;
+  }
+}
+
+template <class T>
+void forward_as(double p, const T* a, const T* packed, int64_t r, int64_t m, T* out, int64_t lo,
+                int64_t hi) {
+  if (p == 2) return euclidean_forward(a, packed, r, m, out, lo, hi);
+  with_norm<T>(p, [&](const auto& norm) {
+    for (int64_t i = lo; i < hi;) {
+      const bool full = hi - i >= kTile;
+      for (int64_t j = 0; j < r; j += kPanel<T>) {
+        const int64_t cols = std::min<int64_t>(kPanel<T>, r - j);
+        const T* panel = packed + j * m;
+        if (full)
+          tile<T, kTile>(norm, a + i * m, m, panel, out + i * r + j, r, cols);
+        else
+          tile<T, 1>(norm, a + i * m, m, panel, out + i * r + j, r, cols);
+      }
+      i += full ? kTile : 1;
+    }
+  });
+}
+
+template <class T>
+void backward_as(double p, const T* a, const T* b, int64_t r, int64_t m, const T* g, const T* dist,
+                 int64_t row_step, int64_t col_step, T* out, int64_t lo, int64_t hi) {
+  if (p == 2) return euclidean_backward(a, b, r, m, g, dist, row_step, col_step, out, lo, hi);
+  with_norm<T>(p, [&](const auto& norm) {
+    for (int64_t i = lo; i < hi; ++i) {
+      T* __restrict to = out + i * m;
+      const T* x = a + i * m;
+      std::fill_n(to, m, T(0));
+      for (int64_t j = 0; j < r; ++j) {
+        const int64_t at = i * row_step + j * col_step;
+        const T d = dist[at], factor = norm.factor(g[at], d);
+        const T* y = b + j * m;
+        for (int64_t k = 0; k < m; ++k) to[k] += norm.slope(x[k] - y[k], factor, d);
+      }
+    }
+  });
+}
+
+template <class T>
+const T* as(const void* p) {
+  return static_cast<const T*>(p);
+}
+int64_t size_of(DType t, int64_t r, int64_t m) {
+  return t == DType::Float64 ? packed_size<double>(m, r) : packed_size<float>(m, r);
+}
+void pack_rows(DType t, const void* b, int64_t r, int64_t m, void* out) {
+  if (t == DType::Float64)
+    pack(as<double>(b), 1, m, m, r, static_cast<double*>(out));
+  else
+    pack(as<float>(b), 1, m, m, r, static_cast<float*>(out));
+}
+void forward(DType t, double p, const void* a, const void* packed, int64_t r, int64_t m, void* out,
+             int64_t lo, int64_t hi) {
+  if (t == DType::Float64)
+    forward_as(p, as<double>(a), as<double>(packed), r, m, static_cast<double*>(out), lo, hi);
+  else
+    forward_as(p, as<float>(a), as<float>(packed), r, m, static_cast<float*>(out), lo, hi);
+}
+void backward(DType t, double p, const void* a, const void* b, int64_t r, int64_t m, const void* g,
+              const void* dist, int64_t row_step, int64_t col_step, void* out, int64_t lo,
+              int64_t hi) {
+  if (t == DType::Float64)
+    backward_as(p, as<double>(a), as<double>(b), r, m, as<double>(g), as<double>(dist), row_step,
+                col_step, static_cast<double*>(out), lo, hi);
+  else
+    backward_as(p, as<float>(a), as<float>(b), r, m, as<float>(g), as<float>(dist), row_step,
+                col_step, static_cast<float*>(out), lo, hi);
+}
+
+}  // namespace
+
+CdistLoops cdist_loops() { return {size_of, pack_rows, forward, backward}; }
+
+}  // namespace cograd::kernels::COGRAD_ISA

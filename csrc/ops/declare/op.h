@@ -1,0 +1,693 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The op mechanism: one struct (spec, forward, backward) defines the C++ call, the graph node, the
+// in-place and out= forms, and the boxed record from which bindings, stubs and tests are derived.
+//
+//   struct Hypot {
+//     static constexpr OpSpec spec{"hypot", "input, other", kForms, "sqrt(a^2 + b^2).", ...};
+//     static constexpr int kSaved = 2;                     // slots for saved tensors
+//     struct State { double scale; };                      // optional: plain values for backward
+//     static Tensor forward(Ctx<Hypot>& ctx, const Tensor& a, const Tensor& b);
+//     static void backward(Ctx<Hypot>& ctx, const Tensor& g);   // ctx.grad(i) = ...
+//     static void backward_fused(Ctx<Hypot>& ctx, const Tensor& g);  // optional: no graph is made
+//   };
+//   COGRAD_OP(Hypot)
+// A forward without Ctx is a composition of other ops and needs no backward. If those ops save its
+// first input, `static constexpr bool kCopiesTarget = true` lets its in-place form be recorded.
+// A forward that takes Into only checks its arguments and runs one op in the same call form.
+#pragma once
+#include <array>
+
+#include "autograd/graph/saved_tensor.h"
+#include "autograd/graph/tensor_set.h"
+#include "ops/declare/boxed.h"
+
+namespace cograd {
+
+namespace detail {
+struct NoState {};
+template <class Op>
+struct StateOf {
+  using type = NoState;
+};
+template <class Op>
+  requires requires { typename Op::State; }
+struct StateOf<Op> {
+  using type = typename Op::State;
+};
+template <class Op>
+constexpr int saved_of() {
+  if constexpr (requires { Op::kSaved; })
+    return Op::kSaved;
+  else
+    return 0;
+}
+}  // namespace detail
+
+template <class Op>
+class OpNode;
+
+// The part of forward's and backward's context that does not depend on the op; see Ctx.
+class CtxBase {
+ public:
+  // True if a node is being recorded; otherwise save() does nothing.
+  bool recording() const noexcept { return node_ != nullptr; }
+  // True if input i's gradient is needed: in this run in backward, possibly in some run in forward.
+  bool needs(size_t i) const noexcept {
+    if (args_ != nullptr) return args_->needs(i);
+    return node_ != nullptr && i < node_->edges().size() && node_->edges()[i].node != nullptr;
+  }
+  // Returns the slot in which backward stores input i's gradient.
+  Tensor& grad(size_t i) const noexcept { return args_->out[i]; }
+  size_t num_inputs() const noexcept { return args_->out.size(); }
+  const BackwardArgs& args() const noexcept { return *args_; }
+  Node* node() const noexcept { return node_; }
+  const OutputMeta& output_meta(size_t i) const noexcept { return node_->output(i); }
+
+  // Returns the tensor for an elementwise result: the target of an in-place or out= call if it fits
+  // (this checks broadcasting and casting), otherwise a new one. Do not call save() afterwards.
+  Tensor out(IntList sizes, DType dtype) {
+    if (target_ == nullptr) [[likely]]
+      return empty(sizes, dtype);
+    return out_target(sizes, dtype);
+  }
+  // Returns out(sizes, dtype), but a new tensor takes its order of dims from the inputs' strides.
+  Tensor out(IntList sizes, DType dtype, std::span<const Tensor* const> inputs);
+  // Returns the tensor that an in-place call writes, or null.
+  const Tensor* inplace_target() const noexcept { return inplace_ ? target_ : nullptr; }
+  // Returns the tensor that an in-place or out= call writes, or null.
+  const Tensor* target() const noexcept { return target_; }
+  // Sets the tensor that this call writes. `args` are checked for partial overlap with it.
+  void set_target(const Tensor* t, bool inplace, const char* op, std::span<const Value> args) {
+    target_ = t;
+    inplace_ = inplace;
+    op_ = op;
+    values_ = args;
+  }
+  // Sets the arguments that saved-tensor hooks see as soon as they are saved; hooks see all other
+  // saved tensors after forward.
+  void set_arguments(const TensorSet* arguments) noexcept { arguments_ = arguments; }
+
+ protected:
+  Tensor out_target(IntList sizes, DType dtype);
+  // Returns what to save for `t` in an in-place call: a clone if `t` is the target, whose memory is
+  // about to be overwritten; a tensor with the current history if it shares the target's; else `t`.
+  Tensor kept(const Tensor& t);
+  // Packs `slot` in a call under hooks if the saved tensor `t` is an argument or a view of one.
+  void pack_argument(SavedTensor& slot, const Tensor& t) const;
+  Node* node_ = nullptr;
+  BackwardArgs* args_ = nullptr;
+  const Tensor* target_ = nullptr;
+  const TensorSet* arguments_ = nullptr;
+  const char* op_ = "";
+  std::span<const Value> values_;
+  bool inplace_ = false;
+};
+
+template <class Op>
+class Ctx : public CtxBase {
+ public:
+  using State = typename detail::StateOf<Op>::type;
+  Ctx() noexcept : state_(&local_) {}
+  explicit Ctx(OpNode<Op>* n) noexcept;
+  Ctx(OpNode<Op>* n, BackwardArgs& args) noexcept : Ctx(n) { args_ = &args; }
+
+  // Accesses the op's State.
+  State* operator->() const noexcept { return state_; }
+  // Saves tensors for backward in the next free slots. Use save_output for results.
+  template <class... T>
+  void save(const T&... tensors) {
+    if (node_ != nullptr) (save_one(tensors), ...);
+  }
+  void save_output(const Tensor& t, uint32_t output_nr = 0);
+  // Returns saved tensor i after checking that no in-place write has changed it.
+  Tensor saved(int i) const;
+  // True in backward if the gradient may itself be differentiated. Backward must then use
+  // differentiable ops, not saved intermediate results or loops over values.
+  bool differentiated() const noexcept;
+
+ private:
+  void save_one(const Tensor& t);
+  void save_one(const TensorOrScalar& t) { save_one(t.is_tensor() ? t.tensor() : Tensor()); }
+  int used_ = 0;
+  State* state_;
+  [[no_unique_address]] State local_{};
+};
+
+namespace detail {
+
+inline bool any_complex(std::span<const Tensor> list) noexcept {
+  for (const Tensor& t : list)
+    if (t.defined() && is_complex(t.dtype())) return true;
+  return false;
+}
+// Conjugates gradients by the Wirtinger convention: for a holomorphic f, the gradient is
+// g * conj(f').
+class COGRAD_API Conjugated {
+ public:
+  explicit Conjugated(BackwardArgs& args);
+  BackwardArgs& args() noexcept { return inner_; }
+  void finish() const;  // conjugates the results
+
+ private:
+  BackwardArgs inner_;
+  SmallVec<Tensor, 2> grads_;
+};
+
+}  // namespace detail
+
+template <class Op>
+class OpNode final : public Node {
+ public:
+  static constexpr int kSaved = detail::saved_of<Op>();
+  std::string name() const override {
+    if constexpr (requires { Op::node_name(state); })
+      return Op::node_name(state);
+    else if constexpr (requires { Op::kNodeName; })
+      return Op::kNodeName;
+    else
+      return node_name(Op::spec.name);
+  }
+  void backward(BackwardArgs& args) override {
+    if constexpr (facts_of<Op>().holomorphic && (facts_of<Op>().dtypes & kComplexTypes) != 0) {
+      if (detail::any_complex(args.grads) && !args.of_tangents) [[unlikely]] {
+        detail::Conjugated conjugated(args);
+        real_backward(conjugated.args());
+        return conjugated.finish();
+      }
+    }
+    real_backward(args);
+  }
+  // Runs the op's formulas without conjugation.
+  void real_backward(BackwardArgs& args) {
+    if constexpr (requires(Ctx<Op>& c, std::span<Tensor> gs) { Op::backward(c, gs); }) {
+      Ctx<Op> ctx(this, args);
+      Op::backward(ctx, args.grads);
+    } else if constexpr (requires(Ctx<Op>& c, const Tensor& g) { Op::backward(c, g); }) {
+      if (!args.grads[0].defined()) return;
+      Ctx<Op> ctx(this, args);
+      if constexpr (requires { Op::backward_fused(ctx, args.grads[0]); }) {
+        if (!ctx.differentiated())
+          return put_gradient(args, [&] { return Op::backward_fused(ctx, args.grads[0]); });
+      }
+      put_gradient(args, [&] { return Op::backward(ctx, args.grads[0]); });
+    }
+  }
+  void release_saved() noexcept override {
+    if constexpr (kSaved > 0) {
+      SavedTensor dropped[kSaved];
+      lock();
+      released = true;
+      for (int i = 0; i < kSaved; ++i) saved[i].swap(dropped[i]);
+      unlock();
+    }
+  }
+  void visit(GraphVisitor& v) const override {
+    Node::visit(v);
+    for (const SavedTensor& s : saved) s.visit(v);
+  }
+  size_t num_saved() const noexcept override { return kSaved; }
+  SavedTensor* saved_slot(size_t i) noexcept override { return saved.data() + i; }
+  OpText op_text() const noexcept override {
+    return {Op::spec.name, Op::spec.args, Op::spec.returns};
+  }
+  static std::string node_name(const char* op_name);
+
+  // True if no transform handles the tensors that backward reads; fused gradients see only values.
+  bool is_plain(std::span<const Tensor> grads) const noexcept {
+    bool plain = true;
+    for (const Tensor& g : grads) plain = plain && !transformed(g);
+    for (const SavedTensor& s : saved) plain = plain && !s.packed() && !transformed(s.raw());
+    return plain;
+  }
+
+  [[no_unique_address]] typename Ctx<Op>::State state{};
+  std::array<SavedTensor, static_cast<size_t>(kSaved)> saved;
+
+ private:
+  // Stores the result of a backward that returns its single gradient instead of assigning it.
+  template <class F>
+  static void put_gradient(BackwardArgs& args, F&& f) {
+    if constexpr (std::is_void_v<decltype(f())>)
+      f();
+    else
+      args.out[0] = f();
+  }
+};
+
+// Converts "leaky_relu" to "LeakyReluBackward0".
+COGRAD_API std::string camel_backward(const char* op_name);
+template <class Op>
+std::string OpNode<Op>::node_name(const char* op_name) {
+  return camel_backward(op_name);
+}
+
+template <class Op>
+Ctx<Op>::Ctx(OpNode<Op>* n) noexcept : state_(&n->state) {
+  node_ = n;
+}
+template <class Op>
+void Ctx<Op>::save_one(const Tensor& t) {
+  auto* n = static_cast<OpNode<Op>*>(node_);
+  static_assert(OpNode<Op>::kSaved > 0, "declare kSaved to save tensors");
+  SavedTensor& slot = n->saved[static_cast<size_t>(used_++)];
+  if (inplace_ && t.defined())
+    slot.save(kept(t));
+  else
+    slot.save(t);
+  if (arguments_ != nullptr) [[unlikely]]
+    pack_argument(slot, t);
+}
+template <class Op>
+void Ctx<Op>::save_output(const Tensor& t, uint32_t output_nr) {
+  if (node_ == nullptr) return;
+  auto* n = static_cast<OpNode<Op>*>(node_);
+  n->saved[static_cast<size_t>(used_++)].save_output(t, output_nr);
+}
+template <class Op>
+bool Ctx<Op>::differentiated() const noexcept {
+  if (thread_state.grad_enabled) return true;
+  return transforms_open() && !static_cast<OpNode<Op>*>(node_)->is_plain(args_->grads);
+}
+template <class Op>
+Tensor Ctx<Op>::saved(int i) const {
+  auto* n = static_cast<OpNode<Op>*>(node_);
+  SavedTensor& slot = n->saved[static_cast<size_t>(i)];
+  return unpack_once(n, slot, static_cast<size_t>(i), *args_);
+}
+
+namespace detail {
+
+// Calls f on every tensor among the arguments; one call per edge, undefined tensors included.
+template <class F>
+void each_edge(F&&) {}
+template <class F, class... Rest>
+void each_edge(F&& f, const Tensor& t, const Rest&... rest);
+template <class F, class... Rest>
+void each_edge(F&& f, const TensorOrScalar& t, const Rest&... rest);
+template <class F, class... Rest>
+void each_edge(F&& f, const std::optional<TensorOrScalar>& t, const Rest&... rest);
+template <class F, class... Rest>
+void each_edge(F&& f, const TensorList& t, const Rest&... rest);
+template <class F, class T, class... Rest>
+void each_edge(F&& f, const T&, const Rest&... rest);
+
+template <class F, class... Rest>
+void each_edge(F&& f, const Tensor& t, const Rest&... rest) {
+  f(&t);
+  each_edge(f, rest...);
+}
+template <class F, class... Rest>
+void each_edge(F&& f, const TensorOrScalar& t, const Rest&... rest) {
+  f(t.tensor_or_null());
+  each_edge(f, rest...);
+}
+template <class F, class... Rest>
+void each_edge(F&& f, const std::optional<TensorOrScalar>& t, const Rest&... rest) {
+  f(t ? t->tensor_or_null() : nullptr);
+  each_edge(f, rest...);
+}
+template <class F, class... Rest>
+void each_edge(F&& f, const TensorList& t, const Rest&... rest) {
+  for (const Tensor& x : t) f(&x);
+  each_edge(f, rest...);
+}
+template <class F, class T, class... Rest>
+void each_edge(F&& f, const T&, const Rest&... rest) {
+  each_edge(f, rest...);
+}
+
+template <class... Args>
+bool any_requires_grad(const Args&... args) {
+  bool any = false;
+  each_edge([&](const Tensor* t) { any |= t != nullptr && requires_grad(*t); }, args...);
+  return any;
+}
+// True if a transform must handle this call. False for an op that a transform's rule calls through
+// LookedAt.
+template <class Op, class... Args>
+bool to_transform(const Args&... args) {
+  if (std::exchange(thread_state.looked_at, false)) return false;
+  bool any = draws<Op>() && thread_state.vmaps > 0;
+  each_edge([&](const Tensor* t) { any |= t != nullptr && transformed(*t); }, args...);
+  return any;
+}
+[[noreturn]] COGRAD_API void fail_dtype(const char* op, DType t);
+// How an op that does not claim complex dtypes treats the wide unsigned integers.
+enum class Unsigned : uint8_t { Refused, Taken, Ordered };
+// Raises if `v` has a refused dtype. True if `v` is unsigned and must be mapped to signed order.
+template <Unsigned kUnsigned, class T>
+bool beyond_claims([[maybe_unused]] const char* op, [[maybe_unused]] const T& v) {
+  if constexpr (std::is_same_v<T, Tensor>) {
+    if (!v.defined()) return false;
+    const DType t = v.dtype();
+    if constexpr (kUnsigned == Unsigned::Taken) {
+      if (is_complex(t)) [[unlikely]]
+        fail_dtype(op, t);
+    } else if (t >= DType::Complex64) [[unlikely]] {  // and the unsigned dtypes, which follow it
+      if (kUnsigned == Unsigned::Refused || is_complex(t)) fail_dtype(op, t);
+      return true;
+    }
+  } else if constexpr (std::is_same_v<T, Scalar>) {
+    if (v.is_complex()) [[unlikely]]
+      fail_dtype(op, DType::Complex128);
+  } else if constexpr (std::is_same_v<T, TensorOrScalar>) {
+    return v.is_tensor() ? beyond_claims<kUnsigned>(op, v.tensor())
+                         : beyond_claims<kUnsigned>(op, v.scalar());
+  } else if constexpr (std::is_same_v<T, TensorList>) {
+    for (const Tensor& t : v) beyond_claims<kUnsigned>(op, t);
+  } else if constexpr (requires { v.has_value(); }) {
+    if (v.has_value()) return beyond_claims<kUnsigned>(op, *v);
+  }
+  return false;
+}
+template <class Op>
+constexpr bool ordered() {
+  return facts_of<Op>().unsigned_rule.ordered;
+}
+// Raises if complex or wide unsigned tensors reach an op that does not claim them. True if the op
+// must run on signed integers in the same order. Rows are exempt: they have no loop for such
+// dtypes.
+template <class Op, class... Args>
+bool check_claims(const Args&... args) {
+  constexpr DTypeSet kClaims = facts_of<Op>().dtypes;
+  if constexpr ((kClaims & kComplexTypes) == 0 && !requires { Op::kKernel; }) {
+    constexpr Unsigned kRule = ordered<Op>()                     ? Unsigned::Ordered
+                               : (kClaims & kUnsignedTypes) != 0 ? Unsigned::Taken
+                                                                 : Unsigned::Refused;
+    return (beyond_claims<kRule>(Op::spec.name, args) | ... | false);
+  }
+  return false;
+}
+template <class... Args>
+bool any_inference(const Args&... args) {
+  bool any = false;
+  each_edge(
+      [&](const Tensor* t) {
+        any |= t != nullptr && t->defined() && ((*t)->flags & kInference) != 0;
+      },
+      args...);
+  return any;
+}
+template <class... Args>
+bool any_tainted(const Args&... args) {
+  bool any = false;
+  each_edge(
+      [&](const Tensor* t) {
+        any |= t != nullptr && t->defined() &&
+               (((*t)->flags & kTaint) != 0 || requires_grad(*t) ||
+                (transformed(*t) && has_tangent(*t)));
+      },
+      args...);
+  return any;
+}
+
+inline void connect(Node* n, const Tensor* t) {
+  Edge e{};
+  if (t != nullptr && t->defined()) e = gradient_edge(t->impl());
+  n->add_edge(e.node, e.input_nr);
+}
+// Connects `t`, also without a history if it is in `wanted`: a transform's rule needs its gradient.
+COGRAD_API void connect_wanted(Node* n, const Tensor* t, const TensorSet& wanted);
+
+template <class F>
+void each_output(const Tensor& out, F&& f) {
+  f(out, 0u);
+}
+template <class F>
+void each_output(const std::vector<Tensor>& out, F&& f) {
+  for (uint32_t i = 0; i < out.size(); ++i) f(out[i], i);
+}
+template <class F, class... T>
+void each_output(const std::tuple<T...>& out, F&& f) {
+  uint32_t i = 0;
+  std::apply([&](const auto&... t) { (f(t, i++), ...); }, out);
+}
+inline size_t count_outputs(const Tensor&) { return 1; }
+inline size_t count_outputs(const std::vector<Tensor>& v) { return v.size(); }
+template <class... T>
+size_t count_outputs(const std::tuple<T...>&) {
+  return sizeof...(T);
+}
+
+}  // namespace detail
+
+// The form of a call (plain, in place or out=), which a dispatching op passes on to another op.
+class Into {
+ public:
+  Into() noexcept = default;
+  Into(const Tensor& target, bool inplace, std::span<const Value> values) noexcept
+      : target_(&target), inplace_(inplace), values_(values) {}
+  template <class Op, class... Args>
+  Tensor run(const Args&... args) const;
+
+ private:
+  const Tensor* target_ = nullptr;
+  bool inplace_ = false;
+  std::span<const Value> values_;
+};
+
+namespace detail {
+
+COGRAD_API void mark_outputs(const Tensor& t, uint32_t flags);
+
+// Marks the results of a composition under inference_mode: it may create tensors without an op.
+template <class F>
+auto marked_inference(F&& f) {
+  if constexpr (std::is_void_v<decltype(f())>) {
+    f();
+  } else {
+    auto out = f();
+    if constexpr (requires { each_output(out, [](const Tensor&, uint32_t) {}); })
+      each_output(out, [](const Tensor& t, uint32_t) { mark_outputs(t, kInference); });
+    return out;
+  }
+}
+
+// Copies `result` into `target` if the op did not write it itself; checks shape and casting.
+void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result, bool inplace);
+// Does what finish_target does, under transforms: it uses copy_, which transforms handle.
+void copy_result(const OpSpec& op, const Tensor& target, const Tensor& result);
+// Raises if out= would lose a gradient, or if a tensor in it overlaps itself or partially overlaps
+// an argument. It may be identical to an argument unless kOutApart or kOutIsInput forbids it.
+COGRAD_API void check_outs(const OpSpec& spec, TensorList outs, std::span<const Value> args,
+                           bool any_grad);
+// Raises if a result of dtype `result` cannot be written into `target`.
+void check_result(const OpSpec& op, const Tensor& target, DType result, bool exact);
+// Returns a node for an in-place op without a gradient: it sends zeros to the old value of `self`.
+COGRAD_API NodeRef overwriting_node(const char* op, const Tensor& self);
+
+// Holds a node until its op has returned: a node whose forward throws was never part of a graph.
+struct NodeGuard {
+  explicit NodeGuard(Node* n) noexcept : node(n) {}
+  NodeGuard(const NodeGuard&) = delete;
+  NodeGuard& operator=(const NodeGuard&) = delete;
+  ~NodeGuard() {
+    if (arguments != nullptr) [[unlikely]]
+      drop_arguments();
+    node->release();
+  }
+  COGRAD_API void make_arguments();
+  COGRAD_API void drop_arguments() noexcept;
+  COGRAD_API void add_argument(const Tensor* t);
+
+  Node* node;
+  // The tensors among the arguments of a call under pack hooks, which see these when they are
+  // saved and everything else when forward is done; null without hooks.
+  TensorSet* arguments = nullptr;
+};
+template <class... Args>
+[[gnu::noinline, gnu::cold]] const TensorSet* collect_arguments(NodeGuard& guard,
+                                                                const Args&... args) {
+  guard.make_arguments();
+  each_edge([&](const Tensor* t) { guard.add_argument(t); }, args...);
+  return guard.arguments;
+}
+
+}  // namespace detail
+
+// Runs an op on typed arguments and records it if a gradient may be needed.
+template <class Op, class... Args>
+typename detail::Traits<Op>::Out apply(const Args&... args) {
+  [[maybe_unused]] const bool unsigned_order = detail::check_claims<Op>(args...);
+  if constexpr (detail::ordered<Op>()) {
+    if (unsigned_order) [[unlikely]]
+      return detail::Boxed<Op>::in_order(args...);
+  }
+  if constexpr (detail::Traits<Op>::choice) {
+    return Op::forward(Into(), args...);
+  } else if constexpr (detail::Traits<Op>::composite) {
+    if constexpr (detail::looped<Op>()) {
+      if (transforms_open() && detail::to_transform<Op>(args...)) [[unlikely]]
+        return detail::Boxed<Op>::call(args...);
+    }
+    if (!thread_state.inference) [[likely]]
+      return Op::forward(args...);
+    return detail::marked_inference([&] { return Op::forward(args...); });
+  } else {
+    const ThreadState& ts = thread_state;
+    const TensorSet* wanted = nullptr;
+    if (transforms_open()) [[unlikely]] {
+      if (detail::to_transform<Op>(args...)) return detail::Boxed<Op>::call(args...);
+      wanted = std::exchange(thread_state.wanted, nullptr);
+    }
+    if constexpr (detail::has_backward<Op>()) {
+      bool record = ts.grad_enabled && (detail::any_requires_grad(args...) || wanted != nullptr);
+      if constexpr (detail::is_view<Op>())  // a view of an inference tensor is an inference tensor
+        record = record && !detail::any_inference(args...);
+      if (record) {
+        auto* node = new OpNode<Op>;
+        detail::NodeGuard guard(node);
+        if (wanted == nullptr) [[likely]]
+          detail::each_edge([&](const Tensor* t) { detail::connect(node, t); }, args...);
+        else
+          detail::each_edge([&](const Tensor* t) { detail::connect_wanted(node, t, *wanted); },
+                            args...);
+        Ctx<Op> ctx(node);
+        // A transform that asked for the node packs what it saves by itself.
+        if (ts.saved_hooks != nullptr && wanted == nullptr) [[unlikely]]
+          ctx.set_arguments(detail::collect_arguments(guard, args...));
+        GradGuard no_grad(detail::is_view<Op>());
+        auto out = Op::forward(ctx, args...);
+        node->set_num_outputs(detail::count_outputs(out));
+        detail::each_output(out, [&](const Tensor& t, uint32_t i) {
+          if (t.defined() && is_differentiable(t.dtype()) && !detail::nondiff_output<Op>(i))
+            set_history(t, node, i);
+        });
+        if (guard.arguments != nullptr) [[unlikely]]
+          pack_saved(*node);
+        return out;
+      }
+    }
+    Ctx<Op> ctx;
+    auto out = Op::forward(ctx, args...);
+    if (ts.taint || ts.inference) [[unlikely]] {
+      uint32_t flags = ts.inference ? uint32_t{kInference} : 0;
+      if (detail::has_backward<Op>() && ts.taint && detail::any_tainted(args...)) flags |= kTaint;
+      if constexpr (!std::is_void_v<decltype(out)>)
+        detail::each_output(out,
+                            [&](const Tensor& t, uint32_t) { detail::mark_outputs(t, flags); });
+    }
+    return out;
+  }
+}
+
+// Runs the in-place form: `self` is the first argument and receives the result.
+template <class Op, class... Args>
+void apply_inplace(const Tensor& self, std::span<const Value> values, const Args&... args) {
+  static_assert(!detail::ordered<Op>(), "ops with an UnsignedRule have no in-place form");
+  detail::check_claims<Op>(args...);
+  const char* name = Op::spec.name;
+  if constexpr (detail::Traits<Op>::choice) {
+    Op::forward(Into(self, true, values), args...);
+    return;
+  }
+  if constexpr (!detail::Traits<Op>::composite || detail::looped<Op>()) {
+    if (transforms_open()) [[unlikely]] {
+      if (detail::to_transform<Op>(args...)) return detail::Boxed<Op>::call_inplace(self, args...);
+    }
+  }
+  const bool tracked = thread_state.grad_enabled && detail::any_requires_grad(args...);
+  const bool handle = (self->flags & kBatched) != 0;
+  if (!detail::Traits<Op>::composite || !handle) check_inplace(self, name, tracked);
+  if constexpr (detail::Traits<Op>::choice) {
+  } else if constexpr (detail::Traits<Op>::composite) {
+    auto forward = [&](const auto& first, const auto&... rest) {
+      if constexpr (requires { Op::kCopiesTarget; })
+        return Op::forward(thread_state.grad_enabled ? clone(first) : first, rest...);
+      else
+        return Op::forward(first, rest...);
+    };
+    if (transforms_open()) [[unlikely]] {
+      if (handle || detail::to_transform<Op>(args...))
+        return detail::copy_result(Op::spec, self, forward(args...));
+    }
+    detail::finish_target(Op::spec, self, forward(args...), true);
+    if (!thread_state.grad_enabled) self->bump_version();
+  } else {
+    auto run = [&](Ctx<Op>& ctx) {
+      ctx.set_target(&self, true, name, values);
+      Tensor result = Op::forward(ctx, args...);
+      self->bump_version();
+      if (!result.is(self)) {
+        GradGuard no_grad(false);
+        detail::finish_target(Op::spec, self, result, true);
+      }
+    };
+    if (tracked) {
+      if constexpr (detail::has_backward<Op>()) {
+        auto* node = new OpNode<Op>;
+        detail::NodeGuard guard(node);
+        detail::each_edge([&](const Tensor* t) { detail::connect(node, t); }, args...);
+        Ctx<Op> ctx(node);
+        if (thread_state.saved_hooks != nullptr) [[unlikely]]
+          ctx.set_arguments(detail::collect_arguments(guard, args...));
+        {
+          GradGuard no_grad(false);
+          run(ctx);
+        }
+        for (SavedTensor& s : node->saved) s.follow_inplace(self);
+        rebase_history(self, node);
+        if (guard.arguments != nullptr) [[unlikely]]
+          pack_saved(*node);
+        return;
+      }
+    }
+    NodeRef overwriting;
+    if (!detail::has_backward<Op>() && tracked && requires_grad(self)) [[unlikely]]
+      overwriting = detail::overwriting_node(name, self);
+    Ctx<Op> ctx;
+    run(ctx);
+    if (overwriting) [[unlikely]]
+      rebase_history(self, overwriting.get());
+    if (detail::has_backward<Op>() && thread_state.taint && detail::any_tainted(args...))
+      self->flags |= kTaint;
+  }
+}
+
+template <class Op, class... Args>
+void apply_out(const Tensor& out, std::span<const Value> values, const Args&... args) {
+  [[maybe_unused]] const bool unsigned_order = detail::check_claims<Op>(args...);
+  const char* name = Op::spec.name;
+  if constexpr (detail::Traits<Op>::choice) {
+    Op::forward(Into(out, false, values), args...);
+    return;
+  }
+  if (transforms_open()) [[unlikely]] {
+    if (detail::to_transform<Op>(out, args...))
+      check_transformed_out(detail::record_of<Op>(), {&out, 1}, values.data());
+  }
+  detail::check_outs(Op::spec, {&out, 1}, values, detail::any_requires_grad(args...));
+  GradGuard no_grad(false);
+  if constexpr (detail::ordered<Op>()) {
+    if (unsigned_order) [[unlikely]] {
+      detail::finish_target(Op::spec, out, detail::Boxed<Op>::in_order(args...), false);
+      out->bump_version();
+      return;
+    }
+  }
+  if constexpr (detail::Traits<Op>::choice) {
+  } else if constexpr (detail::Traits<Op>::composite) {
+    detail::finish_target(Op::spec, out, Op::forward(args...), false);
+    out->bump_version();
+  } else {
+    Ctx<Op> ctx;
+    ctx.set_target(&out, false, name, values);
+    Tensor result = Op::forward(ctx, args...);
+    out->bump_version();
+    if (!result.is(out)) detail::finish_target(Op::spec, out, result, false);
+  }
+}
+
+template <class Op, class... Args>
+Tensor Into::run(const Args&... args) const {
+  if (target_ == nullptr) return apply<Op>(args...);
+  if (inplace_)
+    apply_inplace<Op>(*target_, values_, args...);
+  else
+    apply_out<Op>(*target_, values_, args...);
+  return *target_;
+}
+
+}  // namespace cograd
+
+#include "ops/declare/op_record.h"

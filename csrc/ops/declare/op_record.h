@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Builds the boxed record of an op from its struct. op.h includes this file, which wraps its calls.
+#pragma once
+#include "ops/declare/op.h"
+
+namespace cograd {
+
+namespace detail {
+
+[[noreturn]] void fail_numbers_only(const char* op, const Value& first);
+
+// Raises if all operands are Python scalars, unless the op has kNumbers.
+template <class Op, size_t... I>
+void check_operands([[maybe_unused]] const Value* v, std::index_sequence<I...>) {
+  using Args = typename Traits<Op>::Args;
+  constexpr int kTensors = (std::is_same_v<std::tuple_element_t<I, Args>, Tensor> + ... + 0);
+  constexpr int kOperands =
+      (std::is_same_v<std::tuple_element_t<I, Args>, TensorOrScalar> + ... + 0);
+  if constexpr (kTensors == 0 && kOperands >= 2 && (Op::spec.flags & kNumbers) == 0) {
+    if (v[0].kind != COGRAD_TENSOR && v[1].kind != COGRAD_TENSOR) [[unlikely]]
+      fail_numbers_only(Op::spec.name, v[0]);
+  }
+}
+
+template <class Op, size_t... I>
+void boxed_call(const Value* v, Result& r, std::index_sequence<I...> index) {
+  using Args = typename Traits<Op>::Args;
+  check_operands<Op>(v, index);
+  if constexpr (std::is_void_v<typename Traits<Op>::Out>)
+    apply<Op>(ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...);
+  else
+    box(r, apply<Op>(ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...));
+}
+template <class Op, size_t... I>
+void boxed_inplace(const Tensor& self, const Value* v, std::index_sequence<I...>) {
+  using Args = typename Traits<Op>::Args;
+  apply_inplace<Op>(self, std::span<const Value>(v, sizeof...(I)),
+                    ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...);
+}
+template <class Op, size_t... I>
+void boxed_out(const Tensor& out, const Value* v, std::index_sequence<I...> index) {
+  using Args = typename Traits<Op>::Args;
+  check_operands<Op>(v, index);
+  apply_out<Op>(out, std::span<const Value>(v, sizeof...(I)),
+                ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...);
+}
+
+template <class Out>
+constexpr Result::Kind result_kind() {
+  if constexpr (std::is_same_v<Out, Tensor>)
+    return Result::Kind::Tensor;
+  else if constexpr (std::is_same_v<Out, std::vector<Tensor>>)
+    return Result::Kind::List;
+  else if constexpr (std::is_same_v<Out, bool>)
+    return Result::Kind::Bool;
+  else if constexpr (std::is_same_v<Out, int64_t>)
+    return Result::Kind::Int;
+  else if constexpr (std::is_same_v<Out, double>)
+    return Result::Kind::Double;
+  else if constexpr (std::is_void_v<Out>)
+    return Result::Kind::None;
+  else
+    return Result::Kind::Tuple;
+}
+
+template <class Tuple>
+struct ArgKinds;
+template <class... A>
+struct ArgKinds<std::tuple<A...>> {
+  static std::vector<ArgInfo> make() {
+    std::vector<ArgInfo> v(sizeof...(A));
+    size_t i = 0;
+    ((v[i].kind = ArgTraits<A>::kind, v[i].nullable = ArgTraits<A>::nullable, ++i), ...);
+    return v;
+  }
+};
+
+}  // namespace detail
+
+namespace detail {
+
+template <class... A>
+constexpr bool boxable(std::tuple<A...>*) {
+  return ((ArgTraits<A>::kind != ArgKind::Opaque) && ...);
+}
+
+template <class Op>
+[[gnu::cold]] OpRecord* make_record() {
+  using T = Traits<Op>;
+  using Index = std::make_index_sequence<std::tuple_size_v<typename T::Args>>;
+  auto* r = new OpRecord;
+  r->spec = Op::spec;
+  r->args = ArgKinds<typename T::Args>::make();
+  r->differentiable = (T::composite || has_backward<Op>()) && (Op::spec.flags & kNondiff) == 0;
+  r->facts = facts_of<Op>();
+  r->composite = T::composite;
+  r->result = result_kind<typename T::Out>();
+  if constexpr (requires { std::tuple_size<typename T::Out>::value; })
+    r->num_results = std::tuple_size_v<typename T::Out>;
+  r->call = [](const Value* v, Result& out) { boxed_call<Op>(v, out, Index{}); };
+  if constexpr (std::is_same_v<typename T::Out, Tensor>) {
+    if constexpr ((Op::spec.flags & kInplace) != 0)
+      r->call_inplace = [](const Tensor& t, const Value* v) { boxed_inplace<Op>(t, v, Index{}); };
+    if constexpr ((Op::spec.flags & kOut) != 0)
+      r->call_out = [](const Tensor& t, const Value* v) { boxed_out<Op>(t, v, Index{}); };
+  }
+  return r;
+}
+
+template <class Op>
+const OpRecord& record_of() {
+  static const OpRecord* record = make_record<Op>();
+  return *record;
+}
+
+}  // namespace detail
+
+template <class Op>
+bool add_op() {
+  static_assert(detail::boxable(static_cast<typename detail::Traits<Op>::Args*>(nullptr)),
+                "an op in the table must not have parameters that only C++ callers can pass");
+  return add_record(detail::make_record<Op>());
+}
+
+#define COGRAD_OP(Op) \
+  [[maybe_unused]] static const bool cograd_registered_##Op = ::cograd::add_op<Op>();
+
+}  // namespace cograd

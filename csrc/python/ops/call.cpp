@@ -1,0 +1,657 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Op objects: vectorcall callables that parse Python arguments into boxed values.
+#include "python/ops/call.h"
+
+#include <structmember.h>
+
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "api/registration.h"
+#include "ops/declare/arguments.h"
+#include "ops/declare/out.h"
+#include "ops/random/generator.h"
+#include "python/ops/overrides.h"
+#include "python/runtime/held.h"
+
+namespace cograd::python {
+
+namespace {
+
+// All overloads behind one Python name.
+struct OpGroup {
+  enum class Form : uint8_t { Function, Method };
+  std::string name;
+  Form form;
+  bool inplace = false;
+  std::vector<const OpRecord*> records;
+};
+
+struct PyOp {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  const OpGroup* group;
+};
+PyTypeObject* function_type = nullptr;  // plain callable
+PyTypeObject* method_type = nullptr;    // binds like a method
+
+// Holds the parsed values, and the lists that they point to while the op runs.
+class Parsed {
+ public:
+  static constexpr size_t kMax = 24;
+  // Constructs only the values that a record needs: all 24 would cost more than a small op.
+  void begin(size_t n) {
+    for (size_t i = 0; i < n; ++i) new (values + i) Value;
+  }
+  Value* const values = reinterpret_cast<Value*>(bytes_);
+  PyObject* out = nullptr;
+
+  int64_t* ints(size_t n) {
+    if (used_ + n <= kInts) {
+      used_ += n;
+      return ints_ + used_ - n;
+    }
+    return lists().ints.emplace_back(n).data();
+  }
+  std::vector<Tensor>& tensors() { return lists().tensors.emplace_back(); }
+  Tensor& keep(Tensor t) { return lists().tensors.emplace_back(1, std::move(t)).front(); }
+  std::vector<double>& doubles() { return lists().doubles.emplace_back(); }
+  std::vector<uint8_t>& bools() { return lists().bools.emplace_back(); }
+  std::vector<cograd_string>& strings() { return lists().strings.emplace_back(); }
+  // Keeps the items of a list alive, because their text is borrowed.
+  void hold(PyObject* list) { lists().held.push_back(held_sequence(list)); }
+
+ private:
+  static_assert(std::is_trivially_destructible_v<Value>);
+  alignas(Value) unsigned char bytes_[kMax * sizeof(Value)];
+  struct Lists {  // lists of vectors: the vectors never move, and empty lists cost nothing
+    std::list<std::vector<int64_t>> ints;
+    std::list<std::vector<Tensor>> tensors;
+    std::list<std::vector<double>> doubles;
+    std::list<std::vector<uint8_t>> bools;
+    std::list<std::vector<cograd_string>> strings;
+    std::vector<py::object> held;
+  };
+  Lists& lists() {
+    if (lists_ == nullptr) lists_ = std::make_unique<Lists>();
+    return *lists_;
+  }
+  std::unique_ptr<Lists> lists_;
+  static constexpr size_t kInts = 16;
+  int64_t ints_[kInts];
+  size_t used_ = 0;
+};
+
+bool parse_ints(PyObject* const* items, size_t n, Parsed& p, Value& v) {
+  int64_t* out = p.ints(n);
+  for (size_t i = 0; i < n; ++i)
+    if (!parse_int(items[i], &out[i])) return false;
+  v.set_list(COGRAD_INTS, out, n);
+  return true;
+}
+
+bool is_list_or_tuple(PyObject* o) { return PyTuple_Check(o) || PyList_Check(o); }
+
+bool parse_int_list(PyObject* o, Parsed& p, Value& v) {
+  const HeldItems items(o);
+  return parse_ints(items.data(), items.size(), p, v);
+}
+
+bool parse_tensors(PyObject* const* items, size_t n, Parsed& p, Value& v) {
+  std::vector<Tensor>& list = p.tensors();
+  list.reserve(n);
+  for (size_t i = 0; i < n; ++i) {
+    if (!is_tensor(items[i])) return false;
+    list.push_back(unwrap(items[i]));
+  }
+  v.set_list(COGRAD_TENSORS, list.data(), n);
+  return true;
+}
+
+bool parse_number(PyObject* o, Value& v) {
+  Scalar s;
+  if (!parse_scalar(o, &s)) {
+    if (!is_tensor(o) || unwrap(o).dim() != 0) return false;
+    // Converting to a scalar would lose the gradient.
+    if (requires_grad(unwrap(o)) || has_tangent_here(unwrap(o))) return false;
+    s = item(unwrap(o));
+  }
+  v.set_scalar(s);
+  return true;
+}
+
+// Parses lists of floats, bools and strings, which only ops of extensions accept.
+bool parse_list(ArgKind kind, PyObject* o, Parsed& p, Value& v) {
+  if (!is_list_or_tuple(o)) return false;
+  const HeldItems items(o);
+  if (kind == ArgKind::Doubles) {
+    std::vector<double>& list = p.doubles();
+    for (size_t i = 0; i < items.size(); ++i) {
+      Scalar s;
+      if (!parse_scalar(items[static_cast<Py_ssize_t>(i)], &s) || s.imag() != 0) return false;
+      list.push_back(s.to_double());
+    }
+    v.set_list(COGRAD_FLOATS, list.data(), items.size());
+    return true;
+  }
+  if (kind == ArgKind::Bools) {
+    std::vector<uint8_t>& list = p.bools();
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (!PyBool_Check(items[static_cast<Py_ssize_t>(i)])) return false;
+      list.push_back(items[static_cast<Py_ssize_t>(i)] == Py_True);
+    }
+    v.set_list(COGRAD_BOOLEANS, list.data(), items.size());
+    return true;
+  }
+  std::vector<cograd_string>& list = p.strings();
+  p.hold(o);
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!PyUnicode_Check(items[static_cast<Py_ssize_t>(i)])) return false;
+    Py_ssize_t length = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(items[static_cast<Py_ssize_t>(i)], &length);
+    if (text == nullptr) throw_python_error();
+    list.push_back({text, static_cast<size_t>(length)});
+  }
+  v.set_list(COGRAD_STRINGS, list.data(), items.size());
+  return true;
+}
+
+// Fills `v` from `o`; returns false if the object does not fit the parameter.
+bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
+  if (o == Py_None) {
+    if (a.kind == ArgKind::Tensor) v.set_tensor(nullptr);
+    return a.nullable || (a.has_default && a.default_value.none());
+  }
+  switch (a.kind) {
+    case ArgKind::TensorOrScalar:
+      if (!is_tensor(o)) {
+        Scalar s;
+        if (!parse_scalar(o, &s)) return false;
+        v.set_scalar(s);
+        return true;
+      }
+      [[fallthrough]];
+    case ArgKind::Tensor:
+      if (!is_tensor(o)) return false;
+      v.set_tensor(reinterpret_cast<PyTensor*>(o)->impl);
+      return true;
+    case ArgKind::Tensors:
+      if (!is_list_or_tuple(o)) return false;
+      return parse_tensors(PySequence_Fast_ITEMS(o),
+                           static_cast<size_t>(PySequence_Fast_GET_SIZE(o)), p, v);
+    case ArgKind::Scalar:
+      return parse_number(o, v);
+    case ArgKind::Int:
+    case ArgKind::Dim: {
+      int64_t i = 0;
+      if (!parse_int(o, &i)) return false;
+      v.set_integer(i);
+      return true;
+    }
+    case ArgKind::Double:
+      if (!parse_number(o, v) || v.scalar().imag() != 0) return false;
+      v.set_number(v.scalar().to_double());
+      return true;
+    case ArgKind::Bool:
+      if (!PyBool_Check(o) && !std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool"))
+        return false;
+      v.set_truth(PyObject_IsTrue(o) == 1);
+      return true;
+    case ArgKind::Ints:
+    case ArgKind::DimList:
+    case ArgKind::Shape:
+      if (is_list_or_tuple(o)) return parse_int_list(o, p, v);
+      return a.kind != ArgKind::Shape && !a.variadic && parse_ints(&o, 1, p, v);
+    case ArgKind::DType: {
+      DType t{};
+      if (!parse_dtype(o, &t)) return false;
+      v.set_dtype(t);
+      return true;
+    }
+    case ArgKind::Device: {
+      Device d{};
+      if (!parse_device(o, &d)) return false;
+      v.set_device(d);
+      return true;
+    }
+    case ArgKind::String: {
+      if (!PyUnicode_Check(o)) return false;
+      Py_ssize_t n = 0;
+      const char* text = PyUnicode_AsUTF8AndSize(o, &n);
+      if (text == nullptr) throw_python_error();
+      v.set_list(COGRAD_STRING, text, static_cast<size_t>(n));
+      return true;
+    }
+    case ArgKind::Doubles:
+    case ArgKind::Bools:
+    case ArgKind::Strings:
+      return parse_list(a.kind, o, p, v);
+    case ArgKind::Generator:
+      if (!py::isinstance<Generator>(o)) return false;
+      v.set_generator(py::cast<Generator*>(py::handle(o)));
+      return true;
+    case ArgKind::Opaque:
+      return false;
+  }
+  return false;
+}
+
+bool names_match(const ArgInfo& a, size_t index, PyObject* key) {
+  const auto is = [key](const char* s) { return PyUnicode_CompareWithASCIIString(key, s) == 0; };
+  if (is(a.name.c_str())) return true;
+  // Accept NumPy's names, as torch does.
+  if (a.name == "dim") return is("axis");
+  if (a.name == "keepdim") return is("keepdims");
+  if (index == 0 && a.name == "input") return is("x") || is("a") || is("x1") || is("self");
+  if (index == 1 && a.name == "other") return is("x2");
+  return false;
+}
+
+// True for arguments that torch accepts and that have no effect here.
+bool ignorable(PyObject* key, PyObject* value) {
+  for (const char* s : {"layout", "pin_memory", "memory_format", "non_blocking"})
+    if (PyUnicode_CompareWithASCIIString(key, s) == 0) return true;
+  return value == Py_None && PyUnicode_CompareWithASCIIString(key, "out") == 0;
+}
+
+// Returns the type of a rejected argument; for a list of tensors, also its first non-tensor
+// element.
+std::string described(const ArgInfo& a, PyObject* value) {
+  std::string text = Py_TYPE(value)->tp_name;
+  if (a.kind != ArgKind::Tensors || !is_list_or_tuple(value)) return text;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+    PyObject* element = PySequence_Fast_GET_ITEM(value, i);
+    if (is_tensor(element)) continue;
+    return text + " (expected Tensor as element " + std::to_string(i) + ", but got " +
+           Py_TYPE(element)->tp_name + ")";
+  }
+  return text;
+}
+
+bool parse_keyword(const OpRecord& r, PyObject* key, PyObject* value, Parsed& p, uint64_t& seen,
+                   std::string* why) {
+  for (size_t i = 0; i < r.args.size(); ++i) {
+    if (!names_match(r.args[i], i, key)) continue;
+    if ((seen >> i & 1) != 0) {
+      if (why != nullptr) *why = "got multiple values for argument '" + r.args[i].name + "'";
+      return false;
+    }
+    seen |= uint64_t{1} << i;
+    if (parse_arg(r.args[i], value, p, p.values[i])) return true;
+    if (why != nullptr)
+      *why = "argument '" + r.args[i].name + "' does not take " + described(r.args[i], value);
+    return false;
+  }
+  if (r.call_out != nullptr && PyUnicode_CompareWithASCIIString(key, "out") == 0 &&
+      is_tensor(value)) {
+    p.out = value;
+    return true;
+  }
+  if (takes_outs(r) && PyUnicode_CompareWithASCIIString(key, "out") == 0 &&
+      (is_list_or_tuple(value) || is_tensor(value))) {
+    p.out = value;
+    return true;
+  }
+  if (ignorable(key, value)) return true;
+  if (why != nullptr) {
+    const char* text = PyUnicode_AsUTF8(key);
+    *why = std::string("got an unexpected keyword argument '") + (text ? text : "?") + "'";
+  }
+  return false;
+}
+
+bool parse_positional(const OpRecord& r, PyObject* const* args, size_t n, Parsed& p, uint64_t& seen,
+                      std::string* why) {
+  size_t i = 0;
+  for (size_t used = 0; used < n; ++i) {
+    if (i == r.args.size() || r.args[i].keyword_only) {
+      if (why != nullptr)
+        *why = "takes " + std::to_string(i) + " positional arguments but " + std::to_string(n) +
+               " were given";
+      return false;
+    }
+    const ArgInfo& a = r.args[i];
+    seen |= uint64_t{1} << i;
+    if (a.variadic && !is_list_or_tuple(args[used]) && args[used] != Py_None) {
+      const bool ints = a.kind != ArgKind::Tensors;
+      size_t stop = n;  // end of the positionals that belong to the list
+      if (ints) {
+        int64_t ignored;
+        for (stop = used; stop < n && parse_int(args[stop], &ignored);) ++stop;
+      }
+      const bool ok = ints ? stop > used && parse_ints(args + used, stop - used, p, p.values[i])
+                           : parse_tensors(args + used, stop - used, p, p.values[i]);
+      if (ok) {
+        used = stop;
+        continue;
+      }
+    } else if (parse_arg(a, args[used], p, p.values[i])) {
+      ++used;
+      continue;
+    }
+    if (why != nullptr)
+      *why = "argument '" + a.name + "' (position " + std::to_string(i + 1) + ") does not take " +
+             described(a, args[used]);
+    return false;
+  }
+  return true;
+}
+
+bool parse(const OpRecord& r, PyObject* const* args, size_t n, PyObject* kwnames, Parsed& p,
+           std::string* why) {
+  uint64_t seen = 0;
+  p.begin(r.args.size());
+  if (!parse_positional(r, args, n, p, seen, why)) return false;
+  if (kwnames != nullptr)
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); ++k)
+      if (!parse_keyword(r, PyTuple_GET_ITEM(kwnames, k), args[n + static_cast<size_t>(k)], p, seen,
+                         why))
+        return false;
+  for (size_t i = 0; i < r.args.size(); ++i) {
+    if ((seen >> i & 1) != 0) continue;
+    const ArgInfo& a = r.args[i];
+    if (!fill_missing(a, p.values[i])) {
+      if (why != nullptr) *why = "missing required argument '" + a.name + "'";
+      return false;
+    }
+  }
+  return true;
+}
+
+// Returns the parameters as Python declares them: "(input, dim=None, *, out=None)".
+std::string parameters_text(const OpGroup& g, const OpRecord& r) {
+  const bool out = (r.call_out != nullptr || takes_outs(r)) && !g.inplace;
+  return "(" + names_text(r.args, out) + ")";
+}
+std::string signature_text(const OpGroup& g, const OpRecord& r) {
+  return g.name + parameters_text(g, r);
+}
+
+[[gnu::cold]] PyObject* fail_parse(const OpGroup& g, PyObject* const* args, size_t n,
+                                   PyObject* kwnames) {
+  const size_t named = kwnames == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(kwnames));
+  refuse_torch(g.name.c_str(), args, n + named);
+  std::string text = g.name + "(): ";
+  if (g.records.size() == 1) {
+    Parsed p;
+    std::string why;
+    parse(*g.records[0], args, n, kwnames, p, &why);
+    text += why + "; expected " + signature_text(g, *g.records[0]);
+  } else {
+    text += "received an invalid combination of arguments - got (";
+    for (size_t i = 0; i < n; ++i) {
+      if (i > 0) text += ", ";
+      text += Py_TYPE(args[i])->tp_name;
+    }
+    if (kwnames != nullptr)
+      for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); ++k) {
+        const char* key = PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, k));
+        text += std::string(n + static_cast<size_t>(k) > 0 ? ", " : "") + (key ? key : "?") + "=" +
+                Py_TYPE(args[n + static_cast<size_t>(k)])->tp_name;
+      }
+    text += "), but expected one of:";
+    for (const OpRecord* r : g.records) text += "\n * " + signature_text(g, *r);
+  }
+  PyErr_SetString(PyExc_TypeError, text.c_str());
+  return nullptr;
+}
+
+// Runs an op that may have several results with out=, a tensor or a sequence of tensors. Returns
+// that tensor, or the tensors as a named tuple like the op does.
+PyObject* run_outs(const OpRecord& r, Parsed& p) {
+  if (is_tensor(p.out)) {
+    const ArgumentsInUse use(&r, p.values, {&unwrap(p.out), 1});
+    call_into(r, {&unwrap(p.out), 1}, p.values);
+    Py_INCREF(p.out);
+    return p.out;
+  }
+  Value list;
+  COGRAD_CHECK_TYPE(parse_tensors(PySequence_Fast_ITEMS(p.out),
+                                  static_cast<size_t>(PySequence_Fast_GET_SIZE(p.out)), p, list),
+                    r.spec.name, "(): out= must be a tuple of tensors");
+  const TensorList outs = list.tensors();
+  const ArgumentsInUse use(&r, p.values, outs);
+  call_into(r, outs, p.values);
+  Result result;
+  result.kind = Result::Kind::Tuple;
+  result.tensors.assign(outs.begin(), outs.end());
+  return wrap_result(&r, result);
+}
+
+PyObject* run(const OpGroup& g, const OpRecord& r, PyObject* const* args, Parsed& p) {
+  if (g.inplace) {
+    const Value& first = p.values[0];
+    COGRAD_CHECK_TYPE(first.kind == COGRAD_TENSOR, g.name, "(): argument '", r.args[0].name,
+                      "' (position 1) must be Tensor, not ", Py_TYPE(args[0])->tp_name);
+    const Tensor self = ArgTraits<Tensor>::get(first);
+    inplace_record(&r, self, p.values);
+    PyObject* object = wrap(self);
+    if (requires_grad(self)) ensure_tracked(object);
+    return object;
+  }
+  if (p.out != nullptr && r.call_out == nullptr) return run_outs(r, p);
+  if (p.out != nullptr) {
+    const Tensor& out = unwrap(p.out);
+    const ArgumentsInUse use(&r, p.values, {&out, 1});
+    r.call_out(out, p.values);
+    Py_INCREF(p.out);
+    return p.out;
+  }
+  Result result;
+  call_record(&r, p.values, result);
+  if (result.kind == Result::Kind::Tensor) [[likely]]
+    return wrap(std::move(result.tensor));
+  return wrap_result(&r, result);
+}
+
+PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf,
+                        PyObject* kwnames);
+
+// Handles x.add_(2, y), torch's form before alpha= and value=; returns null for any other call.
+[[gnu::cold]] PyObject* number_first(PyObject* callable, std::string_view name,
+                                     PyObject* const* args, size_t n, PyObject* kwnames) {
+  if (name.ends_with('_')) name.remove_suffix(1);
+  const bool sum = name == "add" || name == "sub";
+  if (!sum && name != "addcmul" && name != "addcdiv") return nullptr;
+  if (n != (sum ? 3 : 4) || (kwnames != nullptr && PyTuple_GET_SIZE(kwnames) > 0)) return nullptr;
+  const bool number = PyFloat_Check(args[1]) || PyLong_Check(args[1]);
+  if (!number || !is_tensor(args[0]) || !is_tensor(args[2])) return nullptr;
+  const py::tuple names = py::make_tuple(sum ? "alpha" : "value");
+  if (PyErr_WarnFormat(PyExc_UserWarning, 1,
+                       "passing the scalar before the tensors is deprecated; pass it as %S=",
+                       names[0].ptr()) < 0)
+    throw_python_error();
+  PyObject* turned[4] = {args[0], args[2], sum ? args[1] : args[3], args[1]};
+  PyObject* result = op_vectorcall(callable, turned, n - 1, names.ptr());
+  if (result == nullptr) throw_python_error();
+  return result;
+}
+
+PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf,
+                        PyObject* kwnames) {
+  return guarded([&]() -> PyObject* {
+    const OpGroup& g = *reinterpret_cast<PyOp*>(callable)->group;
+    const auto n = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
+    PyObject* other = nullptr;
+    if (overrides_possible && overridden(callable, args, n, kwnames, &other)) [[unlikely]]
+      return other;
+    for (const OpRecord* r : g.records) {
+      Parsed p;
+      if (parse(*r, args, n, kwnames, p, nullptr)) return run(g, *r, args, p);
+    }
+    if (overridden(callable, args, n, kwnames, &other)) return other;
+    if (PyObject* result = number_first(callable, g.name, args, n, kwnames)) return result;
+    return fail_parse(g, args, n, kwnames);
+  });
+}
+
+// Returns the function itself, which does not bind in a class. It has __get__ because inspect
+// recognises a routine by that.
+PyObject* function_descr_get(PyObject* self, PyObject*, PyObject*) {
+  Py_INCREF(self);
+  return self;
+}
+PyObject* op_descr_get(PyObject* self, PyObject* object, PyObject*) {
+  if (object == nullptr || object == Py_None) {
+    Py_INCREF(self);
+    return self;
+  }
+  return PyMethod_New(self, object);
+}
+
+const OpGroup& group_of(PyObject* o) { return *reinterpret_cast<PyOp*>(o)->group; }
+
+PyObject* op_getattro(PyObject* o, PyObject* name) {
+  return op_attribute(o, name, group_of(o).records[0]->foreign);
+}
+PyObject* op_repr(PyObject* o) {
+  return PyUnicode_FromFormat("<built-in %s %s>", Py_TYPE(o) == method_type ? "method" : "function",
+                              group_of(o).name.c_str());
+}
+PyObject* op_name(PyObject* o, void*) { return PyUnicode_FromString(group_of(o).name.c_str()); }
+PyObject* op_qualname(PyObject* o, void*) {
+  const char* owner = Py_TYPE(o) == method_type ? "Tensor." : "";
+  return PyUnicode_FromFormat("%s%s", owner, group_of(o).name.c_str());
+}
+// Returns the module where pickle finds the op by name: the public one if it holds this very
+// object.
+PyObject* op_module(PyObject* o, void*) {
+  return guarded([&] {
+    const OpGroup& g = group_of(o);
+    if (const ForeignOp* f = g.records[0]->foreign)
+      return py::str("cograd.ops." + f->library).release().ptr();
+    const auto holds = [&](const char* module) {
+      return py::getattr(py::module_::import(module), g.name.c_str(), py::none()).is(py::handle(o));
+    };
+    const char* where = Py_TYPE(o) == method_type || holds("cograd") ? "cograd"
+                        : holds("cograd._C._nn")                     ? "cograd._C._nn"
+                                                                     : "cograd._C._ops";
+    return py::str(where).release().ptr();
+  });
+}
+PyObject* op_doc(PyObject* o, void*) {
+  std::string text;
+  for (const OpRecord* r : group_of(o).records) {
+    if (!text.empty()) text += "\n\n";
+    text += signature_text(group_of(o), *r) + "\n\n" + r->spec.doc;
+  }
+  return PyUnicode_FromString(text.c_str());
+}
+PyObject* op_text_signature(PyObject* o, void*) {
+  const OpGroup& g = group_of(o);
+  if (g.records.size() != 1) return PyUnicode_FromString("(*args, **kwargs)");  // see __doc__
+  return PyUnicode_FromString(parameters_text(g, *g.records[0]).c_str());
+}
+PyObject* op_reduce(PyObject* o, PyObject*) {
+  return guarded([&] {
+    if (const ForeignOp* f = group_of(o).records[0]->foreign)
+      return py::make_tuple(py::module_::import("cograd._C").attr("_find_op"),
+                            py::make_tuple(f->qualified))
+          .release()
+          .ptr();
+    return op_qualname(o, nullptr);  // a name, by which copy and pickle find this object
+  });
+}
+
+PyTypeObject* make_op_type(const char* name, bool method) {
+  static PyMemberDef members[] = {
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(PyOp, vectorcall), READONLY, nullptr},
+      {nullptr, 0, 0, 0, nullptr}};
+  static PyGetSetDef getset[] = {
+      {"__name__", op_name, nullptr, nullptr, nullptr},
+      {"__qualname__", op_qualname, nullptr, nullptr, nullptr},
+      {"__module__", op_module, nullptr, nullptr, nullptr},
+      {"__doc__", op_doc, nullptr, nullptr, nullptr},
+      {"__text_signature__", op_text_signature, nullptr, nullptr, nullptr},
+      {}};
+  static PyMethodDef methods[] = {{"__reduce__", op_reduce, METH_NOARGS, nullptr}, {}};
+  PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                         {Py_tp_repr, reinterpret_cast<void*>(op_repr)},
+                         {Py_tp_getattro, reinterpret_cast<void*>(op_getattro)},
+                         {Py_tp_members, members},
+                         {Py_tp_getset, getset},
+                         {Py_tp_methods, methods},
+                         {Py_tp_descr_get, method ? reinterpret_cast<void*>(op_descr_get)
+                                                  : reinterpret_cast<void*>(function_descr_get)},
+                         {0, nullptr}};
+  PyType_Spec spec = {name, sizeof(PyOp), 0,
+                      static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL |
+                                            Py_TPFLAGS_DISALLOW_INSTANTIATION |
+                                            (method ? Py_TPFLAGS_METHOD_DESCRIPTOR : 0)),
+                      slots};
+  auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (type == nullptr) throw_python_error();
+  return type;
+}
+
+py::object make_op(const OpGroup* g) {
+  PyTypeObject* type = g->form == OpGroup::Form::Function ? function_type : method_type;
+  auto* o = PyObject_New(PyOp, type);
+  if (o == nullptr) throw_python_error();
+  o->vectorcall = op_vectorcall;
+  o->group = g;
+  return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(o));
+}
+
+}  // namespace
+
+const OpRecord* find_op(std::string_view name, uint32_t flags) {
+  for (const OpRecord* r : op_table())
+    if (name == r->spec.name && (r->spec.flags & flags) != 0) return r;
+  return nullptr;
+}
+
+py::object foreign_op_object(const ForeignOp& op) {
+  static std::map<const ForeignOp*, py::object>* objects =
+      new std::map<const ForeignOp*, py::object>;
+  py::object& known = (*objects)[&op];
+  if (known) return known;
+  auto* g = new OpGroup;  // lives as long as the op: forever
+  g->name = op.name;
+  g->form = OpGroup::Form::Function;
+  g->records.push_back(&op.record);
+  known = make_op(g);
+  return known;
+}
+
+void init_ops(py::module_& m) {
+  function_type = make_op_type("cograd.builtin_function", false);
+  method_type = make_op_type("cograd.builtin_method", true);
+  using Form = OpGroup::Form;
+  static std::map<std::tuple<std::string, Form, bool>, OpGroup> groups;
+  const auto add = [](const OpRecord* r, std::string name, Form form, bool nn,
+                      bool inplace = false) {
+    OpGroup& g = groups[{name, form, nn}];
+    g.name = std::move(name);
+    g.form = form;
+    g.inplace = inplace;
+    g.records.push_back(r);
+  };
+  for (const OpRecord* r : op_table()) {
+    const uint32_t f = r->spec.flags;
+    const std::string name = r->spec.name;
+    if ((f & (kFunction | kInternal)) != 0) add(r, name, Form::Function, (f & kNN) != 0);
+    if ((f & kMethod) != 0) add(r, name, Form::Method, false);
+    if (r->call_inplace != nullptr) {
+      add(r, name + "_", Form::Method, false, true);
+      if ((f & kFunction) != 0) add(r, name + "_", Form::Function, (f & kNN) != 0, true);
+    }
+    if ((f & kNN) != 0 && (f & kFunction) == 0) add(r, name, Form::Function, true);
+  }
+  py::module_ nn = m.def_submodule("_nn", "Ops for nn.functional.");
+  py::module_ functions = m.def_submodule("_ops", "Every op as a function.");
+  for (auto& [key, g] : groups) {
+    const auto& [name, form, in_nn] = key;
+    py::object op = make_op(&g);
+    if (form == Form::Function) {
+      (in_nn ? nn : functions).attr(name.c_str()) = op;
+    } else {
+      py::handle(reinterpret_cast<PyObject*>(tensor_type)).attr(name.c_str()) = op;
+    }
+  }
+  m.def("_op_table", &op_table_list, "One dict per op record.");
+  m.def("_parse_schema", &parse_schema, "The parts of a typed schema.");
+}
+
+}  // namespace cograd::python

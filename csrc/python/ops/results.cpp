@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Converts the results of ops to Python objects.
+#include <map>
+#include <string>
+
+#include "python/ops/call.h"
+
+namespace cograd::python {
+
+namespace {
+py::object wrapped(PyObject* made) {
+  if (made == nullptr) throw_python_error();
+  return py::reinterpret_steal<py::object>(made);
+}
+}  // namespace
+
+PyObject* wrap_result(const OpRecord* r, Result& result) {
+  switch (result.kind) {
+    case Result::Kind::None:
+      Py_RETURN_NONE;
+    case Result::Kind::Tensor:
+      return wrap(std::move(result.tensor));
+    case Result::Kind::Int:
+      return PyLong_FromLongLong(result.integer);
+    case Result::Kind::Double:
+      return PyFloat_FromDouble(result.number);
+    case Result::Kind::Bool:
+      return PyBool_FromLong(result.truth);
+    case Result::Kind::Text: {
+      const std::string& text = result.more->text;
+      return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
+    }
+    case Result::Kind::Items: {
+      auto& parts = result.more->items;
+      py::list list(parts.size());
+      for (size_t i = 0; i < parts.size(); ++i) list[i] = wrapped(wrap_result(r, parts[i]));
+      return result.more->tuple ? py::tuple(list).release().ptr() : list.release().ptr();
+    }
+    case Result::Kind::List:
+      if (r->foreign != nullptr) {
+        py::list list(result.tensors.size());
+        for (size_t i = 0; i < result.tensors.size(); ++i)
+          list[i] = wrapped(wrap(std::move(result.tensors[i])));
+        return list.release().ptr();
+      }
+      break;
+    case Result::Kind::Tuple:
+      break;
+  }
+  py::tuple items(result.tensors.size());
+  for (size_t i = 0; i < result.tensors.size(); ++i)
+    items[i] = wrapped(wrap(std::move(result.tensors[i])));
+  if (r->spec.returns[0] == '\0') return items.release().ptr();
+  static std::map<const OpRecord*, py::object> types;
+  py::object& type = types[r];
+  if (!type) {
+    py::object made =
+        py::module_::import("cograd._base.return_types").attr("make")(r->spec.name, r->spec.returns);
+    if (!type) type = std::move(made);  // unless code that ran meanwhile made it
+  }
+  return named_tuple(type, items);
+}
+
+}  // namespace cograd::python
