@@ -55,10 +55,11 @@ class SoftmaxTransform(_OfOneKind):
 class StickBreakingTransform(_OfOneKind):
     """Maps n - 1 real numbers to n positive numbers whose sum is 1.
 
-    Each number determines which share of the rest of a stick is broken off: with the shares ``s =
-    sigmoid(x - log(m))``, where m counts down from n - 1 to 1, ``y[i] = s[i] * prod(1 - s[:i])``,
-    and the last element is the rest. Zeros give equal parts. From ``real_vector`` to ``simplex``,
-    bijective; shapes change from ``(..., n - 1)`` to ``(..., n)``.
+    Each number determines which share of the rest of a stick is broken off: with the shares
+    ``s = sigmoid(x - log(m))``, where m counts down from n - 1 to 1,
+    ``y[i] = s[i] * prod(1 - s[:i])``, and the last element is the rest. Zeros give equal parts.
+    From ``real_vector`` to ``simplex``, bijective; shapes change from ``(..., n - 1)`` to
+    ``(..., n)``.
 
     Args:
         cache_size: see ``Transform``.

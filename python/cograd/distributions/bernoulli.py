@@ -19,10 +19,10 @@ __all__ = ["Bernoulli"]
 class Bernoulli(ProbsOrLogits, ExponentialFamily):
     """The value 1 with probability ``probs``, else 0.
 
-    Mass ``probs ** x * (1 - probs) ** (1 - x)`` at 0 and 1; mean ``probs``, variance ``probs * (1 -
-    probs)``. The batch shape is that of the parameter; the event shape is ``()``. There is no
-    ``rsample``; ``log_prob`` is differentiable with respect to ``probs`` or ``logits``, whichever
-    is given.
+    The mass is ``probs ** x * (1 - probs) ** (1 - x)`` at 0 and 1, with mean ``probs`` and variance
+    ``probs * (1 - probs)``. The batch shape is that of the parameter; the event shape is ``()``.
+    There is no ``rsample``; ``log_prob`` is differentiable with respect to ``probs`` or ``logits``,
+    whichever is given.
 
     Args:
         probs: number or tensor in [0, 1]: the probability of 1.

@@ -19,12 +19,12 @@ __all__ = ["Binomial"]
 class Binomial(ProbsOrLogits, Distribution):
     """The number of successes in ``total_count`` trials of probability ``probs``.
 
-    Mass ``comb(total_count, x) * probs ** x * (1 - probs) ** (total_count - x)`` at 0, 1, ...,
-    ``total_count``; mean ``total_count * probs``, variance ``total_count * probs * (1 - probs)``.
-    The batch shape is what the parameters broadcast to; the event shape is ``()``. There is no
-    ``rsample``; ``log_prob`` is differentiable with respect to ``probs`` or ``logits``, whichever
-    is given. ``entropy`` and ``enumerate_support`` raise NotImplementedError if the counts of the
-    batch differ.
+    The mass is ``comb(total_count, x) * probs ** x * (1 - probs) ** (total_count - x)`` at 0, 1,
+    ..., ``total_count``, with mean ``total_count * probs`` and variance
+    ``total_count * probs * (1 - probs)``. The batch shape is what the parameters broadcast to; the
+    event shape is ``()``. There is no ``rsample``; ``log_prob`` is differentiable with respect to
+    ``probs`` or ``logits``, whichever is given. ``entropy`` and ``enumerate_support`` raise
+    NotImplementedError if the counts of the batch differ.
 
     Args:
         total_count: number or tensor of nonnegative integers.

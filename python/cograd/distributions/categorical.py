@@ -18,10 +18,10 @@ __all__ = ["Categorical"]
 class Categorical(ProbsOrLogits, Distribution):
     """The integers 0, ..., K - 1 with the probabilities in the last dim of ``probs``.
 
-    Mass ``probs[x]``; categories are not quantities, so mean and variance are NaN. The batch shape
-    is that of the parameter without its last dim, the event shape is ``()``, and samples are int64.
-    There is no ``rsample``; ``log_prob`` is differentiable with respect to ``probs`` or ``logits``,
-    whichever is given.
+    The mass is ``probs[x]``; categories are not quantities, so mean and variance are NaN. The batch
+    shape is that of the parameter without its last dim, the event shape is ``()``, and samples are
+    int64. There is no ``rsample``; ``log_prob`` is differentiable with respect to ``probs`` or
+    ``logits``, whichever is given.
 
     Args:
         probs: tensor ``(..., K)`` of nonnegative numbers, which are divided by their sum over the

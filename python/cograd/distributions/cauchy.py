@@ -17,10 +17,10 @@ __all__ = ["Cauchy"]
 class Cauchy(LocScale):
     """The Cauchy distribution with median ``loc`` and half width at half maximum ``scale``.
 
-    Density ``1 / (pi * scale * (1 + ((x - loc) / scale) ** 2))`` on all real numbers. There is no
-    mean, which is given as NaN, and no variance, which is given as infinite. The batch shape is
-    what both parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable with
-    respect to ``loc`` and ``scale``.
+    The density is ``1 / (pi * scale * (1 + ((x - loc) / scale) ** 2))`` on all real numbers. There
+    is no mean, which is given as NaN, and no variance, which is given as infinite. The batch shape
+    is what both parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable
+    with respect to ``loc`` and ``scale``.
 
     Args:
         loc: number or tensor: the median and the mode.

@@ -16,13 +16,13 @@ __all__ = ["Chi2"]
 class Chi2(Gamma):
     """The sum of the squares of ``df`` standard normal numbers.
 
-    Density ``x ** (df / 2 - 1) * exp(-x / 2) / (2 ** (df / 2) * gamma(df / 2))`` for x >= 0; mean
-    ``df``, variance ``2 * df``. It is the ``Gamma`` of concentration ``df / 2`` and rate 1/2. The
-    batch shape is that of ``df``; the event shape is ``()``. ``rsample`` is differentiable with
-    respect to ``df``. The gradient is implicit, as in Gamma.
+    The density is ``x ** (df / 2 - 1) * exp(-x / 2) / (2 ** (df / 2) * gamma(df / 2))`` for x >= 0,
+    with mean ``df`` and variance ``2 * df``. It is the ``Gamma`` of concentration ``df / 2`` and
+    rate 1/2. The batch shape is that of ``df``; the event shape is ``()``. ``rsample`` is
+    differentiable with respect to ``df``. The gradient is implicit, as in Gamma.
 
     Args:
-        df: positive number or tensor: the degrees of freedom, not only whole ones.
+        df: positive number or tensor: the degrees of freedom, not necessarily an integer.
         validate_args: see ``Distribution``.
 
     Raises:

@@ -20,12 +20,14 @@ __all__ = ["ContinuousBernoulli"]
 class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
     """A distribution over the unit interval whose density is the normalised mass of a Bernoulli.
 
-    With ``t = 2 * atanh(1 - 2 * probs)`` the density is ``t / (1 - 2 * probs) * probs ** x * (1 -
-    probs) ** (1 - x)`` on [0, 1]; mean ``1 / t - probs / (1 - 2 * probs)``, variance ``1 / t ** 2 -
-    probs * (1 - probs) / (1 - 2 * probs) ** 2``; at ``probs`` of 1/2 it is uniform. Everything is
-    computed from the logits without cancellation. The batch shape is that of the parameter; the
-    event shape is ``()``. ``rsample`` is differentiable with respect to ``probs`` or ``logits``,
-    whichever is given. Source: Loaiza-Ganem and Cunningham, "The continuous Bernoulli" (2019).
+    With ``t = 2 * atanh(1 - 2 * probs)`` the density is
+    ``t / (1 - 2 * probs) * probs ** x * (1 - probs) ** (1 - x)`` on [0, 1], with mean
+    ``1 / t - probs / (1 - 2 * probs)`` and variance
+    ``1 / t ** 2 - probs * (1 - probs) / (1 - 2 * probs) ** 2``; at ``probs`` of 1/2 it is uniform.
+    Everything is computed from the logits without cancellation. The batch shape is that of the
+    parameter; the event shape is ``()``. ``rsample`` is differentiable with respect to ``probs`` or
+    ``logits``, whichever is given. Source: Loaiza-Ganem and Cunningham, "The continuous Bernoulli"
+    (2019).
 
     Args:
         probs: number or tensor in [0, 1], kept an epsilon of its dtype away from both ends.

@@ -18,9 +18,9 @@ __all__ = ["Exponential"]
 class Exponential(ExponentialFamily):
     """The time until the next of independent events that occur at ``rate``.
 
-    Density ``rate * exp(-rate * x)`` for x >= 0; mean ``1 / rate``, variance ``1 / rate ** 2``. The
-    batch shape is that of ``rate``; the event shape is ``()``. ``rsample`` is differentiable with
-    respect to ``rate``.
+    The density is ``rate * exp(-rate * x)`` for x >= 0, with mean ``1 / rate`` and variance
+    ``1 / rate ** 2``. The batch shape is that of ``rate``; the event shape is ``()``. ``rsample``
+    is differentiable with respect to ``rate``.
 
     Args:
         rate: positive number or tensor.

@@ -19,12 +19,13 @@ __all__ = ["FisherSnedecor"]
 class FisherSnedecor(Distribution):
     """The ratio of two chi-squared variables, each divided by its degrees of freedom.
 
-    With ``a = df1 / 2`` and ``b = df2 / 2`` the density is ``(df1 / df2) ** a * x ** (a - 1) * (1 +
-    df1 / df2 * x) ** (-a - b) / beta(a, b)`` above 0; mean ``df2 / (df2 - 2)`` where ``df2 > 2``,
-    else NaN; variance ``2 * df2 ** 2 * (df1 + df2 - 2) / (df1 * (df2 - 2) ** 2 * (df2 - 4))`` where
-    ``df2 > 4``, else NaN. The batch shape is what both parameters broadcast to; the event shape is
-    ``()``. ``rsample`` is differentiable with respect to ``df1`` and ``df2``. The gradients are
-    implicit, as in Gamma.
+    With ``a = df1 / 2`` and ``b = df2 / 2`` the density is
+    ``(df1 / df2) ** a * x ** (a - 1) * (1 + df1 / df2 * x) ** (-a - b) / beta(a, b)`` above 0, with
+    mean ``df2 / (df2 - 2)`` where ``df2 > 2``, else NaN, and variance
+    ``2 * df2 ** 2 * (df1 + df2 - 2) / (df1 * (df2 - 2) ** 2 * (df2 - 4))`` where ``df2 > 4``, else
+    NaN. The batch shape is what both parameters broadcast to; the event shape is ``()``.
+    ``rsample`` is differentiable with respect to ``df1`` and ``df2``. The gradients are implicit,
+    as in Gamma.
 
     Args:
         df1: positive number or tensor: degrees of freedom of the numerator.

@@ -22,11 +22,12 @@ def _standard_gamma(concentration: Tensor) -> Tensor:
 class Gamma(ExponentialFamily):
     """The gamma distribution; for an integer ``concentration`` a sum of exponential variables.
 
-    With ``a = concentration`` the density is ``rate ** a * x ** (a - 1) * exp(-rate * x) /
-    gamma(a)`` for x >= 0; mean ``a / rate``, variance ``a / rate ** 2``. The batch shape is what
-    both parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable with
-    respect to ``concentration`` and ``rate``. The first gradient is implicit: a sample keeps its
-    quantile when the parameter changes (Figurnov, Mohamed and Mnih 2018).
+    With ``a = concentration`` the density is
+    ``rate ** a * x ** (a - 1) * exp(-rate * x) / gamma(a)`` for x >= 0, with mean ``a / rate`` and
+    variance ``a / rate ** 2``. The batch shape is what both parameters broadcast to; the event
+    shape is ``()``. ``rsample`` is differentiable with respect to ``concentration`` and ``rate``.
+    The first gradient is implicit: a sample keeps its quantile when the parameter changes
+    (Figurnov, Mohamed and Mnih 2018).
 
     Args:
         concentration: positive number or tensor, often called shape.

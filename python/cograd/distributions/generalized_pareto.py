@@ -18,12 +18,12 @@ __all__ = ["GeneralizedPareto"]
 class GeneralizedPareto(Distribution):
     """The excess over a threshold ``loc``; ``concentration`` makes its tail heavy or finite.
 
-    With ``z = (x - loc) / scale`` and ``c = concentration`` the density is ``(1 + c * z) ** (-1 / c
-    - 1) / scale`` from ``loc`` on, for c < 0 only up to ``loc - scale / c``; for c = 0 it is
-    ``exp(-z) / scale``. Mean ``loc + scale / (1 - c)`` where ``c < 1``, else NaN; variance ``scale
-    ** 2 / ((1 - c) ** 2 * (1 - 2 * c))`` where ``c < 0.5``, else NaN. The batch shape is what the
-    parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable with respect
-    to ``loc``, ``scale`` and ``concentration``.
+    With ``z = (x - loc) / scale`` and ``c = concentration`` the density is
+    ``(1 + c * z) ** (-1 / c - 1) / scale`` from ``loc`` on, for c < 0 only up to
+    ``loc - scale / c``; for c = 0 it is ``exp(-z) / scale``. It has mean ``loc + scale / (1 - c)``
+    where ``c < 1``, else NaN, and variance ``scale ** 2 / ((1 - c) ** 2 * (1 - 2 * c))`` where
+    ``c < 0.5``, else NaN. The batch shape is what the parameters broadcast to; the event shape is
+    ``()``. ``rsample`` is differentiable with respect to ``loc``, ``scale`` and ``concentration``.
 
     Args:
         loc: number or tensor: the smallest value.

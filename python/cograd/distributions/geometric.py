@@ -19,10 +19,10 @@ __all__ = ["Geometric"]
 class Geometric(ProbsOrLogits, Distribution):
     """The number of failures before the first success.
 
-    Mass ``probs * (1 - probs) ** x`` at 0, 1, ...; mean ``1 / probs - 1``, variance ``(1 - probs) /
-    probs ** 2``. The batch shape is that of the parameter; the event shape is ``()``. There is no
-    ``rsample``; ``log_prob`` is differentiable with respect to ``probs`` or ``logits``, whichever
-    is given.
+    The mass is ``probs * (1 - probs) ** x`` at 0, 1, ..., with mean ``1 / probs - 1`` and variance
+    ``(1 - probs) / probs ** 2``. The batch shape is that of the parameter; the event shape is
+    ``()``. There is no ``rsample``; ``log_prob`` is differentiable with respect to ``probs`` or
+    ``logits``, whichever is given.
 
     Args:
         probs: number or tensor in (0, 1]: the probability of a success.

@@ -21,10 +21,10 @@ __all__ = ["Gumbel"]
 class Gumbel(TransformedDistribution):
     """The limit distribution of maxima: ``loc - scale * log(-log(u))`` for uniform u.
 
-    With ``z = (x - loc) / scale`` the density is ``exp(-z - exp(-z)) / scale`` on all real numbers;
-    mean ``loc + scale * euler_gamma``, where Euler's constant is 0.5772..., variance ``(pi * scale)
-    ** 2 / 6``. The batch shape is what both parameters broadcast to; the event shape is ``()``.
-    ``rsample`` is differentiable with respect to ``loc`` and ``scale``.
+    With ``z = (x - loc) / scale`` the density is ``exp(-z - exp(-z)) / scale`` on all real numbers,
+    with mean ``loc + scale * euler_gamma``, where Euler's constant is 0.5772..., and variance
+    ``(pi * scale) ** 2 / 6``. The batch shape is what both parameters broadcast to; the event shape
+    is ``()``. ``rsample`` is differentiable with respect to ``loc`` and ``scale``.
 
     Args:
         loc: number or tensor: the mode.

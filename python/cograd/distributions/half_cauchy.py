@@ -17,7 +17,7 @@ __all__ = ["HalfCauchy"]
 class HalfCauchy(Half):
     """The absolute value of a Cauchy variable with median 0 and half width ``scale``.
 
-    Density ``2 / (pi * scale * (1 + (x / scale) ** 2))`` for x >= 0; mean and variance are
+    The density is ``2 / (pi * scale * (1 + (x / scale) ** 2))`` for x >= 0; mean and variance are
     infinite. The batch shape is that of ``scale``; the event shape is ``()``. ``rsample`` is
     differentiable with respect to ``scale``.
 

@@ -19,11 +19,12 @@ __all__ = ["InverseGamma"]
 class InverseGamma(TransformedDistribution):
     """The reciprocal of a gamma variable with ``concentration`` and ``rate``.
 
-    With ``a = concentration`` the density is ``rate ** a / gamma(a) * x ** (-a - 1) * exp(-rate /
-    x)`` above 0; mean ``rate / (a - 1)`` where ``a > 1``, else infinite; variance ``rate ** 2 / ((a
-    - 1) ** 2 * (a - 2))`` where ``a > 2``, else infinite. The batch shape is what both parameters
-    broadcast to; the event shape is ``()``. ``rsample`` is differentiable with respect to
-    ``concentration`` and ``rate``. The first gradient is implicit, as in Gamma.
+    With ``a = concentration`` the density is
+    ``rate ** a / gamma(a) * x ** (-a - 1) * exp(-rate / x)`` above 0, with mean ``rate / (a - 1)``
+    where ``a > 1``, else infinite, and variance ``rate ** 2 / ((a - 1) ** 2 * (a - 2))`` where
+    ``a > 2``, else infinite. The batch shape is what both parameters broadcast to; the event shape
+    is ``()``. ``rsample`` is differentiable with respect to ``concentration`` and ``rate``. The
+    first gradient is implicit, as in Gamma.
 
     Args:
         concentration: positive number or tensor.

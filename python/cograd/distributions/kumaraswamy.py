@@ -20,12 +20,13 @@ __all__ = ["Kumaraswamy"]
 class Kumaraswamy(TransformedDistribution):
     """A distribution over the unit interval, like ``Beta`` with a closed-form CDF.
 
-    With ``a = concentration1`` and ``b = concentration0`` the density is ``a * b * x ** (a - 1) *
-    (1 - x ** a) ** (b - 1)`` on [0, 1]; mean ``b * beta(1 + 1 / a, b)``, variance ``b * beta(1 + 2
-    / a, b) - (b * beta(1 + 1 / a, b)) ** 2``. The batch shape is what both parameters broadcast to;
-    the event shape is ``()``. ``rsample`` is differentiable with respect to ``concentration1`` and
-    ``concentration0``. Source: Kumaraswamy, "A generalized probability density function for
-    double-bounded random processes" (1980).
+    With ``a = concentration1`` and ``b = concentration0`` the density is
+    ``a * b * x ** (a - 1) * (1 - x ** a) ** (b - 1)`` on [0, 1], with mean
+    ``b * beta(1 + 1 / a, b)`` and variance
+    ``b * beta(1 + 2 / a, b) - (b * beta(1 + 1 / a, b)) ** 2``. The batch shape is what both
+    parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable with respect
+    to ``concentration1`` and ``concentration0``. Source: Kumaraswamy, "A generalized probability
+    density function for double-bounded random processes" (1980).
 
     Args:
         concentration1: positive number or tensor; larger values move the samples towards 1.

@@ -16,9 +16,9 @@ __all__ = ["Laplace"]
 class Laplace(LocScale):
     """A distribution with exponential tails on both sides of ``loc``.
 
-    Density ``exp(-abs(x - loc) / scale) / (2 * scale)`` on all real numbers; mean ``loc``, variance
-    ``2 * scale ** 2``. The batch shape is what both parameters broadcast to; the event shape is
-    ``()``. ``rsample`` is differentiable with respect to ``loc`` and ``scale``.
+    The density is ``exp(-abs(x - loc) / scale) / (2 * scale)`` on all real numbers, with mean
+    ``loc`` and variance ``2 * scale ** 2``. The batch shape is what both parameters broadcast to;
+    the event shape is ``()``. ``rsample`` is differentiable with respect to ``loc`` and ``scale``.
 
     Args:
         loc: number or tensor: mean, median and mode.

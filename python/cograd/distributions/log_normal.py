@@ -18,10 +18,11 @@ __all__ = ["LogNormal"]
 class LogNormal(TransformedDistribution):
     """The distribution of a positive variable whose logarithm is normal.
 
-    Density ``exp(-((log(x) - loc) / scale) ** 2 / 2) / (x * scale * sqrt(2 * pi))`` above 0; mean
-    ``exp(loc + scale ** 2 / 2)``, variance ``(exp(scale ** 2) - 1) * exp(2 * loc + scale ** 2)``.
-    The batch shape is what both parameters broadcast to; the event shape is ``()``. ``rsample`` is
-    differentiable with respect to ``loc`` and ``scale``.
+    The density is ``exp(-((log(x) - loc) / scale) ** 2 / 2) / (x * scale * sqrt(2 * pi))`` above 0,
+    with mean ``exp(loc + scale ** 2 / 2)`` and variance
+    ``(exp(scale ** 2) - 1) * exp(2 * loc + scale ** 2)``. The batch shape is what both parameters
+    broadcast to; the event shape is ``()``. ``rsample`` is differentiable with respect to ``loc``
+    and ``scale``.
 
     Args:
         loc: number or tensor: the mean of the logarithm.

@@ -21,8 +21,8 @@ class LogisticNormal(TransformedDistribution):
 
     The density is the normal one divided by the transform's Jacobian; mean and variance have no
     formula and raise NotImplementedError. With n = ``loc.shape[-1]``, or 1 for a number, the batch
-    shape is the shape to which both parameters broadcast without that dim, the event shape ``(n +
-    1,)``. ``rsample`` is differentiable with respect to ``loc`` and ``scale``.
+    shape is the shape to which both parameters broadcast without that dim, the event shape
+    ``(n + 1,)``. ``rsample`` is differentiable with respect to ``loc`` and ``scale``.
 
     Args:
         loc: number or tensor: the means of the normal elements.

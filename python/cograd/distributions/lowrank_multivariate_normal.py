@@ -38,11 +38,12 @@ def _batch_lowrank_mahalanobis(W: Tensor, D: Tensor, x: Tensor, capacitance_tril
 class LowRankMultivariateNormal(Distribution):
     """Normal vectors with covariance ``cov_factor @ cov_factor.mT + diag(cov_diag)``.
 
-    With ``S = cov_factor @ cov_factor.mT + diag(cov_diag)`` the density is ``exp(-(x - loc) @
-    inv(S) @ (x - loc) / 2) / sqrt(det(2 * pi * S))`` on real vectors; mean ``loc``, variance
-    ``diag(S)``. With k columns of ``cov_factor``, linear systems have only size k. The batch shape
-    is what the parameters without these dims broadcast to; the event shape is ``(d,)``. ``rsample``
-    is differentiable with respect to ``loc``, ``cov_factor`` and ``cov_diag``.
+    With ``S = cov_factor @ cov_factor.mT + diag(cov_diag)`` the density is
+    ``exp(-(x - loc) @ inv(S) @ (x - loc) / 2) / sqrt(det(2 * pi * S))`` on real vectors, with mean
+    ``loc`` and variance ``diag(S)``. With k columns of ``cov_factor``, linear systems have only
+    size k. The batch shape is what the parameters without these dims broadcast to; the event shape
+    is ``(d,)``. ``rsample`` is differentiable with respect to ``loc``, ``cov_factor`` and
+    ``cov_diag``.
 
     Args:
         loc: means, ``(..., d)``.

@@ -19,11 +19,11 @@ __all__ = ["Multinomial"]
 class Multinomial(OfCategorical):
     """How often each of K categories occurs in ``total_count`` trials.
 
-    Mass ``gamma(total_count + 1) * prod(probs ** x / gamma(x + 1))`` at vectors of integers whose
-    sum is ``total_count``; for each count, mean ``total_count * probs``, variance ``total_count *
-    probs * (1 - probs)``. The batch shape is that of the parameter without its last dim; the event
-    shape is ``(K,)``. There is no ``rsample``; ``log_prob`` is differentiable with respect to
-    ``probs`` or ``logits``, whichever is given.
+    The mass is ``gamma(total_count + 1) * prod(probs ** x / gamma(x + 1))`` at vectors of integers
+    whose sum is ``total_count``; each count has mean ``total_count * probs`` and variance
+    ``total_count * probs * (1 - probs)``. The batch shape is that of the parameter without its last
+    dim; the event shape is ``(K,)``. There is no ``rsample``; ``log_prob`` is differentiable with
+    respect to ``probs`` or ``logits``, whichever is given.
 
     Args:
         total_count: an int, the same for the whole batch.

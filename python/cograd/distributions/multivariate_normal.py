@@ -100,10 +100,11 @@ class _MatrixParameter(Distribution):
 class MultivariateNormal(_MatrixParameter):
     """Normal vectors with mean ``loc`` and a covariance, a precision or a Cholesky factor.
 
-    With ``S = covariance_matrix`` the density is ``exp(-(x - loc) @ inv(S) @ (x - loc) / 2) /
-    sqrt(det(2 * pi * S))`` on real vectors; mean ``loc``, variance ``diag(S)``. The batch shape is
-    what the parameters without these dims broadcast to; the event shape is ``(d,)``. ``rsample`` is
-    differentiable with respect to ``loc`` and the matrix that is given.
+    With ``S = covariance_matrix`` the density is
+    ``exp(-(x - loc) @ inv(S) @ (x - loc) / 2) / sqrt(det(2 * pi * S))`` on real vectors, with mean
+    ``loc`` and variance ``diag(S)``. The batch shape is what the parameters without these dims
+    broadcast to; the event shape is ``(d,)``. ``rsample`` is differentiable with respect to ``loc``
+    and the matrix that is given.
 
     Args:
         loc: means, ``(..., d)``.

@@ -20,11 +20,12 @@ __all__ = ["NegativeBinomial"]
 class NegativeBinomial(ProbsOrLogits, Distribution):
     """The number of successes before ``total_count`` failures.
 
-    With ``n = total_count`` the mass is ``gamma(n + x) / (gamma(n) * gamma(x + 1)) * (1 - probs) **
-    n * probs ** x`` at 0, 1, ...; mean ``n * probs / (1 - probs)``, variance ``n * probs / (1 -
-    probs) ** 2``. The batch shape is what the parameters broadcast to; the event shape is ``()``.
-    There is no ``rsample``; ``log_prob`` is differentiable with respect to ``total_count`` and
-    ``probs`` or ``logits``, whichever is given.
+    With ``n = total_count`` the mass is
+    ``gamma(n + x) / (gamma(n) * gamma(x + 1)) * (1 - probs) ** n * probs ** x`` at 0, 1, ..., with
+    mean ``n * probs / (1 - probs)`` and variance ``n * probs / (1 - probs) ** 2``. The batch shape
+    is what the parameters broadcast to; the event shape is ``()``. There is no ``rsample``;
+    ``log_prob`` is differentiable with respect to ``total_count`` and ``probs`` or ``logits``,
+    whichever is given.
 
     Args:
         total_count: nonnegative number or tensor, not necessarily an integer.

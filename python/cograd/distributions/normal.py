@@ -19,9 +19,10 @@ __all__ = ["Normal"]
 class Normal(LocScale, ExponentialFamily):
     """The normal distribution with mean ``loc`` and standard deviation ``scale``.
 
-    Density ``exp(-((x - loc) / scale) ** 2 / 2) / (scale * sqrt(2 * pi))`` on all real numbers;
-    mean ``loc``, variance ``scale ** 2``. The batch shape is what both parameters broadcast to; the
-    event shape is ``()``. ``rsample`` is differentiable with respect to ``loc`` and ``scale``.
+    The density is ``exp(-((x - loc) / scale) ** 2 / 2) / (scale * sqrt(2 * pi))`` on all real
+    numbers, with mean ``loc`` and variance ``scale ** 2``. The batch shape is what both parameters
+    broadcast to; the event shape is ``()``. ``rsample`` is differentiable with respect to ``loc``
+    and ``scale``.
 
     Args:
         loc: number or tensor: mean, median and mode.

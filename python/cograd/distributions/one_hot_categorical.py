@@ -18,10 +18,10 @@ __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 class OneHotCategorical(OfCategorical):
     """One-hot vectors of length K with the probabilities in the last dim of ``probs``.
 
-    Mass ``prod(probs ** x)`` at vectors with a single 1; mean ``probs``, variance ``probs * (1 -
-    probs)``. The batch shape is that of the parameter without its last dim; the event shape is
-    ``(K,)``. There is no ``rsample``; ``log_prob`` is differentiable with respect to ``probs`` or
-    ``logits``, whichever is given.
+    The mass is ``prod(probs ** x)`` at vectors with a single 1, with mean ``probs`` and variance
+    ``probs * (1 - probs)``. The batch shape is that of the parameter without its last dim; the
+    event shape is ``(K,)``. There is no ``rsample``; ``log_prob`` is differentiable with respect to
+    ``probs`` or ``logits``, whichever is given.
 
     Args:
         probs: tensor ``(..., K)`` of nonnegative numbers, which are divided by their sum over the
@@ -73,11 +73,11 @@ class OneHotCategorical(OfCategorical):
 class OneHotCategoricalStraightThrough(OneHotCategorical):
     """``OneHotCategorical`` with samples that pass gradients straight to the probabilities.
 
-    Mass ``prod(probs ** x)`` at vectors with a single 1; mean ``probs``, variance ``probs * (1 -
-    probs)``. The batch shape is that of the parameter without its last dim; the event shape is
-    ``(K,)``. ``rsample`` is differentiable with respect to ``probs`` or ``logits``, whichever is
-    given. The sample has the values of a one-hot vector and the gradient of ``probs``: that of the
-    mean, not of the sample (Bengio, Leonard and Courville 2013).
+    The mass is ``prod(probs ** x)`` at vectors with a single 1, with mean ``probs`` and variance
+    ``probs * (1 - probs)``. The batch shape is that of the parameter without its last dim; the
+    event shape is ``(K,)``. ``rsample`` is differentiable with respect to ``probs`` or ``logits``,
+    whichever is given. The sample has the values of a one-hot vector and the gradient of ``probs``:
+    that of the mean, not of the sample (Bengio, Leonard and Courville 2013).
 
     Args:
         probs: tensor ``(..., K)`` of nonnegative numbers, which are divided by their sum over the

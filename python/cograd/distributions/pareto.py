@@ -20,11 +20,11 @@ __all__ = ["Pareto"]
 class Pareto(TransformedDistribution):
     """Values from ``scale`` on; a value exceeds x with probability ``(scale / x) ** alpha``.
 
-    Density ``alpha * scale ** alpha / x ** (alpha + 1)`` from ``scale`` on; mean ``alpha * scale /
-    (alpha - 1)`` where ``alpha > 1``, else infinite; variance ``alpha * scale ** 2 / ((alpha - 1)
-    ** 2 * (alpha - 2))`` where ``alpha > 2``, else infinite. The batch shape is what both
-    parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable with respect
-    to ``scale`` and ``alpha``.
+    The density is ``alpha * scale ** alpha / x ** (alpha + 1)`` from ``scale`` on, with mean
+    ``alpha * scale / (alpha - 1)`` where ``alpha > 1``, else infinite, and variance
+    ``alpha * scale ** 2 / ((alpha - 1) ** 2 * (alpha - 2))`` where ``alpha > 2``, else infinite.
+    The batch shape is what both parameters broadcast to; the event shape is ``()``. ``rsample`` is
+    differentiable with respect to ``scale`` and ``alpha``.
 
     Args:
         scale: positive number or tensor: the smallest value.

@@ -18,9 +18,9 @@ __all__ = ["Poisson"]
 class Poisson(ExponentialFamily):
     """The number of independent events in a unit of time if they occur at ``rate``.
 
-    Mass ``rate ** x * exp(-rate) / gamma(x + 1)`` at 0, 1, ...; mean ``rate``, variance ``rate``.
-    The batch shape is that of ``rate``; the event shape is ``()``. There is no ``rsample``;
-    ``log_prob`` is differentiable with respect to ``rate``.
+    The mass is ``rate ** x * exp(-rate) / gamma(x + 1)`` at 0, 1, ..., with mean ``rate`` and
+    variance ``rate``. The batch shape is that of ``rate``; the event shape is ``()``. There is no
+    ``rsample``; ``log_prob`` is differentiable with respect to ``rate``.
 
     Args:
         rate: nonnegative number or tensor.

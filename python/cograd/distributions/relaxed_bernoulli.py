@@ -61,11 +61,12 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
 class RelaxedBernoulli(TransformedDistribution):
     """Values in (0, 1), near 0 or 1 at low temperatures, with reparametrised gradients.
 
-    With ``t = temperature`` and ``a = probs / (1 - probs)`` the density is ``t * a * (x * (1 - x))
-    ** (-t - 1) / (a * x ** -t + (1 - x) ** -t) ** 2`` on (0, 1); mean and variance have no formula
-    and raise NotImplementedError. The batch shape is that of ``probs``; the event shape is ``()``.
-    ``rsample`` is differentiable with respect to ``temperature`` and ``probs`` or ``logits``,
-    whichever is given. Source: Maddison, Mnih and Teh, "The concrete distribution" (2017).
+    With ``t = temperature`` and ``a = probs / (1 - probs)`` the density is
+    ``t * a * (x * (1 - x)) ** (-t - 1) / (a * x ** -t + (1 - x) ** -t) ** 2`` on (0, 1); mean and
+    variance have no formula and raise NotImplementedError. The batch shape is that of ``probs``;
+    the event shape is ``()``. ``rsample`` is differentiable with respect to ``temperature`` and
+    ``probs`` or ``logits``, whichever is given. Source: Maddison, Mnih and Teh, "The concrete
+    distribution" (2017).
 
     Args:
         temperature: positive number or tensor ``()``, which is not checked; towards 0 the samples

@@ -62,12 +62,12 @@ class ExpRelaxedCategorical(OfCategorical):
 class RelaxedOneHotCategorical(TransformedDistribution):
     """Points of a simplex, near its corners at low temperatures, with reparametrised gradients.
 
-    With ``t = temperature`` the density is ``gamma(K) * t ** (K - 1) * prod(probs / x ** (t + 1)) /
-    sum(probs / x ** t) ** K`` over the first K - 1 elements; mean and variance have no formula and
-    raise NotImplementedError. The batch shape is that of the parameter without its last dim; the
-    event shape is ``(K,)``. ``rsample`` is differentiable with respect to ``temperature`` and
-    ``probs`` or ``logits``, whichever is given. Source: Maddison, Mnih and Teh, "The concrete
-    distribution" (2017).
+    With ``t = temperature`` the density is
+    ``gamma(K) * t ** (K - 1) * prod(probs / x ** (t + 1)) / sum(probs / x ** t) ** K`` over the
+    first K - 1 elements; mean and variance have no formula and raise NotImplementedError. The batch
+    shape is that of the parameter without its last dim; the event shape is ``(K,)``. ``rsample`` is
+    differentiable with respect to ``temperature`` and ``probs`` or ``logits``, whichever is given.
+    Source: Maddison, Mnih and Teh, "The concrete distribution" (2017).
 
     Args:
         temperature: positive number or tensor ``()``, which is not checked; towards 0 the samples

@@ -20,12 +20,13 @@ __all__ = ["StudentT"]
 class StudentT(Distribution):
     """Student's t with ``df`` degrees of freedom, shifted by ``loc`` and scaled by ``scale``.
 
-    With ``z = (x - loc) / scale`` the density is ``(1 + z ** 2 / df) ** (-(df + 1) / 2) / (scale *
-    sqrt(df) * beta(df / 2, 0.5))`` on all real numbers; mean ``loc`` where ``df > 1``, else NaN;
-    variance ``scale ** 2 * df / (df - 2)`` where ``df > 2``, below infinite, and NaN for ``df`` up
-    to 1. The batch shape is what the parameters broadcast to; the event shape is ``()``.
-    ``rsample`` is differentiable with respect to ``df``, ``loc`` and ``scale``. The first gradient
-    is implicit, as in Gamma.
+    With ``z = (x - loc) / scale`` the density is
+    ``(1 + z ** 2 / df) ** (-(df + 1) / 2) / (scale * sqrt(df) * beta(df / 2, 0.5))`` on all real
+    numbers, with mean ``loc`` where ``df > 1``, else NaN, and variance
+    ``scale ** 2 * df / (df - 2)`` where ``df > 2``, else infinite (NaN for ``df`` up to 1). The
+    batch shape is what the parameters broadcast to; the event shape is ``()``. ``rsample`` is
+    differentiable with respect to ``df``, ``loc`` and ``scale``. The first gradient is implicit, as
+    in Gamma.
 
     Args:
         df: positive number or tensor; for large values it approaches the normal distribution.

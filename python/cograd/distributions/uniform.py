@@ -18,10 +18,10 @@ __all__ = ["Uniform"]
 class Uniform(Distribution):
     """The uniform distribution over [``low``, ``high``).
 
-    Density ``1 / (high - low)``, and 0 at ``high`` itself, which belongs to the support; mean
-    ``(low + high) / 2``, variance ``(high - low) ** 2 / 12``. The batch shape is what both
-    parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable with respect
-    to ``low`` and ``high``.
+    The density is ``1 / (high - low)``, and 0 at ``high`` itself, which belongs to the support,
+    with mean ``(low + high) / 2`` and variance ``(high - low) ** 2 / 12``. The batch shape is what
+    both parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable with
+    respect to ``low`` and ``high``.
 
     Args:
         low: number or tensor.

@@ -20,10 +20,12 @@ __all__ = ["Weibull"]
 class Weibull(TransformedDistribution):
     """Positive values; a value exceeds x with probability ``exp(-(x / scale) ** concentration)``.
 
-    With ``k = concentration`` the density is ``k / scale * (x / scale) ** (k - 1) * exp(-(x /
-    scale) ** k)`` above 0; mean ``scale * gamma(1 + 1 / k)``, variance ``scale ** 2 * (gamma(1 + 2
-    / k) - gamma(1 + 1 / k) ** 2)``. The batch shape is what both parameters broadcast to; the event
-    shape is ``()``. ``rsample`` is differentiable with respect to ``scale`` and ``concentration``.
+    With ``k = concentration`` the density is
+    ``k / scale * (x / scale) ** (k - 1) * exp(-(x / scale) ** k)`` above 0, with mean
+    ``scale * gamma(1 + 1 / k)`` and variance
+    ``scale ** 2 * (gamma(1 + 2 / k) - gamma(1 + 1 / k) ** 2)``. The batch shape is what both
+    parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable with respect
+    to ``scale`` and ``concentration``.
 
     Args:
         scale: positive number or tensor.

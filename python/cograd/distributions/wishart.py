@@ -37,13 +37,14 @@ def _mvdigamma(a: Tensor, p: int) -> Tensor:
 class Wishart(_MatrixParameter, ExponentialFamily):
     """The distribution of a sum of ``df`` products x x^T of normal vectors x of mean 0.
 
-    With ``V = covariance_matrix`` and p its size, the density is ``det(x) ** ((df - p - 1) / 2) *
-    exp(-trace(inv(V) @ x) / 2) / c`` on positive definite matrices, with ``c = 2 ** (df * p / 2) *
-    det(V) ** (df / 2) * mvgamma(df / 2, p)`` of the multivariate gamma function; mean ``df * V``,
-    variance ``df * (V ** 2 + outer(diag(V), diag(V)))`` of each element. The batch shape is what
-    ``df`` and the matrix without its last two dims broadcast to; the event shape is ``(p, p)``.
-    ``rsample`` is differentiable with respect to ``df`` and the matrix that is given. Sampling uses
-    Bartlett's decomposition.
+    With ``V = covariance_matrix`` and p its size, the density is
+    ``det(x) ** ((df - p - 1) / 2) * exp(-trace(inv(V) @ x) / 2) / c`` on positive definite
+    matrices, where ``c = 2 ** (df * p / 2) * det(V) ** (df / 2) * mvgamma(df / 2, p)`` contains the
+    multivariate gamma function. Each element has mean ``df * V`` and variance
+    ``df * (V ** 2 + outer(diag(V), diag(V)))``. The batch shape is what ``df`` and
+    the matrix without its last two dims broadcast to; the event shape is ``(p, p)``. ``rsample`` is
+    differentiable with respect to ``df`` and the matrix that is given. Sampling uses Bartlett's
+    decomposition.
 
     Args:
         df: number or tensor greater than p - 1: the degrees of freedom.

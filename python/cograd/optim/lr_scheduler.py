@@ -77,7 +77,7 @@ class _ByFunction(LRScheduler):
 
 
 class LambdaLR(_ByFunction):
-    """lr = initial_lr * lr_lambda(epoch).
+    """Sets lr = initial_lr * lr_lambda(epoch).
 
     Args:
         optimizer: the optimizer whose groups' 'lr' is set.
@@ -101,7 +101,7 @@ class LambdaLR(_ByFunction):
 
 
 class MultiplicativeLR(_ByFunction):
-    """lr is multiplied by lr_lambda(epoch) in every epoch from 1 on.
+    """Multiplies lr by lr_lambda(epoch) in every epoch from 1 on.
 
     Args:
         optimizer: the optimizer whose groups' 'lr' is set.
@@ -127,7 +127,7 @@ class MultiplicativeLR(_ByFunction):
 
 
 class StepLR(LRScheduler):
-    """lr = initial_lr * gamma^floor(epoch / step_size).
+    """Sets lr = initial_lr * gamma^floor(epoch / step_size).
 
     Each step multiplies the current rate, so that changes by other schedules persist.
 
@@ -163,7 +163,7 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """lr is multiplied by ``gamma`` at each of the epochs ``milestones``.
+    """Multiplies lr by ``gamma`` at each of the epochs ``milestones``.
 
     A milestone that is listed twice counts twice.
 
@@ -202,7 +202,7 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """lr = initial_lr * factor before epoch ``total_iters``, initial_lr from there on.
+    """Sets lr = initial_lr * factor before epoch ``total_iters``, initial_lr from there on.
 
     Args:
         optimizer: the optimizer whose groups' 'lr' is set.
@@ -245,7 +245,7 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """lr = initial_lr * f, where f goes linearly from ``start_factor`` to ``end_factor``.
+    """Sets lr = initial_lr * f, where f goes linearly from ``start_factor`` to ``end_factor``.
 
     f = start_factor + (end_factor - start_factor) min(epoch, total_iters) / total_iters.
 
@@ -301,7 +301,7 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """lr = initial_lr * gamma^epoch.
+    """Sets lr = initial_lr * gamma^epoch.
 
     Args:
         optimizer: the optimizer whose groups' 'lr' is set.
@@ -330,7 +330,7 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """lr = initial_lr * (1 - epoch / total_iters)^power, 0 from ``total_iters`` on.
+    """Sets lr = initial_lr * (1 - epoch / total_iters)^power, 0 from ``total_iters`` on.
 
     Args:
         optimizer: the optimizer whose groups' 'lr' is set.
@@ -370,7 +370,7 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """lr = eta_min + (initial_lr - eta_min) (1 + cos(pi epoch / T_max)) / 2.
+    """Sets lr = eta_min + (initial_lr - eta_min) (1 + cos(pi epoch / T_max)) / 2.
 
     The rate falls by half a cosine in ``T_max`` epochs, then rises in as many. Loshchilov and
     Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts (arXiv:1608.03983), without

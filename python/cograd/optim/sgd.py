@@ -16,7 +16,7 @@ __all__ = ["SGD", "sgd"]
 
 
 class SGD(Optimizer):
-    """p -= lr * buf, buf = momentum * buf + (1 - dampening) * (grad + weight_decay * p).
+    """Updates by p -= lr * buf, buf = momentum * buf + (1 - dampening) * (grad + weight_decay * p).
 
     Robbins and Monro, A Stochastic Approximation Method (1951); Nesterov's momentum in the form of
     Sutskever et al., On the importance of initialization and momentum in deep learning (2013).

@@ -50,7 +50,7 @@ __all__ = [
 
 
 class Tanh(_Plain):
-    """tanh(x) = (exp(x) - exp(-x)) / (exp(x) + exp(-x)), element by element.
+    """Computes tanh(x) = (exp(x) - exp(-x)) / (exp(x) + exp(-x)) elementwise.
 
     The function is smooth: its derivative 1 - tanh(x)^2 is defined everywhere on the real line. See
     ``nn.functional.tanh``.
@@ -64,7 +64,7 @@ class Tanh(_Plain):
 
 
 class Sigmoid(_Plain):
-    """1 / (1 + exp(-x)), element by element.
+    """Computes 1 / (1 + exp(-x)) elementwise.
 
     The function is smooth: with y = sigmoid(x), its derivative is y (1 - y). See
     ``nn.functional.sigmoid``.
@@ -78,7 +78,7 @@ class Sigmoid(_Plain):
 
 
 class LogSigmoid(_Plain):
-    """log(1 / (1 + exp(-x))), element by element, without overflow.
+    """Computes log(1 / (1 + exp(-x))) elementwise, without overflow.
 
     The function is smooth: its derivative is sigmoid(-x). See ``nn.functional.logsigmoid``.
 
@@ -94,7 +94,7 @@ class LogSigmoid(_Plain):
 
 
 class Softsign(_Plain):
-    """x / (1 + |x|), element by element.
+    """Computes x / (1 + |x|) elementwise.
 
     The derivative 1 / (1 + |x|)^2 is 1 at 0, from both sides. See ``nn.functional.softsign``.
 
@@ -107,7 +107,7 @@ class Softsign(_Plain):
 
 
 class Tanhshrink(_Plain):
-    """x - tanh(x), element by element.
+    """Computes x - tanh(x) elementwise.
 
     The function is smooth: its derivative is tanh(x)^2. See ``nn.functional.tanhshrink``.
 
@@ -120,7 +120,7 @@ class Tanhshrink(_Plain):
 
 
 class ReLU(_InPlace):
-    """max(x, 0), element by element.
+    """Computes max(x, 0) elementwise.
 
     The kink at 0 gets the gradient 0; NaN stays NaN. Nair and Hinton, Rectified Linear Units
     Improve Restricted Boltzmann Machines (2010). See ``nn.functional.relu``.
@@ -140,7 +140,7 @@ class ReLU(_InPlace):
 
 
 class ReLU6(_InPlace):
-    """min(max(x, 0), 6), element by element.
+    """Computes min(max(x, 0), 6) elementwise.
 
     The kinks at 0 and 6 get the gradient 0. Krizhevsky, Convolutional Deep Belief Networks on
     CIFAR-10 (2010). See ``nn.functional.relu6``.
@@ -160,7 +160,7 @@ class ReLU6(_InPlace):
 
 
 class SELU(_InPlace):
-    """scale * x where x > 0, scale * alpha * (exp(x) - 1) elsewhere.
+    """Computes scale * x where x > 0, scale * alpha * (exp(x) - 1) elsewhere.
 
     scale is 1.0507009873554805 and alpha 1.6732632423543772: with these, activations of mean 0 and
     variance 1 keep their mean and variance. The kink at 0 gets the gradient of the exponential,
@@ -182,7 +182,7 @@ class SELU(_InPlace):
 
 
 class SiLU(_InPlace):
-    """x * sigmoid(x), element by element; also called swish.
+    """Computes x * sigmoid(x) elementwise; also called swish.
 
     The function is smooth and defined everywhere on the real line. Elfwing, Uchibe and Doya,
     Sigmoid-Weighted Linear Units for Neural Network Function Approximation in Reinforcement
@@ -200,7 +200,7 @@ class SiLU(_InPlace):
 
 
 class Mish(_InPlace):
-    """x * tanh(log(1 + exp(x))), element by element.
+    """Computes x * tanh(log(1 + exp(x))) elementwise.
 
     The function is smooth: its derivative at 0 is 0.6. Misra, Mish: A Self Regularized
     Non-Monotonic Activation Function (arXiv:1908.08681). See ``nn.functional.mish``.
@@ -220,7 +220,7 @@ class Mish(_InPlace):
 
 
 class Hardsigmoid(_InPlace):
-    """min(max(x + 3, 0), 6) / 6: a piecewise linear sigmoid.
+    """Computes min(max(x + 3, 0), 6) / 6: a piecewise linear sigmoid.
 
     The kinks at -3 and 3 get the gradient 0; between them it is 1 / 6. Howard et al., Searching for
     MobileNetV3 (arXiv:1905.02244). See ``nn.functional.hardsigmoid``.
@@ -240,7 +240,7 @@ class Hardsigmoid(_InPlace):
 
 
 class Hardswish(_InPlace):
-    """x * min(max(x + 3, 0), 6) / 6, element by element.
+    """Computes x * min(max(x + 3, 0), 6) / 6 elementwise.
 
     The kinks get the gradient of the outer lines: 0 at -3 and 1 at 3. Howard et al.,
     Searching for MobileNetV3 (arXiv:1905.02244). See ``nn.functional.hardswish``.
@@ -260,7 +260,7 @@ class Hardswish(_InPlace):
 
 
 class LeakyReLU(Module):
-    """x where x > 0, negative_slope * x elsewhere.
+    """Computes x where x > 0, negative_slope * x elsewhere.
 
     The kink at 0 gets the gradient ``negative_slope``. Maas, Hannun and Ng, Rectifier
     Nonlinearities Improve Neural Network Acoustic Models (2013). See ``nn.functional.leaky_relu``.
@@ -291,7 +291,7 @@ class LeakyReLU(Module):
 
 
 class ELU(Module):
-    """x where x > 0, alpha * (exp(x) - 1) elsewhere.
+    """Computes x where x > 0, alpha * (exp(x) - 1) elsewhere.
 
     At 0 the gradient is that of the exponential, ``alpha``; the default, 1, has no kink.
     Clevert, Unterthiner and Hochreiter, Fast and Accurate Deep Network Learning by Exponential
@@ -323,7 +323,7 @@ class ELU(Module):
 
 
 class CELU(ELU):
-    """x where x > 0, alpha * (exp(x / alpha) - 1) elsewhere.
+    """Computes x where x > 0, alpha * (exp(x / alpha) - 1) elsewhere.
 
     The derivative is continuous for every ``alpha``, and 1 at 0. Barron, Continuously
     Differentiable Exponential Linear Units (arXiv:1704.07483). See ``nn.functional.celu``.
@@ -347,7 +347,7 @@ class CELU(ELU):
 
 
 class Hardtanh(Module):
-    """x limited to [min_val, max_val].
+    """Clamps x to [min_val, max_val].
 
     The kinks at both limits and the values outside of them get the gradient 0. See
     ``nn.functional.hardtanh``.
@@ -402,7 +402,7 @@ class Hardtanh(Module):
 
 
 class Threshold(Module):
-    """x where x > threshold, value elsewhere.
+    """Computes x where x > threshold, value elsewhere.
 
     The jump at the threshold and the values below it get the gradient 0. See
     ``nn.functional.threshold``.
@@ -435,7 +435,7 @@ class Threshold(Module):
 
 
 class GELU(Module):
-    """x * Phi(x), where Phi is the CDF of the standard normal distribution.
+    """Computes x * Phi(x), where Phi is the CDF of the standard normal distribution.
 
     With approximate='tanh', Phi(x) is (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2. Both are
     smooth. Hendrycks and Gimpel, Gaussian Error Linear Units (arXiv:1606.08415). See
@@ -466,7 +466,7 @@ class GELU(Module):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta x)) / beta, or x itself where beta x > threshold.
+    """Computes log(1 + exp(beta x)) / beta, or x itself where beta x > threshold.
 
     The derivative is sigmoid(beta x), and 1 where the result is x. Dugas et al., Incorporating
     Second-Order Functional Knowledge for Better Option Pricing (2000). See
@@ -498,7 +498,7 @@ class Softplus(Module):
 
 
 class Softshrink(Module):
-    """x - lambd where x > lambd, x + lambd where x < -lambd, 0 between.
+    """Computes x - lambd where x > lambd, x + lambd where x < -lambd, 0 between.
 
     The kinks at -lambd and lambd get the gradient 0. See ``nn.functional.softshrink``.
 
@@ -527,7 +527,7 @@ class Softshrink(Module):
 
 
 class Hardshrink(Softshrink):
-    """x where |x| > lambd, 0 elsewhere.
+    """Computes x where |x| > lambd, 0 elsewhere.
 
     The jumps at -lambd and lambd get the gradient 0. See ``nn.functional.hardshrink``.
 
@@ -548,7 +548,7 @@ class Hardshrink(Softshrink):
 
 
 class PReLU(Module):
-    """x where x > 0, weight * x elsewhere, with a learned weight.
+    """Computes x where x > 0, weight * x elsewhere, with a learned weight.
 
     At 0, the gradient of the input is the weight and the gradient of the weight is 0. He et al.,
     Delving Deep into Rectifiers (arXiv:1502.01852). See ``nn.functional.prelu``.
@@ -591,7 +591,7 @@ class PReLU(Module):
 
 
 class GLU(Module):
-    """a * sigmoid(b), where a and b are the halves of the input along ``dim``.
+    """Computes a * sigmoid(b), where a and b are the halves of the input along ``dim``.
 
     The function is smooth and defined everywhere on the real line. Dauphin et al., Language
     Modeling with Gated Convolutional Networks (arXiv:1612.08083). See ``nn.functional.glu``.
@@ -622,7 +622,7 @@ class GLU(Module):
 
 
 class RReLU(Module):
-    """x where x > 0, a * x elsewhere, with a random slope a.
+    """Computes x where x > 0, a * x elsewhere, with a random slope a.
 
     In training, a is sampled from U(lower, upper) for each element; in evaluation it is (lower +
     upper) / 2. At 0 the gradient is a.

@@ -23,7 +23,7 @@ class _ASMoutput(NamedTuple):
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """log_softmax over many classes of decreasing frequency, with the loss of the targets.
+    """Computes log_softmax over many classes of decreasing frequency, with the loss of the targets.
 
     The head has the frequent classes and one entry for each cluster of rare ones. A cluster's
     classes follow from a smaller projection, to floor(in_features / div_value^(i + 1)) features.

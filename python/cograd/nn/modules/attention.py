@@ -39,7 +39,7 @@ class MultiheadAttention(Module):
         device, dtype: those of the parameters; None for the default.
 
     Raises:
-        ValueError: a size that is not positive.
+        ValueError: a size is not positive.
         AssertionError: ``num_heads`` does not divide E, or the inputs' dims or features do not fit.
         RuntimeError: a mask's shape does not fit, or ``is_causal`` is set without ``attn_mask``.
 

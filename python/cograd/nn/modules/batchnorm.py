@@ -281,7 +281,8 @@ class SyncBatchNorm(_BatchNorm):
         device, dtype: those of the parameters and running statistics; None for the default.
 
     Raises:
-        ValueError: input of fewer than 2 dims, or fewer than 2 values a channel on all ranks.
+        ValueError: the input has fewer than 2 dims, or all ranks together have fewer than 2 values
+            per channel.
 
     Shape:
         - input and output: (N, C, *), at least 2 dims.

@@ -249,7 +249,7 @@ class ModuleDict(Module):
         modules: a mapping, or an iterable of (name, module) pairs.
 
     Raises:
-        TypeError: ``modules`` is no mapping or iterable of pairs, a name is not a string, or a
+        TypeError: ``modules`` is not a mapping or pairs, a name is not a string, or a
             value is not a module.
         KeyError: a name is empty, contains a dot, or is that of a method.
         NotImplementedError: the dict is called.

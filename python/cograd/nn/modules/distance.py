@@ -15,7 +15,7 @@ __all__ = [
 
 
 class CosineSimilarity(Module):
-    """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along ``dim``.
+    """Computes x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along ``dim``.
 
     For a zero vector the result is 0 and the gradient x2 / (eps |x2|). See
     ``nn.functional.cosine_similarity``.
@@ -46,7 +46,7 @@ class CosineSimilarity(Module):
 
 
 class PairwiseDistance(Module):
-    """p-norm of x1 - x2 + eps over the last dim.
+    """Computes the p-norm of x1 - x2 + eps over the last dim.
 
     With ``eps`` 0, the norm of a zero vector has the gradient 0. See
     ``nn.functional.pairwise_distance``.

@@ -42,7 +42,7 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """x A^T + b, with ``weight`` A and ``bias`` b.
+    """Computes x A^T + b, with ``weight`` A and ``bias`` b.
 
     See ``nn.functional.linear``.
 
@@ -125,7 +125,7 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class Bilinear(Module):
-    """y_k = x1^T A_k x2 + b_k, with ``weight`` A and ``bias`` b.
+    """Computes y_k = x1^T A_k x2 + b_k, with ``weight`` A and ``bias`` b.
 
     See ``nn.functional.bilinear``.
 

@@ -45,7 +45,7 @@ __all__ = [
 
 
 class L1Loss(_Loss):
-    """|input - target|.
+    """Computes |input - target|.
 
     The gradient is the sign, 0 where both are equal; complex numbers have that of the modulus. See
     ``nn.functional.l1_loss``.
@@ -72,7 +72,7 @@ class L1Loss(_Loss):
 
 
 class MSELoss(_Loss):
-    """(input - target)^2.
+    """Computes (input - target)^2.
 
     The loss is smooth: its gradient is 2 (input - target), over the count for 'mean'. See
     ``nn.functional.mse_loss``.
@@ -99,7 +99,7 @@ class MSELoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """0.5 d^2 / beta where d = |input - target| < beta, d - 0.5 beta elsewhere.
+    """Computes 0.5 d^2 / beta where d = |input - target| < beta, d - 0.5 beta elsewhere.
 
     The derivative is continuous, 1 from beta on; with beta = 0 it is L1Loss, whose gradient at 0
     is 0. Girshick, Fast R-CNN (arXiv:1504.08083). See ``nn.functional.smooth_l1_loss``.
@@ -136,7 +136,7 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """0.5 d^2 where d = |input - target| <= delta, delta (d - 0.5 delta) elsewhere.
+    """Computes 0.5 d^2 where d = |input - target| <= delta, delta (d - 0.5 delta) elsewhere.
 
     The derivative is continuous; its size is delta above delta. Huber, Robust Estimation of a
     Location Parameter (1964). See ``nn.functional.huber_loss``.
@@ -165,7 +165,7 @@ class HuberLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """-weight[y] * input[y], where input holds log-probabilities and y is the target.
+    """Computes -weight[y] * input[y], where input holds log-probabilities and y is the target.
 
     The loss is linear in its input. 'mean' divides by the sum of weight[y], and is NaN if all
     targets are ignored. See ``nn.functional.nll_loss``.
@@ -213,7 +213,7 @@ class NLLLoss(_WeightedLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """-log(exp(x_y) / sum_c exp(x_c)) for logits x and a class y.
+    """Computes -log(exp(x_y) / sum_c exp(x_c)) for logits x and a class y.
 
     For probabilities t the loss is -sum_c weight_c t_c log_softmax(x)_c, and 'mean' averages over
     samples. For classes, 'mean' divides by the sum of weight[y], and is NaN if all targets are
@@ -268,7 +268,7 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """-weight (t log(x) + (1 - t) log(1 - x)), where x are probabilities.
+    """Computes -weight (t log(x) + (1 - t) log(1 - x)), where x are probabilities.
 
     The logarithms are limited to -100, and the divisor x (1 - x) of the gradient to 1e-12, so that
     both are finite at 0 and 1. See ``nn.functional.binary_cross_entropy``.
@@ -297,7 +297,7 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_WeightedLoss):
-    """-weight (pos_weight t log(s(x)) + (1 - t) log(1 - s(x))), where s is the sigmoid.
+    """Computes -weight (pos_weight t log(s(x)) + (1 - t) log(1 - s(x))), where s is the sigmoid.
 
     The loss does not overflow, and is smooth for all logits x. See
     ``nn.functional.binary_cross_entropy_with_logits``.
@@ -344,7 +344,7 @@ class BCEWithLogitsLoss(_WeightedLoss):
 
 
 class KLDivLoss(_Loss):
-    """target (log(target) - input), where input holds log-probabilities.
+    """Computes target (log(target) - input), where input holds log-probabilities.
 
     A target of 0 adds no loss. 'mean' divides by the number of elements and warns; 'batchmean'
     divides by the first size, as the divergence is defined. Kullback and Leibler, On Information
@@ -382,7 +382,7 @@ class KLDivLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """exp(x) - t x for log-rates x, or x - t log(x + eps) for rates x.
+    """Computes exp(x) - t x for log-rates x, or x - t log(x + eps) for rates x.
 
     With ``full``, Stirling's t log(t) - t + 0.5 log(2 pi t) is added where t > 1, for log(t!). See
     ``nn.functional.poisson_nll_loss``.
@@ -432,7 +432,7 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """0.5 (log(v) + (input - target)^2 / v), where v = max(var, eps).
+    """Computes 0.5 (log(v) + (input - target)^2 / v), where v = max(var, eps).
 
     The gradient of ``var`` is that of v: the limit does not cut it. ``full`` adds 0.5 log(2 pi).
     Nix and Weigend, Estimating the Mean and Variance of the Target Probability Distribution (1994).
@@ -466,7 +466,7 @@ class GaussianNLLLoss(_Loss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """1 - cos(x1, x2) where target is 1, max(0, cos(x1, x2) - margin) where it is -1.
+    """Computes 1 - cos(x1, x2) where target is 1, max(0, cos(x1, x2) - margin) where it is -1.
 
     At cos = margin the gradient is that of the cosine. Any other target adds no loss. See
     ``nn.functional.cosine_embedding_loss``.
@@ -495,7 +495,7 @@ class CosineEmbeddingLoss(_MarginLoss):
 
 
 class MarginRankingLoss(_MarginLoss):
-    """max(0, -target * (input1 - input2) + margin).
+    """Computes max(0, -target * (input1 - input2) + margin).
 
     The kink gets the gradient of the line: -target for input1. See
     ``nn.functional.margin_ranking_loss``.
@@ -524,7 +524,7 @@ class MarginRankingLoss(_MarginLoss):
 
 
 class HingeEmbeddingLoss(_MarginLoss):
-    """input where target is 1, max(0, margin - input) where it is -1.
+    """Computes input where target is 1, max(0, margin - input) where it is -1.
 
     At input = margin the gradient is -1. Any other target adds both terms. See
     ``nn.functional.hinge_embedding_loss``.
@@ -560,7 +560,7 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-target * input)), where target is 1 or -1.
+    """Computes log(1 + exp(-target * input)), where target is 1 or -1.
 
     The loss does not overflow, and is smooth. See ``nn.functional.soft_margin_loss``.
 
@@ -585,7 +585,7 @@ class SoftMarginLoss(_Loss):
 
 
 class TripletMarginLoss(_Loss):
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin).
+    """Computes max(0, d(anchor, positive) - d(anchor, negative) + margin).
 
     d is the p-norm of the difference, to which eps is added. The kink gets the gradient of the
     distances. Balntas et al., Learning Local Feature Descriptors with Triplets and Shallow

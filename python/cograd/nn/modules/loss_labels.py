@@ -22,7 +22,7 @@ __all__ = [
 
 
 class CTCLoss(_Loss):
-    """-log of the probability that log_probs spell the targets, over all alignments.
+    """Computes -log of the probability that log_probs spell the targets, over all alignments.
 
     The loss sums over all ways to spread labels and blanks over T steps. It is inf where an input
     is too short for its target. Graves et al., Connectionist Temporal Classification (2006). See
@@ -71,7 +71,7 @@ class CTCLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """sum of max(0, 1 - x[y] + x[j]) / C over the labels y and all other classes j.
+    """Computes the sum of max(0, 1 - x[y] + x[j]) / C over the labels y and all other classes j.
 
     The kinks get the gradient 0. See ``nn.functional.multilabel_margin_loss``.
 
@@ -126,7 +126,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """sum over j != y of max(0, margin - x[y] + x[j])^p * weight[y] / C.
+    """Computes the sum over j != y of max(0, margin - x[y] + x[j])^p * weight[y] / C.
 
     The kinks get the gradient 0. See ``nn.functional.multi_margin_loss``.
 
@@ -180,7 +180,7 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin) for any distance d.
+    """Computes max(0, d(anchor, positive) - d(anchor, negative) + margin) for any distance d.
 
     The kink gets the gradient of the distances. See
     ``nn.functional.triplet_margin_with_distance_loss``.

@@ -98,7 +98,7 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """x / sqrt(mean of |x|^2 + eps) * weight, the mean over ``normalized_shape``.
+    """Computes x / sqrt(mean of |x|^2 + eps) * weight, the mean over ``normalized_shape``.
 
     It computes the same in training and in evaluation.
 
@@ -232,7 +232,7 @@ class GroupNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """x / (k + alpha * mean of the squares of ``size`` neighbouring channels)^beta.
+    """Computes x / (k + alpha * mean of the squares of ``size`` neighbouring channels)^beta.
 
     The window of channel c goes from c - size // 2 to c + (size - 1) // 2; channels that are out
     of range count as 0 in a mean over ``size``.

@@ -407,7 +407,7 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
 
 
 class LPPool1d(_LPPoolNd):
-    """(sum of x^p)^(1/p) over windows of (N, C, L) or (C, L).
+    """Computes (sum of x^p)^(1/p) over windows of (N, C, L) or (C, L).
 
     The powers are those of x, not of |x|: for odd p elements may cancel, and a negative sum gives
     NaN unless p is 1. Where the sum is 0, the gradient is 0. See ``nn.functional.lp_pool1d``.
@@ -435,7 +435,7 @@ class LPPool1d(_LPPoolNd):
 
 
 class LPPool2d(_LPPoolNd):
-    """(sum of x^p)^(1/p) over windows of (N, C, H, W) or (C, H, W).
+    """Computes (sum of x^p)^(1/p) over windows of (N, C, H, W) or (C, H, W).
 
     The powers are those of x, not of |x|: for odd p elements may cancel, and a negative sum gives
     NaN unless p is 1. Where the sum is 0, the gradient is 0. See ``nn.functional.lp_pool2d``.
@@ -463,7 +463,7 @@ class LPPool2d(_LPPoolNd):
 
 
 class LPPool3d(_LPPoolNd):
-    """(sum of x^p)^(1/p) over windows of (N, C, D, H, W) or (C, D, H, W).
+    """Computes (sum of x^p)^(1/p) over windows of (N, C, D, H, W) or (C, D, H, W).
 
     The powers are those of x, not of |x|: for odd p elements may cancel, and a negative sum gives
     NaN unless p is 1. Where the sum is 0, the gradient is 0. See ``nn.functional.lp_pool3d``.

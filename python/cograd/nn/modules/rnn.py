@@ -42,8 +42,7 @@ class RNNBase(Module):
         num_layers: number of layers; each reads the outputs of the previous one.
         bias: whether there are ``bias_ih`` and ``bias_hh``.
         batch_first: whether inputs and outputs are (N, L, features) rather than (L, N, features).
-        dropout: probability with which the outputs of all layers but the last are zeroed in
-            training.
+        dropout: probability of zeroing outputs of all layers but the last, in training.
         bidirectional: whether each layer has a second direction, from the last step to the first.
         proj_size: for LSTM, the size to which the outputs are projected; 0 means no projection.
         device, dtype: those of the parameters; None for the default.
@@ -322,7 +321,7 @@ def _refuse_projection(kwargs: dict[str, Any]) -> None:
 
 
 class RNN(RNNBase):
-    """h_t = tanh(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh), or relu instead of tanh, step by step.
+    """Computes h_t = tanh(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh), or with relu, step by step.
 
     All weights are initialised from U(-k, k), k = 1 / sqrt(H). In evaluation there is no dropout.
     The kink of relu gets the gradient 0.
@@ -335,12 +334,9 @@ class RNN(RNNBase):
         num_layers: number of layers (1); each reads the outputs of the previous one.
         nonlinearity: 'tanh' (the default) or 'relu'; by keyword or as the fourth argument.
         bias: whether there are ``bias_ih`` and ``bias_hh`` (True).
-        batch_first: whether inputs and outputs are (N, L, features) rather than (L, N, features)
-            (False).
-        dropout: probability with which the outputs of all layers but the last are zeroed in
-            training (0).
-        bidirectional: whether each layer has a second direction, from the last step to the first
-            (False).
+        batch_first: whether inputs and outputs are (N, L, features), not (L, N, features) (False).
+        dropout: probability of zeroing outputs of all layers but the last, in training (0).
+        bidirectional: whether each layer also runs from the last step to the first (False).
         device, dtype: those of the parameters; None for the default.
         args, kwargs: the arguments above, in this order.
 
@@ -390,12 +386,9 @@ class LSTM(RNNBase):
         hidden_size: H, features of the state.
         num_layers: number of layers (1); each reads the outputs of the previous one.
         bias: whether there are ``bias_ih`` and ``bias_hh`` (True).
-        batch_first: whether inputs and outputs are (N, L, features) rather than (L, N, features)
-            (False).
-        dropout: probability with which the outputs of all layers but the last are zeroed in
-            training (0).
-        bidirectional: whether each layer has a second direction, from the last step to the first
-            (False).
+        batch_first: whether inputs and outputs are (N, L, features), not (L, N, features) (False).
+        dropout: probability of zeroing outputs of all layers but the last, in training (0).
+        bidirectional: whether each layer also runs from the last step to the first (False).
         proj_size: P, the size to which h is projected, smaller than H (0: no projection, and P
             below is H).
         device, dtype: those of the parameters; None for the default.
@@ -475,12 +468,9 @@ class GRU(RNNBase):
         hidden_size: H, features of the state.
         num_layers: number of layers (1); each reads the outputs of the previous one.
         bias: whether there are ``bias_ih`` and ``bias_hh`` (True).
-        batch_first: whether inputs and outputs are (N, L, features) rather than (L, N, features)
-            (False).
-        dropout: probability with which the outputs of all layers but the last are zeroed in
-            training (0).
-        bidirectional: whether each layer has a second direction, from the last step to the first
-            (False).
+        batch_first: whether inputs and outputs are (N, L, features), not (L, N, features) (False).
+        dropout: probability of zeroing outputs of all layers but the last, in training (0).
+        bidirectional: whether each layer also runs from the last step to the first (False).
         device, dtype: those of the parameters; None for the default.
         args, kwargs: the arguments above, in this order.
 

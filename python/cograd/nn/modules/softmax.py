@@ -18,7 +18,7 @@ __all__ = [
 
 
 class Softmax2d(Module):
-    """exp(x_c) / sum_k exp(x_k) over the channels of images.
+    """Computes exp(x_c) / sum_k exp(x_k) over the channels of images.
 
     See ``nn.functional.softmax``.
 
@@ -41,7 +41,7 @@ class Softmax2d(Module):
 
 
 class Softmax(_AlongDim):
-    """exp(x_i) / sum_j exp(x_j) along ``dim``: positive values whose sum is 1.
+    """Computes exp(x_i) / sum_j exp(x_j) along ``dim``: positive values whose sum is 1.
 
     The function is smooth for finite values. An element inf, or only elements -inf, make NaN.
     See ``nn.functional.softmax``.
@@ -62,7 +62,7 @@ class Softmax(_AlongDim):
 
 
 class LogSoftmax(_AlongDim):
-    """x_i - log(sum_j exp(x_j)) along ``dim``: the logarithms of Softmax.
+    """Computes x_i - log(sum_j exp(x_j)) along ``dim``: the logarithms of Softmax.
 
     The function is smooth for finite values. An element inf, or only elements -inf, make NaN.
     See ``nn.functional.log_softmax``.
@@ -83,7 +83,7 @@ class LogSoftmax(_AlongDim):
 
 
 class Softmin(_AlongDim):
-    """exp(-x_i) / sum_j exp(-x_j) along ``dim``: the smallest value gets the largest share.
+    """Computes exp(-x_i) / sum_j exp(-x_j) along ``dim``: the smallest value gets most.
 
     The function is smooth for finite values. See ``nn.functional.softmin``.
 

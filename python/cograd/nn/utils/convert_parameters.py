@@ -20,7 +20,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Turns the parameters into views of consecutive pieces of ``vec`` (n,).
 
     Raises:
-        TypeError: ``vec`` is no tensor.
+        TypeError: ``vec`` is not a tensor.
     """
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected cograd.Tensor, but got: {type(vec).__name__}")
