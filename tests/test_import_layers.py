@@ -3,6 +3,7 @@
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,25 @@ def test_packages_keep_their_private_modules():
             if private and module.split(".")[1] != target.split(".")[1]:
                 used.add((module, target))
     assert used == set(FRIENDS)
+
+
+MAX_FILES = 40
+# Public paths of torch, a module each.
+LARGE = {"distributions"}
+
+
+def test_directories_are_small_and_described():
+    root = PYTHON / ROOT
+    page = (PYTHON.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## Directories of python/cograd")[2]
+    described = {
+        name
+        for row in re.findall(r"^\| (`.*?) \|", table, re.M)
+        for name in re.findall(r"`([^`]+)`", row)
+    }
+    files = Counter(p.parent.relative_to(root).as_posix() for p in root.rglob("*.py"))
+    assert set(files) == described
+    assert {name for name, count in files.items() if count > MAX_FILES} == LARGE
 
 
 BINDINGS = PYTHON.parent / "csrc"

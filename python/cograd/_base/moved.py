@@ -89,4 +89,4 @@ class _Finder:
 def watch() -> None:
     """Makes the old names importable; a second call, as of a reload, does nothing."""
     if not any(type(finder).__module__ == __name__ for finder in sys.meta_path):
-        sys.meta_path.append(_Finder())  # type: ignore[arg-type]
+        sys.meta_path.append(_Finder())
