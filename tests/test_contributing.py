@@ -33,7 +33,7 @@ def compiles(source, *include):
 def rows_with(row, folder):
     """Returns the file that expands the rows, which reads a table with one more row."""
     table = (ROOT / "csrc/kernels/elementwise/elementwise.def").read_text()
-    copy = folder / "ops" / "elementwise" / "elementwise.def"
+    copy = folder / "kernels" / "elementwise" / "elementwise.def"
     copy.parent.mkdir(parents=True)
     copy.write_text(table.replace("// Special functions.", row + "// Special functions.", 1))
     assert row in copy.read_text()

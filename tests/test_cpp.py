@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The C++ tests of kernels and threads (tests/cpp), compiled against the install's objects."""
+"""The C++ tests of kernels and threads (tests/cpp), linked with the objects of the install."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ PROGRAMS = sorted(p.stem for p in (HERE / "cpp").glob("*_test.cpp"))
 
 
 def installed_build():
-    """The folder of this environment's `make install`, or None; COGRAD_TEST_BUILD names another."""
+    """Returns the build folder of this environment's install; COGRAD_TEST_BUILD overrides it."""
     if named := os.environ.get("COGRAD_TEST_BUILD"):
         return ROOT / named
     tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"

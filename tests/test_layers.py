@@ -97,3 +97,32 @@ def test_public_headers_need_nothing_private():
             if quote == '"' and not name.startswith("cograd/"):
                 found.append(f"{header}: {name}")
     assert not found, "\n".join(found)
+
+
+MAX_FILES = 40
+
+
+def described_directories():
+    """Returns the directories below csrc/ that docs/architecture.md has a line for."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    found, part = set(), ""
+    for line in text.splitlines():
+        first = re.match(r"    csrc/(\w+)/(\w+)  +\w", line)
+        further = re.match(r" {9,13}(\w+)  +\w", line)
+        if first:
+            part = first[1]
+            found.add(f"{part}/{first[2]}")
+        elif further and part:
+            found.add(f"{part}/{further[1]}")
+        elif not line:
+            part = ""
+    return found
+
+
+def test_directories_are_small_and_described():
+    folders = {p.parent for p in sources()}
+    sizes = {p: sum(f.is_file() for f in p.iterdir()) for p in folders}
+    assert {str(p): n for p, n in sizes.items() if n > MAX_FILES} == {}
+    inner = {"/".join(p.relative_to(CSRC).parts) for p in folders}
+    inner = {p for p in inner if p.count("/") == 1 and not p.startswith("include/")}
+    assert inner == described_directories()

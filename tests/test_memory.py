@@ -901,3 +901,37 @@ def test_graphs_whose_backward_raised_inside_of_vmap_are_freed(f, transform):
         step()
     gc.collect()
     assert torch._C._live_nodes() == nodes
+
+
+def dual_backward(f, x):
+    x = x.clone().requires_grad_()
+    with torch.autograd.forward_ad.dual_level():
+        f(torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))).backward()
+
+
+@pytest.mark.parametrize("f", [written_by_a_view_of_itself, written_through_a_view])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f, x: torch.func.hessian(f)(x),
+        lambda f, x: torch.func.jvp(torch.func.grad(f), (x,), (x,)),
+        lambda f, x: torch.func.grad(lambda x: torch.func.jvp(f, (x,), (x,))[1])(x),
+        dual_backward,
+    ],
+    ids=["hessian", "jvp(grad)", "grad(jvp)", "dual_level"],
+)
+def test_graphs_of_tangents_whose_backward_raised_are_freed(f, transform):
+    """A tangent that is written reaches itself too, and no Python object stands for it."""
+    x = torch.arange(3.0)
+
+    def step():
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            transform(f, x)
+
+    step()
+    gc.collect()
+    nodes = torch._C._live_nodes()
+    for _ in range(5):
+        step()
+    gc.collect()
+    assert torch._C._live_nodes() == nodes

@@ -378,6 +378,15 @@ def test_results_may_be_detached_in_place():
         "unfold": lambda: nn.unfold(x, 2),
         "fold": lambda: nn.fold(arange(4, 6).requires_grad_(), (3, 4), 2),
         "conv_tbc": lambda: nn.conv_tbc(x, arange(1, 4, 2), arange(2)),
+        "grid_sample": lambda: nn.grid_sample(x[None], arange(1, 2, 2, 2), align_corners=True),
+        "affine_grid": lambda: nn.affine_grid(x[:1, :2, :3], (1, 1, 2, 2), align_corners=True),
+        "matrix_norm 1": lambda: torch.linalg.matrix_norm(x, 1),
+        "matrix_norm -1": lambda: torch.linalg.matrix_norm(x, -1, (0, 2)),
+        "matrix_norm inf": lambda: torch.linalg.matrix_norm(x, math.inf, (2, 0)),
+        "norm -inf": lambda: torch.linalg.norm(x[0], -math.inf),
+        "einsum, outer": lambda: torch.einsum("i,j->ji", v, v),
+        "einsum, three": lambda: torch.einsum("i,j,k->kij", v, v, arange(2)),
+        "einsum, products": lambda: torch.einsum("ij,j->ji", x[0], v),
     }
     for name, make in made.items():
         y = make()

@@ -65,9 +65,10 @@ class _Inputs:
         """Makes the leaves require grad during a backward, in which a checkpoint may recompute."""
         with self._lock:
             self._running += 1
-            for leaf in self.own:
-                leaf.requires_grad_()
         try:
+            with self._lock:
+                for leaf in self.own:
+                    leaf.requires_grad_()
             yield
         finally:
             with self._lock:

@@ -120,9 +120,10 @@ def matrix_norm(
         return stored(result, out)
     assert not isinstance(ord, str)
     summed, other = (rows, cols) if abs(ord) == 1 else (cols, rows)
-    sums = vector_norm(A, 1, summed, True)
-    result = _largest(sums, other, True) if ord > 0 else sums.amin(other, True)
-    return stored(result if keepdim else result.squeeze((rows, cols)), out)
+    sums = vector_norm(A, 1, summed, keepdim)
+    if not keepdim and other > summed:
+        other -= 1
+    return stored(_largest(sums, other, keepdim) if ord > 0 else sums.amin(other, keepdim), out)
 
 
 def _largest(x: Tensor, dim: int, keepdim: bool) -> Tensor:

@@ -126,7 +126,7 @@ def grid_sampler(
     if interpolation_mode == _NEAREST and grid.requires_grad:
         # The result is a step function of the grid: the grid's gradient is zero, not None.
         result = result + cograd.where(cograd.ones_like(grid, dtype=cograd.bool), 0.0, grid).sum()
-    return result.reshape(batch, channels, *grid.shape[1:-1])
+    return _C._ops._unsafe_view(result, batch, channels, *grid.shape[1:-1])
 
 
 def grid_sampler_2d(
@@ -181,4 +181,4 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
     ]
     columns.append(cograd.ones_like(columns[0]))
     base = cograd.stack(columns, 1)
-    return (base @ theta.transpose(1, 2)).reshape(size[0], *shape, n)
+    return _C._ops._unsafe_view(base @ theta.transpose(1, 2), size[0], *shape, n)

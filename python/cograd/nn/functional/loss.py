@@ -178,9 +178,16 @@ def smooth_l1_loss(
     if beta == 0.0 or _vanishes(beta, input, target):
         return l1_loss(input, target, reduction=reduction)
     error = input - target
-    small = error.clamp(-beta, beta)  # no square: the gradient of an infinite error would be NaN
+    small = _limited(error, beta)  # no square: the gradient of an infinite error would be NaN
     loss = (error / beta).clamp(-1, 1) * (error - 0.5 * small)
     return reduce_loss(loss, reduction)
+
+
+def _limited(error: Tensor, limit: float) -> Tensor:
+    """Returns ``error`` clamped to [-limit, limit], unless its dtype cannot hold ``limit``."""
+    if error.is_floating_point() and limit > cograd.finfo(error.dtype).max:
+        limit = math.inf
+    return error.clamp(-limit, limit)
 
 
 def _vanishes(value: float, a: Tensor, b: Tensor) -> bool:
@@ -202,10 +209,10 @@ def huber_loss(
     if _C._autocast_enabled():
         input, target = _C._autocast_wide(input, target)
     _same_size(input, target)
-    if delta <= 0:
+    if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     error = input - target
-    small = error.clamp(-delta, delta)  # see smooth_l1_loss
+    small = _limited(error, delta)  # as in smooth_l1_loss
     loss = small * (error - 0.5 * small)
     if weight is not None:
         if weight.shape != input.shape:
