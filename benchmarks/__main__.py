@@ -15,7 +15,7 @@ import time
 from fnmatch import fnmatch
 from pathlib import Path
 
-from cograd._progress import Progress
+from cograd._base.progress import Progress
 
 from . import report
 from .case import CASES, GROUPS

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import cograd as torch
-from cograd import _absent_names
+from cograd._base import absent_names as _absent_names
 from cograd._tensor import absent
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "coming_from_torch.md"

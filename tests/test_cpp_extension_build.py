@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from cograd.utils import cpp_extension
-from cograd.utils.cpp_extension import _cache, _compiler, _entry, _job, _load, _lock, _process
+from cograd.utils.cpp_extension import __main__, _cache, _compile, _compiler, _job, _load
 from cograd.utils.cpp_extension.__main__ import main
 
 pytestmark = pytest.mark.skipif(
@@ -237,7 +237,7 @@ def test_damaged_module_is_built_again(tmp_path, counted):
         elif damage == "missing":
             path.unlink()
         else:
-            (path.parent / _entry.RECORD).write_text("{")
+            (path.parent / _cache.RECORD).write_text("{")
         calls = counted()
         out, err = run_python(LOAD, file=str(file)).communicate()
         assert out.strip() == "5", (damage, err)
@@ -271,7 +271,7 @@ def test_no_temporary_folders_stay(tmp_path, root):
     with pytest.raises(cpp_extension.CompileError):
         build("demo", bad)
     left = [p.name for p in (root / "demo").iterdir()]
-    assert not [n for n in left if n.startswith(_entry.TEMPORARY) or n.endswith(".lock")]
+    assert not [n for n in left if n.startswith(_cache.TEMPORARY) or n.endswith(".lock")]
 
 
 # ---------------------------------------------------------------------------- several processes
@@ -305,7 +305,7 @@ def start_slow_build(file, root, monkeypatch):
     monkeypatch.setenv("SLOW", "60")
     process = run_python(LOAD, file=str(file))
     deadline = time.monotonic() + 20
-    while not list(root.glob(f"demo/{_entry.TEMPORARY}*")) or not list(root.glob("demo/*.lock")):
+    while not list(root.glob(f"demo/{_cache.TEMPORARY}*")) or not list(root.glob("demo/*.lock")):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -319,11 +319,11 @@ def test_killed_build_leaves_nothing_broken(tmp_path, root, counted, monkeypatch
     process = start_slow_build(file, root, monkeypatch)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    assert list(root.glob(f"demo/{_entry.TEMPORARY}*"))
+    assert list(root.glob(f"demo/{_cache.TEMPORARY}*"))
     start = time.monotonic()
     assert answer(build("demo", file)) == 4
     assert time.monotonic() - start < 20
-    assert not list(root.glob(f"demo/{_entry.TEMPORARY}*")), "the dead build's folder stayed"
+    assert not list(root.glob(f"demo/{_cache.TEMPORARY}*")), "the dead build's folder stayed"
 
 
 def test_interrupted_build_cleans_up(tmp_path, root, counted, monkeypatch):
@@ -332,7 +332,7 @@ def test_interrupted_build_cleans_up(tmp_path, root, counted, monkeypatch):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=20)
     assert "KeyboardInterrupt" in err
-    assert not list(root.glob(f"demo/{_entry.TEMPORARY}*"))
+    assert not list(root.glob(f"demo/{_cache.TEMPORARY}*"))
 
 
 def test_stopped_builder_does_not_block_others(tmp_path, root, counted, monkeypatch, capfd):
@@ -341,7 +341,7 @@ def test_stopped_builder_does_not_block_others(tmp_path, root, counted, monkeypa
     process = start_slow_build(file, root, monkeypatch)
     try:
         process.send_signal(signal.SIGSTOP)
-        monkeypatch.setattr(_lock, "SILENCE", 1.0)
+        monkeypatch.setattr(_cache, "SILENCE", 1.0)
         start = time.monotonic()
         assert answer(build("demo", file)) == 4
         assert time.monotonic() - start < 20
@@ -356,7 +356,7 @@ def test_lock_inherited_from_a_dead_process(tmp_path, capfd):
     path = str(tmp_path / "lock")
     code = """
     import os, sys, time
-    from cograd.utils.cpp_extension._lock import BuildLock
+    from cograd.utils.cpp_extension._cache import BuildLock
     lock = BuildLock(path)
     lock.__enter__()
     if os.fork() == 0:
@@ -370,7 +370,7 @@ def test_lock_inherited_from_a_dead_process(tmp_path, capfd):
         assert process.stdout.readline() == "locked\n"
         process.wait()
     start = time.monotonic()
-    with _lock.BuildLock(path):
+    with _cache.BuildLock(path):
         assert time.monotonic() - start < 10
     assert "breaking the stale lock" in capfd.readouterr().err
 
@@ -378,7 +378,7 @@ def test_lock_inherited_from_a_dead_process(tmp_path, capfd):
 def test_old_lock_file_does_not_matter(tmp_path, root):
     file = write(tmp_path / "a.cpp", source(4))
     build("demo", file)
-    (entry,) = _cache.entries(str(root))
+    (entry,) = __main__.entries(str(root))
     key = Path(entry.folder).name.partition("-")[0]
     shutil.rmtree(entry.folder)
     write(root / "demo" / f"{key}.lock", "999999 elsewhere\n")
@@ -394,7 +394,7 @@ def test_waiting_is_told(tmp_path, capfd):
     def hold():
         code = """
         import time
-        from cograd.utils.cpp_extension._lock import BuildLock
+        from cograd.utils.cpp_extension._cache import BuildLock
         with BuildLock(path):
             print("locked", flush=True)
             time.sleep(0.5)
@@ -407,7 +407,7 @@ def test_waiting_is_told(tmp_path, capfd):
     thread = threading.Thread(target=hold)
     thread.start()
     inside.wait()
-    with _lock.BuildLock(path, verbose=True):
+    with _cache.BuildLock(path, verbose=True):
         pass
     thread.join()
     assert "waiting for process" in capfd.readouterr().err
@@ -438,7 +438,7 @@ def test_sources_are_compiled_at_once(tmp_path, counted, monkeypatch):
     begun = tmp_path / "begun"
     monkeypatch.setenv("SLOW", "1")
     monkeypatch.setenv("BEGUN", str(begun))
-    monkeypatch.setattr(_process, "max_jobs", lambda count: count)
+    monkeypatch.setattr(_compile, "max_jobs", lambda count: count)
     files = [write(tmp_path / f"{i}.cpp", f"int f{i}() {{ return 1; }}\n") for i in range(4)]
     build("demo", *files)
     # How many had begun when each one continued; one after the other it would be 1, 2, 3, 4, 5.
@@ -448,10 +448,10 @@ def test_sources_are_compiled_at_once(tmp_path, counted, monkeypatch):
 
 def test_max_jobs(monkeypatch):
     monkeypatch.setenv("MAX_JOBS", "3")
-    assert (_process.max_jobs(8), _process.max_jobs(2)) == (3, 2)
+    assert (_compile.max_jobs(8), _compile.max_jobs(2)) == (3, 2)
     monkeypatch.setenv("MAX_JOBS", "many")
     with pytest.raises(ValueError, match=r"MAX_JOBS='many'"):
-        _process.max_jobs(8)
+        _compile.max_jobs(8)
 
 
 def test_spaces_and_odd_characters_in_paths(tmp_path, monkeypatch):
@@ -487,7 +487,7 @@ def test_standalone_program(tmp_path):
 
 def test_depfile_escapes():
     text = "a.o: /x/a\\ b.h /y/c$$d.h \\\n  /z/e\\#f.h /w/back\\slash.h\n\n/other:\n"
-    assert _entry.read_depfile(text) == ["/x/a b.h", "/y/c$d.h", "/z/e#f.h", "/w/back\\slash.h"]
+    assert _cache.read_depfile(text) == ["/x/a b.h", "/y/c$d.h", "/z/e#f.h", "/w/back\\slash.h"]
 
 
 def test_debug_finds_undefined_behaviour(tmp_path):
@@ -734,16 +734,16 @@ def test_list_and_prune(tmp_path, root, capsys):
     out = capsys.readouterr().out
     assert "2 builds" in out
     assert out.count(" ok ") == 2
-    (entry,) = [e for e in _cache.entries(str(root)) if e.name == "one"]
-    record = json.loads((Path(entry.folder) / _entry.RECORD).read_text())
+    (entry,) = [e for e in __main__.entries(str(root)) if e.name == "one"]
+    record = json.loads((Path(entry.folder) / _cache.RECORD).read_text())
     record["version"] = "0.0.1"
-    (Path(entry.folder) / _entry.RECORD).write_text(json.dumps(record))
+    (Path(entry.folder) / _cache.RECORD).write_text(json.dumps(record))
     assert main(["prune", "--dry-run"]) == 0
     assert "would remove" in capsys.readouterr().out
     assert main(["prune"]) == 0
     assert not (root / "one").exists()
     assert Path(kept).exists()
-    os.utime(Path(kept).parent / _entry.RECORD, (1e9, 1e9))
+    os.utime(Path(kept).parent / _cache.RECORD, (1e9, 1e9))
     assert main(["prune", "--days", "30"]) == 0
     assert not Path(kept).exists()
     build("two", two)
@@ -826,9 +826,9 @@ def test_lock_that_is_a_link_is_not_followed(tmp_path):
     victim = write(tmp_path / "victim", "text")
     path = tmp_path / "key.lock"
     path.symlink_to(victim)
-    with _lock.BuildLock(str(path)) as lock:
+    with _cache.BuildLock(str(path)) as lock:
         assert lock.broken
-    assert not _lock.BuildLock(str(path)).acquire_now()
+    assert not _cache.BuildLock(str(path)).acquire_now()
     assert victim.read_text() == "text"
 
 

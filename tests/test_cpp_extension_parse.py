@@ -5,8 +5,8 @@ import ast
 
 import pytest
 
-from cograd.utils.cpp_extension import _declarations as d
-from cograd.utils.cpp_extension import _inline, _stub
+from cograd.utils.cpp_extension import _inline
+from cograd.utils.cpp_extension import _read_cpp as d
 from cograd.utils.cpp_extension._job import Job, Source
 
 
@@ -189,11 +189,11 @@ def test_quoted_docstrings_survive(doc):
     ],
 )
 def test_python_type(kind, expected):
-    assert _stub.python_type(kind) == expected
+    assert d.python_type(kind) == expected
 
 
 def stub(text, label="a.cpp"):
-    result = _stub.module_stub(Job("demo", [Source(label, None, text.encode(), "c++")]))
+    result = d.module_stub(Job("demo", [Source(label, None, text.encode(), "c++")]))
     ast.parse(result)
     return result
 

@@ -10,7 +10,7 @@ import pytest
 from mpi_ranks import needs_mpi, run_ranks
 
 import cograd as torch
-from cograd._launcher import rank_variables
+from cograd._base.launcher import rank_variables
 from cograd.distributed.elastic.multiprocessing.errors import record
 from cograd.multiprocessing import spawn
 

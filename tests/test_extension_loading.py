@@ -18,7 +18,7 @@ from conftest import leaf, ones
 import cograd as torch
 from cograd import library
 from cograd.utils import cpp_extension
-from cograd.utils.cpp_extension import _build, _flags
+from cograd.utils.cpp_extension import _build, _compiler
 
 CXX = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
 pytestmark = pytest.mark.skipif(CXX is None, reason="there is no C++ compiler")
@@ -93,7 +93,7 @@ def test_exception_in_a_library_block(cache, tmp_path):
 
 def build_module(folder, name, text, include=None):
     """Builds a pybind11 module without cograd.utils.cpp_extension; tests import it in a process."""
-    pybind11 = _flags.pybind11_include()
+    pybind11 = _compiler.pybind11_include()
     if pybind11 is None:
         pytest.skip("pybind11 is not installed")
     source = write(folder / f"{name}.cpp", text)
@@ -101,7 +101,7 @@ def build_module(folder, name, text, include=None):
     flags = ["-std=c++17", "-O0", "-shared", "-fPIC", "-fvisibility=hidden"]
     flags += [f"-I{include or cpp_extension.include_paths()[0]}", f"-isystem{pybind11}"]
     flags += [f"-isystem{sysconfig.get_paths()['include']}", f"-L{lib}", f"-Wl,-rpath,{lib}"]
-    flags += _flags.openblas_flags()
+    flags += _compiler.openblas_flags()
     subprocess.run(
         [CXX, *flags, str(source), "-lcograd", "-o", str(folder / f"{name}.so")], check=True
     )
@@ -246,7 +246,7 @@ def test_child_forked_while_another_thread_builds(tmp_path):
     code = """
     import os, sys, threading, time, warnings
     warnings.simplefilter("ignore")
-    from cograd.utils.cpp_extension._lock import BuildLock
+    from cograd.utils.cpp_extension._cache import BuildLock
     path = sys.argv[1]
     held, done = threading.Event(), threading.Event()
     def hold():

@@ -11,8 +11,8 @@ import safetensors
 from test_torch_files import archive_of, through_file
 
 import cograd as torch
-from cograd import _file_keys
-from cograd._file_keys import Filler
+from cograd._files import keys as _file_keys
+from cograd._files.keys import Filler
 from cograd.serialization import FileError
 
 PRIME = 2**61 - 1  # ints are hashed modulo this prime

@@ -4,7 +4,7 @@
 import pytest
 
 import cograd as torch
-from cograd import _foreach
+from cograd._functions import foreach as _foreach
 from cograd.utils import _foreach_utils
 
 UNARY = _foreach._UNARY

@@ -87,9 +87,9 @@ def test_c_header_is_c(tmp_path, standard):
 def test_python_header_compiles_alone(tmp_path):
     pybind11 = pytest.importorskip("pybind11")
     source = including(tmp_path, "cograd/python.h")
-    from cograd.utils.cpp_extension import _flags
+    from cograd.utils.cpp_extension import _compiler
 
-    folders = [f"-isystem{d}" for d in [pybind11.get_include(), *_flags.include_dirs()]]
+    folders = [f"-isystem{d}" for d in [pybind11.get_include(), *_compiler.include_dirs()]]
     compile_(source, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", *folders)
 
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 import cograd as torch
-from cograd import _progress
-from cograd._progress import Progress
+from cograd._base import progress as _progress
+from cograd._base.progress import Progress
 
 
 class Terminal(io.StringIO):

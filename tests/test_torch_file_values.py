@@ -102,7 +102,7 @@ class Marked(torch.Tensor):
 
 
 def test_subclasses_of_trusted_files():
-    from cograd._torch_objects import _from_type
+    from cograd._files.objects import _from_type
 
     def plain():
         return torch.ones(2, requires_grad=True)

@@ -210,13 +210,42 @@ def test_hooks_of_loaded_modules_run():
     torch.testing.assert_close(module(x) - module.bias, 2 * (before - module.bias))
 
 
-def test_torchs_places_of_layers():
-    from cograd.nn.modules import _places
+# torch.nn.modules.X of torch 2.13 has these layers.
+PLACES = {
+    "activation": "LogSoftmax MultiheadAttention RReLU Softmax Softmax2d Softmin",
+    "batchnorm": "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d SyncBatchNorm",
+    "channelshuffle": "ChannelShuffle",
+    "container": "ParameterDict ParameterList",
+    "conv": (
+        "LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d "
+        "LazyConvTranspose3d"
+    ),
+    "distance": "CosineSimilarity PairwiseDistance",
+    "dropout": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout",
+    "flatten": "Flatten Unflatten",
+    "fold": "Fold Unfold",
+    "instancenorm": (
+        "InstanceNorm1d InstanceNorm2d InstanceNorm3d LazyInstanceNorm1d LazyInstanceNorm2d "
+        "LazyInstanceNorm3d"
+    ),
+    "linear": "LazyLinear",
+    "loss": (
+        "CTCLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss2d "
+        "TripletMarginWithDistanceLoss"
+    ),
+    "normalization": "CrossMapLRN2d GroupNorm LayerNorm LocalResponseNorm RMSNorm",
+    "pixelshuffle": "PixelShuffle PixelUnshuffle",
+    "sparse": "Embedding EmbeddingBag",
+    "upsampling": "Upsample UpsamplingBilinear2d UpsamplingNearest2d",
+}
 
-    for place, names in _places.PLACES.items():
-        module = importlib.import_module(f"cograd.nn.modules.{place}")
-        for name in names.split():
-            assert getattr(module, name) is getattr(nn, name)
+
+@pytest.mark.parametrize("place", PLACES)
+def test_torchs_places_of_layers(place):
+    module = importlib.import_module(f"cograd.nn.modules.{place}")
+    for name in PLACES[place].split():
+        assert getattr(module, name) is getattr(nn, name)
+        assert name in module.__all__
 
 
 class Point:

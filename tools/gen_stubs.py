@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the stubs _C.pyi, __init__.pyi and return_types.pyi: gen_stubs.py [--check].
+"""Writes _C.pyi, __init__.pyi, return_types.pyi and _base/lazy_names.py: gen_stubs.py [--check].
 
 Operations come from the table, `cograd._C._op_table()`: a list of dicts with the keys `name`,
 `namespace` ("" or "_nn"), `signature` (Python text, "input, dim=None, *, dtype=None"), `args` (a
@@ -19,8 +19,11 @@ import inspect
 import re
 import sys
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import lazy_names
 
 ROOT = Path(__file__).resolve().parent.parent
 STUB = ROOT / "python" / "cograd" / "_C.pyi"
@@ -239,7 +242,7 @@ from typing import (
 from numpy import ndarray
 from typing_extensions import Self
 
-from cograd._handles import RemovableHandle
+from cograd._base.handles import RemovableHandle
 
 _T = TypeVar("_T")
 
@@ -569,13 +572,14 @@ def plain_type(value: object, classes: Iterable[str]) -> str:
     return name if name == "str" or name in classes else "Any"
 
 
-def package_stub(package: Any, module: Any, table: list[Record]) -> str:
+def package_stub(package: Any, module: Any, table: list[Record], names: dict[str, str]) -> str:
     """Returns the text of __init__.pyi: the names of `import cograd`, by their source."""
     typed = functions(table, "")
     results = sorted({f"_{r['name']}_result" for r in table if r.get("returns")})
     imports, body = [], []
     own_int = {"Generator", "Tensor", "device", "dtype"}
-    lazy = {n: getattr(package, n) for n in {*package._LAZY_MODULES, *package._LAZY_NAMES}}
+    lazy = {n: getattr(package, n) for n in package._LAZY_MODULES}
+    lazy |= {n: getattr(import_module(f"cograd.{place}"), n) for n, place in names.items()}
     for name, value in sorted({**vars(package), **lazy}.items()):
         if name.startswith("_") and name not in {"__config__", "__version__"}:
             continue
@@ -620,7 +624,7 @@ def results_stub(kinds: Iterable[Any], table: list[Record]) -> str:
 
 
 def main() -> int:
-    """Writes or compares the three files."""
+    """Writes or compares the files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
@@ -630,9 +634,11 @@ def main() -> int:
 
     table: list[Record] = _C._op_table()
     status = 0
+    names = lazy_names.found()
     texts = {
         STUB: stub(_C, table),
-        STUB.with_name("__init__.pyi"): package_stub(cograd, _C, table),
+        STUB.with_name("__init__.pyi"): package_stub(cograd, _C, table, names),
+        STUB.parent / "_base" / "lazy_names.py": lazy_names.text(names),
         STUB.with_name("return_types.pyi"): results_stub(all_return_types, table),
     }
     for path, text in texts.items():

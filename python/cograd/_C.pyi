@@ -11,7 +11,7 @@ from typing import (
 from numpy import ndarray
 from typing_extensions import Self
 
-from cograd._handles import RemovableHandle
+from cograd._base.handles import RemovableHandle
 
 _T = TypeVar("_T")
 

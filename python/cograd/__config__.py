@@ -11,7 +11,7 @@ from typing import Any
 
 import cograd
 from cograd import _build_info
-from cograd._preload import openblas_path
+from cograd._base.preload import openblas_path
 
 __all__ = ["parallel_info", "show", "show_config"]
 

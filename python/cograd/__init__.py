@@ -9,8 +9,8 @@ from __future__ import annotations as _annotations
 
 from typing import Any as _Any
 
-from cograd._preload import explain_failure as _explain_failure
-from cograd._preload import preload_openblas as _preload_openblas
+from cograd._base.preload import explain_failure as _explain_failure
+from cograd._base.preload import preload_openblas as _preload_openblas
 
 try:
     _preload_openblas()
@@ -47,7 +47,9 @@ from cograd._C import (
     uint64,
 )
 from cograd._version import __version__
-from cograd._memory_format import layout, memory_format
+from cograd._base.lazy_names import NAMES as _LAZY_NAMES
+from cograd._base.memory_format import layout, memory_format
+from cograd._base.moved import watch as _watch_old_names
 
 half = float16
 float = float32
@@ -79,7 +81,7 @@ from cograd._C._ops import _sample_dirichlet as _sample_dirichlet
 from cograd._C._ops import _standard_gamma as _standard_gamma
 from cograd._C._ops import _standard_gamma_grad as _standard_gamma_grad
 
-from cograd._dtypes import *
+from cograd._base.dtypes import *
 from cograd._C import (
     UntypedStorage,
     as_tensor,
@@ -159,124 +161,6 @@ _LAZY_MODULES = frozenset(
         "xpu",
     )
 )
-_LAZY_NAMES = {
-    "Future": "futures",
-    "GradScaler": "amp.grad_scaler",
-    "SymBool": "_symbols",
-    "SymFloat": "_symbols",
-    "SymInt": "_symbols",
-    "adaptive_max_pool1d": "nn.functional._top",
-    "adjoint": "_numeric",
-    "affine_grid_generator": "nn.functional._grid",
-    "are_deterministic_algorithms_enabled": "_modes",
-    "as_strided_": "_numeric",
-    "autocast": "amp.autocast_mode",
-    "autocast_decrement_nesting": "amp.autocast_mode",
-    "autocast_increment_nesting": "amp.autocast_mode",
-    "bartlett_window": "_windows",
-    "binary_cross_entropy_with_logits": "_losses",
-    "blackman_window": "_windows",
-    "channel_shuffle": "nn.functional.vision",
-    "clear_autocast_cache": "amp.autocast_mode",
-    "compile": "_compile",
-    "cond": "_numeric",
-    "cosine_embedding_loss": "_losses",
-    "ctc_loss": "_losses",
-    "detach": "_numeric",
-    "detach_": "_numeric",
-    "embedding": "_losses",
-    "embedding_bag": "_losses",
-    "embedding_renorm_": "_losses",
-    "empty_permuted": "_numeric",
-    "frobenius_norm": "_numeric",
-    "from_file": "_native",
-    "get_autocast_cpu_dtype": "amp.autocast_mode",
-    "get_autocast_dtype": "amp.autocast_mode",
-    "get_autocast_gpu_dtype": "amp.autocast_mode",
-    "get_default_device": "_modes",
-    "get_deterministic_debug_mode": "_modes",
-    "get_device": "_numeric",
-    "get_device_module": "_modes",
-    "get_float32_matmul_precision": "_modes",
-    "get_num_interop_threads": "_modes",
-    "get_printoptions": "_tensor.str",
-    "gradient": "_numeric",
-    "grid_sampler": "nn.functional._grid",
-    "grid_sampler_2d": "nn.functional._grid",
-    "grid_sampler_3d": "nn.functional._grid",
-    "gru": "_recurrent",
-    "gru_cell": "_recurrent",
-    "hamming_window": "_windows",
-    "hann_window": "_windows",
-    "hinge_embedding_loss": "_losses",
-    "histogramdd": "_numeric",
-    "install_as_torch": "_alias",
-    "is_autocast_cache_enabled": "amp.autocast_mode",
-    "is_autocast_cpu_enabled": "amp.autocast_mode",
-    "is_autocast_enabled": "amp.autocast_mode",
-    "is_conj": "_numeric",
-    "is_deterministic_algorithms_warn_only_enabled": "_modes",
-    "is_distributed": "_numeric",
-    "is_neg": "_numeric",
-    "is_same_size": "_numeric",
-    "is_signed": "_numeric",
-    "istft": "_spectral",
-    "kaiser_window": "_windows",
-    "kl_div": "_losses",
-    "load": "serialization",
-    "lobpcg": "_lowrank",
-    "lstm": "_recurrent",
-    "lstm_cell": "_recurrent",
-    "lu": "_lowrank",
-    "margin_ranking_loss": "_losses",
-    "max_pool1d": "nn.functional._top",
-    "max_pool1d_with_indices": "nn.functional._top",
-    "max_pool2d": "nn.functional._top",
-    "max_pool3d": "nn.functional._top",
-    "native_dropout": "_native",
-    "native_layer_norm": "_native",
-    "norm_except_dim": "_numeric",
-    "nuclear_norm": "_numeric",
-    "pairwise_distance": "_losses",
-    "pca_lowrank": "_lowrank",
-    "pdist": "_losses",
-    "pixel_shuffle": "nn.functional.vision",
-    "pixel_unshuffle": "nn.functional.vision",
-    "poisson_nll_loss": "_losses",
-    "printoptions": "_tensor.str",
-    "range": "_numeric",
-    "resolve_conj": "_numeric",
-    "resolve_neg": "_numeric",
-    "rnn_relu": "_recurrent",
-    "rnn_relu_cell": "_recurrent",
-    "rnn_tanh": "_recurrent",
-    "rnn_tanh_cell": "_recurrent",
-    "rrelu": "nn.functional.activation",
-    "rrelu_": "nn.functional.activation",
-    "save": "serialization",
-    "set_autocast_cache_enabled": "amp.autocast_mode",
-    "set_autocast_cpu_dtype": "amp.autocast_mode",
-    "set_autocast_cpu_enabled": "amp.autocast_mode",
-    "set_autocast_dtype": "amp.autocast_mode",
-    "set_autocast_enabled": "amp.autocast_mode",
-    "set_autocast_gpu_dtype": "amp.autocast_mode",
-    "set_default_device": "_modes",
-    "set_default_tensor_type": "_modes",
-    "set_deterministic_debug_mode": "_modes",
-    "set_float32_matmul_precision": "_modes",
-    "set_flush_denormal": "_modes",
-    "set_num_interop_threads": "_modes",
-    "set_printoptions": "_tensor.str",
-    "show_config": "__config__",
-    "slice_inverse": "_numeric",
-    "stft": "_spectral",
-    "svd_lowrank": "_lowrank",
-    "triplet_margin_loss": "_losses",
-    "unravel_index": "_numeric",
-    "use_deterministic_algorithms": "_modes",
-    "vander": "_numeric",
-    "vmap": "_vmap",
-}
 
 
 def __getattr__(name: str) -> _Any:
@@ -291,17 +175,21 @@ def __getattr__(name: str) -> _Any:
     if name in ("_dynamo", "_higher_order_ops", "_utils", "_vmap_internals"):
         return import_module(f"cograd.{name}")
     if name.startswith(("_foreach_", "_assert", "_check", "_softmax", "_log_softmax")):
-        for place in ("_foreach",) if name[1] == "f" else ("_checks", "_native"):
+        for place in (
+            ("_functions.foreach",)
+            if name[1] == "f"
+            else ("_functions.checks", "_functions.native")
+        ):
             found = vars(import_module(f"cograd.{place}"))
             if name in found:
                 return globals().setdefault(name, found[name])
-    from cograd._absent import missing
+    from cograd._base.absent import missing
 
     raise missing("cograd", name)
 
 
 def _absent_of_c(name: str) -> None:
-    from cograd._absent import missing
+    from cograd._base.absent import missing
 
     raise missing("cograd._C", name)
 
@@ -337,10 +225,11 @@ def is_inference(input: Tensor) -> _Any:
     return input.is_inference()
 
 
-from cograd._companions import watch as _watch
+from cograd._as_torch.einops import watch as _watch
 
 _watch()
-del _watch
+_watch_old_names()
+del _watch, _watch_old_names
 
 # As in torch, modules are not exported: use `import cograd.nn as nn` or `from cograd import nn`.
 __all__ = sorted(
@@ -348,7 +237,7 @@ __all__ = sorted(
 )
 
 if _C._public_name() == "torch":  # cograd was reloaded while installed as torch
-    from cograd._alias import show_as_torch as _show_as_torch
+    from cograd._as_torch.alias import show_as_torch as _show_as_torch
 
     _show_as_torch()
     del _show_as_torch

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cograd import _absent
-from cograd._no_device import device_count, empty_cache, is_available, synchronize
+from cograd._as_torch.no_device import device_count, empty_cache, is_available, synchronize
+from cograd._base import absent as _absent
 
 __all__ = [
     "current_accelerator",

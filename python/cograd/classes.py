@@ -14,7 +14,8 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from cograd import _C, _op_table, ops
+from cograd import _C, ops
+from cograd._base import registered_ops as _op_table
 
 if TYPE_CHECKING:
     from cograd.utils.cpp_extension._load import load_library, loaded_libraries

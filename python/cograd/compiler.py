@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from cograd._compile import compile
+from cograd._as_torch.no_compiler import compile
 
 __all__ = [
     "allow_in_graph",

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cograd import _C, _absent
+from cograd import _C
+from cograd._base import absent as _absent
+from cograd._base.return_types import make
 from cograd._C import Size, Tensor
-from cograd._return_types import make
 
 __all__ = [
     "broadcast_shapes",

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from cograd import _absent
+from cograd._base import absent as _absent
 
 __all__ = ["Future", "collect_all", "wait_all"]
 

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
-from cograd import _absent
+from cograd._base import absent as _absent
 
 __all__ = [
     "download_url_to_file",

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from cograd import _C, _op_table
+from cograd import _C
+from cograd._base import registered_ops as _op_table
 
 if TYPE_CHECKING:
     from cograd.utils.cpp_extension._load import load_library, loaded_libraries

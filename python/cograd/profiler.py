@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from cograd import _C, _absent
+from cograd import _C
+from cograd._base import absent as _absent
 from cograd.autograd.profiler import EventList, record_function
 from cograd.autograd.profiler import profile as _Run
 

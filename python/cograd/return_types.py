@@ -4,7 +4,7 @@
 from typing import Any
 
 from cograd import _C
-from cograd._return_types import make as _make
+from cograd._base.return_types import make as _make
 
 _FIELDS = {"histogram": "hist, bin_edges", "histogramdd": "hist, bin_edges",
            "linalg_lstsq": "solution, residuals, rank, singular_values"}  # fmt: skip

@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import cograd
-from cograd import _C, Tensor, _absent
-from cograd._dtypes import dtype_name
-from cograd._file_keys import Filler
+from cograd import _C, Tensor
+from cograd._base import absent as _absent
+from cograd._base.dtypes import dtype_name
+from cograd._files.keys import Filler
 
 __all__ = [
     "DEFAULT_PROTOCOL",
@@ -235,7 +236,7 @@ def save(
         archive = suffix in _ARCHIVES or _C._public_name() == "torch"
         format = "torch" if archive and suffix != ".safetensors" else "safetensors"
     if format == "torch":
-        from cograd import _torch_files
+        from cograd._files import archive as _torch_files
 
         name = os.path.splitext(os.path.basename(path or "archive"))[0] or "archive"
         content = io.BytesIO() if path is None else None
@@ -480,9 +481,9 @@ class _RefusedError(Exception):
 
 
 def _load_archive(file: Any, weights_only: bool, path: Any) -> Any:
-    from cograd._torch_files import Archive
-    from cograd._torch_objects import load_all
-    from cograd._torch_unpickler import Unpickler
+    from cograd._files.archive import Archive
+    from cograd._files.objects import load_all
+    from cograd._files.unpickler import Unpickler
 
     try:
         archive = Archive(file, path)
@@ -499,7 +500,7 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
     Args:
         safe_globals: classes and functions, or pairs of one and its name in the file.
     """
-    from cograd._torch_names import safe_globals as table
+    from cograd._files.names import safe_globals as table
 
     for item in safe_globals:
         value, name = item if isinstance(item, tuple) else (item, None)
@@ -508,14 +509,14 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
 
 def get_safe_globals() -> list[Any]:
     """Returns the values that were passed to ``add_safe_globals``."""
-    from cograd._torch_names import safe_globals as table
+    from cograd._files.names import safe_globals as table
 
     return list(table.values())
 
 
 def clear_safe_globals() -> None:
     """Removes all values that were added by ``add_safe_globals``."""
-    from cograd._torch_names import safe_globals as table
+    from cograd._files.names import safe_globals as table
 
     table.clear()
 
@@ -523,7 +524,7 @@ def clear_safe_globals() -> None:
 @contextlib.contextmanager
 def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
     """Calls ``add_safe_globals`` for the duration of a with block."""
-    from cograd._torch_names import safe_globals as table
+    from cograd._files.names import safe_globals as table
 
     before = dict(table)
     add_safe_globals(safe_globals)

@@ -9,7 +9,8 @@ amplitude. See ``docs/special.md`` for domains, derivatives and sources.
 
 from typing import TYPE_CHECKING
 
-from cograd import _C, _absent
+from cograd import _C
+from cograd._base import absent as _absent
 
 _ops = _C._ops
 

@@ -3,14 +3,14 @@
 
 from typing import TYPE_CHECKING
 
-from cograd import _absent
-from cograd._no_device import (
+from cograd._as_torch.no_device import (
     device_count,
     empty_cache,
     is_available,
     manual_seed,
     synchronize,
 )
+from cograd._base import absent as _absent
 
 __all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "synchronize"]
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 import cograd as torch
 import cograd.distributed as dist
 from cograd.distributed import checkpoint as dcp
-from cograd.distributed._runtime import get as runtime
+from cograd.distributed._mpi.runtime import get as runtime
 
 LIMIT = timedelta(seconds=3)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from cograd import _absent
+from cograd._base import absent as _absent
 from cograd.compiler import allow_in_graph, disable, is_compiling, list_backends, reset
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cograd import _absent
+from cograd._base import absent as _absent
 from cograd.nn import Module
 
 __all__ = ["OptimizedModule"]

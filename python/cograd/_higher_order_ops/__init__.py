@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cograd import _absent
+from cograd._base import absent as _absent
 from cograd._higher_order_ops.associative_scan import associative_scan
 
 __all__ = ["associative_scan"]

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import cograd
-from cograd import Tensor, _pytree
+from cograd import Tensor
+from cograd._base import pytree as _pytree
 
 __all__ = ["associative_scan"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from cograd import _absent
+from cograd._base import absent as _absent
 from cograd._C import Tensor
 
 # Methods of Tensor that exist only to raise.

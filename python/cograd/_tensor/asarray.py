@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from cograd import _C
+from cograd._base.dtypes import dtype_name
 from cograd._C import Tensor, from_dlpack, from_numpy, frombuffer, tensor
-from cograd._dtypes import dtype_name
 
 
 def is_ndarray(obj: Any) -> bool:

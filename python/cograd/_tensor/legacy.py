@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from cograd import _C
+from cograd._base.dtypes import typename
 from cograd._C import Size, Tensor
-from cograd._dtypes import typename
 
 __all__ = [
     "BFloat16Tensor",

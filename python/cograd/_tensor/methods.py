@@ -9,8 +9,8 @@ from typing import Any
 
 import cograd
 from cograd import _C
+from cograd._base.dtypes import dtype_name
 from cograd._C import Tensor, UntypedStorage, from_numpy, tensor
-from cograd._dtypes import dtype_name
 from cograd._tensor import absent, pickle, rest, storage
 from cograd._tensor.asarray import is_ndarray
 from cograd._tensor.sharers import tensors_over

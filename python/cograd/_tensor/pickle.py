@@ -49,7 +49,7 @@ def _by_name(name: str, *arguments: Any) -> Any:
     import pickle
 
     import cograd
-    from cograd._memory_format import layout, memory_format
+    from cograd._base.memory_format import layout, memory_format
 
     if len(arguments) == 1 and name in ("Size", "device"):
         return getattr(_C, name)(arguments[0])
@@ -68,7 +68,7 @@ def _by_name(name: str, *arguments: Any) -> Any:
 
 def pickle_without_module() -> None:
     """Makes dtypes, sizes and so on pickle by name, independent of the module of their class."""
-    from cograd._memory_format import layout, memory_format
+    from cograd._base.memory_format import layout, memory_format
 
     def reduce_name(obj: Any) -> tuple[Any, ...]:
         return _by_name, (str(obj).rpartition(".")[2],)

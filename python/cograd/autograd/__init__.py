@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from cograd import _C, _absent
+from cograd import _C
+from cograd._base import absent as _absent
 from cograd._C import (
     Tensor,
     get_num_backward_threads,
@@ -254,7 +255,7 @@ def _batched(
     wanted: tuple[Any, ...],
 ) -> tuple[Tensor | None, ...]:
     """Runs one backward for all rows of the grad_outputs; dim 0 of the gradients is the batch."""
-    from cograd._vmap import vmap_quietly
+    from cograd._transforms.vmap import vmap_quietly
 
     if len(roots) != len(grads):
         raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")

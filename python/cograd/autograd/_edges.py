@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from cograd import _C
+from cograd._base.handles import RemovableHandle
 from cograd._C import Node, Tensor
-from cograd._handles import RemovableHandle
 
 __all__ = [
     "GradientEdge",

@@ -131,7 +131,7 @@ def check_batch(
     function: Callable[[Tensor], tuple[Tensor, ...]], samples: list[Tensor], flag: str
 ) -> None:
     """Checks that ``function`` of a batch is the batch of ``function`` of the samples."""
-    vmap = import_module("cograd._vmap").vmap
+    vmap = import_module("cograd._transforms.vmap").vmap
     expected = [cograd.stack(column) for column in zip(*map(function, samples), strict=True)]
     try:
         found = vmap(function)(cograd.stack(samples))

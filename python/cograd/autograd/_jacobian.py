@@ -9,7 +9,7 @@ from typing import Any
 
 import cograd
 from cograd import Tensor
-from cograd._progress import Progress
+from cograd._base.progress import Progress
 
 Fn = Callable[..., Any]
 

@@ -13,7 +13,8 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from cograd import _C, _pytree
+from cograd import _C
+from cograd._base import pytree as _pytree
 from cograd._C import Tensor
 from cograd.autograd.grad_mode import no_grad
 

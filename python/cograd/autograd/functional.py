@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import cograd
-from cograd import Tensor, _absent
-from cograd._rows import _map_rows
+from cograd import Tensor
+from cograd._base import absent as _absent
+from cograd._transforms.unit_rows import _map_rows
 from cograd.autograd import forward_ad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cograd import _absent
+from cograd._base import absent as _absent
 from cograd._C import Node
 from cograd.autograd._edges import (
     GradientEdge,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["main"]
+__all__ = ["Finding", "main", "show"]
 
 # Import the standard library, not user files with the same names as its modules.
 sys.path.insert(0, os.path.dirname(os.__file__))
@@ -341,6 +341,12 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
 )
 
 
+def show(finding: Finding) -> None:
+    """Prints the line of a finding."""
+    status, what, text = finding
+    print(f"{status:4}  {what}: {text}", flush=True)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Prints a line for each finding; returns 1 if there is a problem, else 0."""
     parser = argparse.ArgumentParser(
@@ -356,7 +362,7 @@ def main(arguments: Sequence[str]) -> int:
         for finding in check():
             findings.append(finding)
             if not as_json:
-                print(f"{finding[0]:4}  {finding[1]}: {finding[2]}", flush=True)
+                show(finding)
     wrong = sum(status == "FAIL" for status, _, _ in findings)
     if as_json:
         keys = ("status", "what", "text")

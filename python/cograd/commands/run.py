@@ -13,8 +13,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from cograd._alias import children_environment
-from cograd._launcher import rank_variables
+from cograd._as_torch.alias import children_environment
+from cograd._base.launcher import rank_variables
 
 __all__ = ["main"]
 

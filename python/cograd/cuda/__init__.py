@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from cograd import _absent
+from cograd._base import absent as _absent
 from cograd._C import OutOfMemoryError
 
 __all__ = [

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cograd import _absent, _launcher
-from cograd.distributed._collectives import (
+from cograd._base import absent as _absent
+from cograd._base import launcher as _launcher
+from cograd.distributed._calls.collectives import (
     all_reduce,
     all_reduce_coalesced,
     barrier,
@@ -19,7 +20,7 @@ from cograd.distributed._collectives import (
     monitored_barrier,
     reduce,
 )
-from cograd.distributed._gathering import (
+from cograd.distributed._calls.gathering import (
     all_gather,
     all_gather_into_tensor,
     all_gather_single,
@@ -31,7 +32,18 @@ from cograd.distributed._gathering import (
     reduce_scatter_tensor,
     scatter,
 )
-from cograd.distributed._group import GroupMember, ProcessGroup, group
+from cograd.distributed._calls.objects import (
+    all_gather_object,
+    broadcast_object_list,
+    gather_object,
+    recv_object_list,
+    scatter_object_list,
+    send_object_list,
+)
+from cograd.distributed._calls.p2p import P2POp, batch_isend_irecv, irecv, isend, recv, send
+from cograd.distributed._mpi.group import GroupMember, ProcessGroup, group
+from cograd.distributed._mpi.runtime import available as _mpi4py_is_there
+from cograd.distributed._mpi.work import Work, progress
 from cograd.distributed._names import (
     Backend,
     DebugLevel,
@@ -46,16 +58,6 @@ from cograd.distributed._names import (
     set_debug_level_from_env,
     supports_complex,
 )
-from cograd.distributed._objects import (
-    all_gather_object,
-    broadcast_object_list,
-    gather_object,
-    recv_object_list,
-    scatter_object_list,
-    send_object_list,
-)
-from cograd.distributed._p2p import P2POp, batch_isend_irecv, irecv, isend, recv, send
-from cograd.distributed._runtime import available as _mpi4py_is_there
 from cograd.distributed._setup import (
     destroy_process_group,
     get_backend,
@@ -75,7 +77,6 @@ from cograd.distributed._setup import (
     new_subgroups_by_enumeration,
     split_group,
 )
-from cograd.distributed._work import Work, progress
 from cograd.distributed.grad_bucket import GradBucket
 
 __all__ = [

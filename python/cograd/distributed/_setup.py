@@ -10,19 +10,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from cograd.distributed import _names, _runtime
-from cograd.distributed._checks import check_int
-from cograd.distributed._group import (
-    GroupMember,
-    ProcessGroup,
-    default_group,
-    group,
-    resolve,
-)
+from cograd.distributed import _names
+from cograd.distributed._calls.objects import exchange
+from cograd.distributed._mpi import runtime as _runtime
+from cograd.distributed._mpi.checks import check_int
+from cograd.distributed._mpi.group import GroupMember, ProcessGroup, default_group, group, resolve
+from cograd.distributed._mpi.watch import call_site, complete, poll
+from cograd.distributed._mpi.work import progress
 from cograd.distributed._names import Backend, DistBackendError, seconds
-from cograd.distributed._objects import exchange
-from cograd.distributed._watch import call_site, complete, poll
-from cograd.distributed._work import progress
 
 __all__ = [
     "destroy_process_group",

@@ -8,7 +8,7 @@ of one value. ``rsample`` is differentiable with respect to the parameters. See
 
 from typing import TYPE_CHECKING
 
-from cograd import _absent
+from cograd._base import absent as _absent
 
 from . import _kl_cross as _kl_cross
 from . import constraints as constraints

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import cograd
-from cograd import Tensor, _absent
+from cograd import Tensor
+from cograd._base import absent as _absent
 
 from . import _arguments, _transforms
 from ._arguments import overridable

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import cograd
 from cograd import _C, Tensor
-from cograd._dtypes import dtype_name
+from cograd._base.dtypes import dtype_name
 from cograd.overrides import handle_torch_function, has_torch_function_unary
 
 Call = TypeVar("Call", bound=Callable[..., Any])

@@ -14,7 +14,7 @@ from typing import Any
 
 import cograd
 from cograd import Tensor, from_numpy
-from cograd._dtypes import dtype_name
+from cograd._base.dtypes import dtype_name
 from cograd.autograd import Function
 
 Dims = tuple[int, ...]

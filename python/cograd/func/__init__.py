@@ -7,8 +7,8 @@ leave nothing in ``.grad``, and results require grad only if an outer transform 
 
 from typing import TYPE_CHECKING
 
-from cograd import _absent
-from cograd._vmap import vmap
+from cograd._base import absent as _absent
+from cograd._transforms.vmap import vmap
 
 from ._forward import hessian, jacfwd, jvp, linearize
 from ._functionalize import functionalize

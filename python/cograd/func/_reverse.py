@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cograd import _C
+from cograd._base.pytree import flat, shown
 from cograd._C import Tensor
-from cograd._pytree import flat, shown
-from cograd._rows import _map_rows
+from cograd._transforms.unit_rows import _map_rows
 
 from ._trees import (
     Argnums,

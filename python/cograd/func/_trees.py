@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cograd import _C, _pytree
+from cograd import _C
+from cograd._base import pytree as _pytree
+from cograd._base.pytree import flat
 from cograd._C import Tensor
-from cograd._pytree import flat
 
 Argnums = int | tuple[int, ...]
 

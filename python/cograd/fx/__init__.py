@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cograd import _absent
+from cograd._base import absent as _absent
 
 __all__ = ["Graph", "GraphModule", "Node", "Proxy", "Tracer", "wrap"]
 

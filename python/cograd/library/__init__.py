@@ -10,7 +10,7 @@ gradients.
 
 from typing import TYPE_CHECKING
 
-from cograd import _absent
+from cograd._base import absent as _absent
 
 from ._custom_op import CustomOpDef, custom_op
 from ._opcheck import OpCheckError, opcheck

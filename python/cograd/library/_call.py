@@ -19,7 +19,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import cograd
-from cograd import _C, Tensor, _pytree
+from cograd import _C, Tensor
+from cograd._base import pytree as _pytree
 from cograd._tensor.memory import overlap
 
 from ._schema import REQUIRED, Argument, Schema

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from cograd import _op_table
+from cograd._base import registered_ops as _op_table
 
 from . import _call
 from ._function import OpShape, make_function

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import cograd
-from cograd import _C, Tensor, _op_table, ops
+from cograd import _C, Tensor, ops
+from cograd._base import registered_ops as _op_table
 
 from ._function import OpShape, make_function
 from ._rules import Fn, KeptRules

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from cograd import _pytree
+from cograd._base import pytree as _pytree
 from cograd.autograd import Function
 
 from ._rules import Fn, KeptRules

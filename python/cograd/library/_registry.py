@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cograd import _op_table
+from cograd._base import registered_ops as _op_table
 
 from ._custom_op import CustomOpDef
 from ._foreign import ForeignOpDef, adopt

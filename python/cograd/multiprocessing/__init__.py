@@ -11,7 +11,7 @@ import multiprocessing
 from multiprocessing import *  # noqa: F403
 from typing import TYPE_CHECKING
 
-from cograd import _absent
+from cograd._base import absent as _absent
 from cograd.multiprocessing import reductions
 from cograd.multiprocessing.spawn import (
     ProcessContext,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing import connection
 from typing import Any, TypeVar
 
-from cograd import _launcher
+from cograd._base import launcher as _launcher
 
 __all__ = [
     "ProcessContext",

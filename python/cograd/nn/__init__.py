@@ -3,7 +3,7 @@
 
 from typing import TYPE_CHECKING
 
-from cograd import _absent
+from cograd._base import absent as _absent
 
 from . import attention as attention
 from . import functional as functional
@@ -15,23 +15,26 @@ from . import parameter as parameter
 from . import utils as utils
 from .modules.activation import *  # noqa: F403
 from .modules.adaptive import *  # noqa: F403
-from .modules.attention import *  # noqa: F403
 from .modules.batchnorm import *  # noqa: F403
+from .modules.channelshuffle import *  # noqa: F403
 from .modules.container import *  # noqa: F403
 from .modules.conv import *  # noqa: F403
-from .modules.embedding_bag import *  # noqa: F403
-from .modules.layers import *  # noqa: F403
-from .modules.lazy import *  # noqa: F403
+from .modules.distance import *  # noqa: F403
+from .modules.dropout import *  # noqa: F403
+from .modules.flatten import *  # noqa: F403
+from .modules.fold import *  # noqa: F403
+from .modules.instancenorm import *  # noqa: F403
 from .modules.linear import *  # noqa: F403
 from .modules.loss import *  # noqa: F403
-from .modules.loss_labels import *  # noqa: F403
 from .modules.module import Module as Module
+from .modules.normalization import *  # noqa: F403
 from .modules.padding import *  # noqa: F403
-from .modules.param_container import *  # noqa: F403
+from .modules.pixelshuffle import *  # noqa: F403
 from .modules.pooling import *  # noqa: F403
 from .modules.rnn import *  # noqa: F403
+from .modules.sparse import *  # noqa: F403
 from .modules.transformer import *  # noqa: F403
-from .modules.vision import *  # noqa: F403
+from .modules.upsampling import *  # noqa: F403
 from .parallel import DataParallel as DataParallel
 from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter

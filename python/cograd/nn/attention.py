@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from cograd import _absent
+from cograd._base import absent as _absent
 
 __all__ = ["SDPBackend", "sdpa_kernel"]
 

@@ -9,7 +9,8 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import cograd
-from cograd import Tensor, _absent
+from cograd import Tensor
+from cograd._base import absent as _absent
 
 __all__ = [
     "calculate_gain",

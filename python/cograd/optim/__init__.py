@@ -3,7 +3,7 @@
 
 from typing import TYPE_CHECKING
 
-from cograd import _absent
+from cograd._base import absent as _absent
 
 from . import lr_scheduler, swa_utils
 from ._adafactor import Adafactor

@@ -9,7 +9,7 @@ from functools import wraps
 from itertools import chain
 from typing import Any
 
-from cograd._handles import RemovableHandle
+from cograd._base.handles import RemovableHandle
 
 _Hooks = OrderedDict[int, Callable[..., Any]]
 _global_pre_hooks: _Hooks = OrderedDict()

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cograd import _absent
+from cograd._base import absent as _absent
 
 from ._lr_base import LRScheduler
 from ._lr_combined import ChainedScheduler, SequentialLR

@@ -14,7 +14,7 @@ import numpy
 
 import cograd
 from cograd import Tensor
-from cograd import _windows as windows
+from cograd._functions import windows
 
 __all__ = [
     "bartlett",

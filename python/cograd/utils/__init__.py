@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cograd import _absent
+from cograd._base import absent as _absent
 
 if TYPE_CHECKING:
     from cograd.utils import (

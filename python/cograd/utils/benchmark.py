@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import cograd
-from cograd import _absent
+from cograd._base import absent as _absent
 
 __all__ = ["Measurement", "TaskSpec", "Timer", "select_unit", "timer"]
 

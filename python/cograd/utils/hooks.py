@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cograd._handles import RemovableHandle, _NodeHandle  # noqa: F401
+from cograd._base.handles import RemovableHandle, _NodeHandle  # noqa: F401
 
 if TYPE_CHECKING:
     from cograd.utils._backward_hook import BackwardHook

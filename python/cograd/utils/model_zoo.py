@@ -10,7 +10,8 @@ __all__ = ["load_url"]
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        from cograd import _absent, hub
+        from cograd import hub
+        from cograd._base import absent as _absent
 
         if name == "tqdm":  # imported at first access
             return hub.tqdm

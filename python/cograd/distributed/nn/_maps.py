@@ -14,8 +14,8 @@ from typing import Any
 import cograd
 import cograd.distributed as dist
 from cograd import Tensor
-from cograd.distributed import _runtime
-from cograd.distributed._p2p import RESERVED
+from cograd.distributed._calls.p2p import RESERVED
+from cograd.distributed._mpi import runtime as _runtime
 
 __all__ = [
     "AllGather",

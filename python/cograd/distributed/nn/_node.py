@@ -20,7 +20,7 @@ from cograd import _C, Tensor
 from cograd.autograd import forward_ad
 from cograd.autograd.function import Function
 from cograd.distributed import DebugLevel, DistBackendError, get_debug_level
-from cograd.distributed._watch import call_site, origin
+from cograd.distributed._mpi.watch import call_site, origin
 
 from ._maps import Exchange, Map
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 import cograd
 from cograd import _C, Tensor
 
+__all__ = ["affine_grid_generator", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d"]
+
 _BILINEAR, _NEAREST, _BICUBIC = range(3)
 _ZEROS, _BORDER, _REFLECTION = range(3)
 _KEYS = -0.75  # the parameter of the cubic convolution

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from cograd._handles import RemovableHandle
+from cograd._base.handles import RemovableHandle
 
 Hook = Callable[..., Any]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import cograd
 from cograd import Tensor
-from cograd._handles import RemovableHandle
+from cograd._base.handles import RemovableHandle
 
 from ..parameter import Parameter
 from ._hooks import Hook

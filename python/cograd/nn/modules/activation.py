@@ -11,8 +11,42 @@ from cograd import Tensor
 
 from .. import functional as F
 from ..parameter import Parameter
-from ._activations import _AlongDim, _InPlace, _inplace_suffix, _Plain
+from ._activations import _InPlace, _inplace_suffix, _Plain
+from .attention import MultiheadAttention
 from .module import Module
+from .softmax import LogSoftmax, Softmax, Softmax2d, Softmin
+
+__all__ = [
+    "CELU",
+    "ELU",
+    "GELU",
+    "GLU",
+    "SELU",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "LeakyReLU",
+    "LogSigmoid",
+    "LogSoftmax",
+    "Mish",
+    "MultiheadAttention",
+    "PReLU",
+    "RReLU",
+    "ReLU",
+    "ReLU6",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softmax2d",
+    "Softmin",
+    "Softplus",
+    "Softshrink",
+    "Softsign",
+    "Tanh",
+    "Tanhshrink",
+    "Threshold",
+]
 
 
 class Tanh(_Plain):
@@ -587,94 +621,41 @@ class GLU(Module):
         return f"dim={self.dim}"
 
 
-class Softmax(_AlongDim):
-    """Computes exp(x_i) / sum_j exp(x_j) along ``dim``: positive values whose sum is 1.
+class RReLU(Module):
+    """Computes x where x > 0, a * x elsewhere, with a random slope a.
 
-    The function is smooth for finite values. An element inf, or only elements -inf, make NaN.
-    See ``nn.functional.softmax``.
+    In training, a is sampled from U(lower, upper) for each element; in evaluation it is (lower +
+    upper) / 2. At 0 the gradient is a.
+
+    Xu et al., Empirical Evaluation of Rectified Activations in Convolutional Network
+    (arXiv:1505.00853). See ``nn.functional.rrelu``.
 
     Args:
-        dim: the dim to sum over; None warns and means 0 for inputs of 0, 1 or 3 dims, else 1.
+        lower, upper: bounds of the slopes.
+        inplace: whether to write the result into the input; raises for a leaf that requires grad.
 
     Raises:
-        IndexError: ``dim`` does not exist.
+        RuntimeError: ``lower`` is larger than ``upper``, when the module is called.
         NotImplementedError: the input is not floating.
 
     Shape:
-        - input and output: (*), any shape that has ``dim``.
+        - input and output: (*), any shape.
         - dtypes: floating.
     """
 
-    _function = staticmethod(F.softmax)
+    def __init__(
+        self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False
+    ) -> None:
+        super().__init__()
+        self.lower = lower
+        self.upper = upper
+        self.inplace = inplace
 
+    def forward(self, input: Tensor) -> Tensor:
+        """Maps (*) to (*)."""
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
-class LogSoftmax(_AlongDim):
-    """Computes x_i - log(sum_j exp(x_j)) along ``dim``: the logarithms of Softmax.
-
-    The function is smooth for finite values. An element inf, or only elements -inf, make NaN.
-    See ``nn.functional.log_softmax``.
-
-    Args:
-        dim: the dim to sum over; None warns and means 0 for inputs of 0, 1 or 3 dims, else 1.
-
-    Raises:
-        IndexError: ``dim`` does not exist.
-        NotImplementedError: the input is not floating.
-
-    Shape:
-        - input and output: (*), any shape that has ``dim``.
-        - dtypes: floating.
-    """
-
-    _function = staticmethod(F.log_softmax)
-
-
-class Softmin(_AlongDim):
-    """Computes exp(-x_i) / sum_j exp(-x_j) along ``dim``: the smallest value gets most.
-
-    The function is smooth for finite values. See ``nn.functional.softmin``.
-
-    Args:
-        dim: the dim to sum over; None warns and means 0 for inputs of 0, 1 or 3 dims, else 1.
-
-    Raises:
-        IndexError: ``dim`` does not exist.
-        NotImplementedError: the input is integer or complex.
-        RuntimeError: the input is bool.
-
-    Shape:
-        - input and output: (*), any shape that has ``dim``.
-        - dtypes: floating.
-    """
-
-    _function = staticmethod(F.softmin)
-
-
-__all__ = [
-    "CELU",
-    "ELU",
-    "GELU",
-    "GLU",
-    "SELU",
-    "Hardshrink",
-    "Hardsigmoid",
-    "Hardswish",
-    "Hardtanh",
-    "LeakyReLU",
-    "LogSigmoid",
-    "LogSoftmax",
-    "Mish",
-    "PReLU",
-    "ReLU",
-    "ReLU6",
-    "SiLU",
-    "Sigmoid",
-    "Softmax",
-    "Softmin",
-    "Softplus",
-    "Softshrink",
-    "Softsign",
-    "Tanh",
-    "Tanhshrink",
-    "Threshold",
-]
+    def extra_repr(self) -> str:
+        """Returns the arguments as ``repr`` shows them."""
+        suffix = ", inplace=True" if self.inplace else ""
+        return f"lower={self.lower}, upper={self.upper}{suffix}"

@@ -10,33 +10,9 @@ import cograd
 from cograd import Tensor
 
 from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
-from .batchnorm import (
-    BatchNorm1d,
-    BatchNorm2d,
-    BatchNorm3d,
-    InstanceNorm1d,
-    InstanceNorm2d,
-    InstanceNorm3d,
-)
-from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from .linear import Linear
 from .module import Module
 
-__all__ = [
-    "LazyBatchNorm1d",
-    "LazyBatchNorm2d",
-    "LazyBatchNorm3d",
-    "LazyConv1d",
-    "LazyConv2d",
-    "LazyConv3d",
-    "LazyConvTranspose1d",
-    "LazyConvTranspose2d",
-    "LazyConvTranspose3d",
-    "LazyInstanceNorm1d",
-    "LazyInstanceNorm2d",
-    "LazyInstanceNorm3d",
-    "LazyLinear",
-]
+__all__ = ["LazyModuleMixin"]
 
 
 class LazyModuleMixin:
@@ -99,55 +75,6 @@ class LazyModuleMixin:
         del module._initialize_hook, module._load_hook
         if module.cls_to_become is not None:
             module.__class__ = module.cls_to_become
-
-
-class LazyLinear(LazyModuleMixin, Linear):
-    """Linear whose ``in_features`` is inferred from its first input.
-
-    The first call turns it into a Linear.
-
-    Args:
-        out_features: size of the last dim of the output.
-        bias: whether b is added.
-        device, dtype: those of the parameters; None for the default.
-
-    Raises:
-        RuntimeError: the shape of a parameter is accessed before the first call.
-
-    Shape:
-        - input: (*, in_features); output: (*, out_features).
-        - weight: (out_features, in_features); bias: (out_features); they have no shape before the
-          first call.
-    """
-
-    cls_to_become = Linear
-    weight: Any
-    bias: Any
-
-    def __init__(
-        self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
-    ) -> None:
-        super().__init__(0, 0, False, device, dtype)
-        self.weight = UninitializedParameter(device=device, dtype=dtype)
-        self.out_features = out_features
-        if bias:
-            self.bias = UninitializedParameter(device=device, dtype=dtype)
-        self._wait()
-
-    def reset_parameters(self) -> None:
-        """Samples new weights and biases if they have a shape."""
-        if not self.has_uninitialized_params() and self.in_features != 0:
-            super().reset_parameters()
-
-    def initialize_parameters(self, input: Tensor) -> None:
-        """Creates the parameters for an input (*, in_features)."""
-        if self.has_uninitialized_params():
-            with cograd.no_grad():
-                self.in_features = input.shape[-1]
-                self.weight.materialize((self.out_features, self.in_features))
-                if self.bias is not None:
-                    self.bias.materialize((self.out_features,))
-                self.reset_parameters()
 
 
 class _LazyConvMixin(LazyModuleMixin):
@@ -215,7 +142,12 @@ def _lazy_conv(base: type[Any]) -> type[Any]:
     init.__signature__ = signature  # type: ignore[attr-defined]
     name = f"Lazy{base.__name__}"
     doc = _without(base, "in_channels", "``in_channels`` is inferred from its first input.")
-    members = {"__init__": init, "__doc__": doc, "cls_to_become": base, "__module__": __name__}
+    members = {
+        "__init__": init,
+        "__doc__": doc,
+        "cls_to_become": base,
+        "__module__": base.__module__,
+    }
     return type(name, (_LazyConvMixin, base), members)
 
 
@@ -273,19 +205,10 @@ def _lazy_norm(base: type[Any]) -> type[Any]:
     init.__signature__ = signature  # type: ignore[attr-defined]
     name = f"Lazy{base.__name__}"
     doc = _without(base, "num_features", "``num_features`` is inferred from its first input.")
-    members = {"__init__": init, "__doc__": doc, "cls_to_become": base, "__module__": __name__}
+    members = {
+        "__init__": init,
+        "__doc__": doc,
+        "cls_to_become": base,
+        "__module__": base.__module__,
+    }
     return type(name, (_LazyNormMixin, base), members)
-
-
-LazyConv1d = _lazy_conv(Conv1d)
-LazyConv2d = _lazy_conv(Conv2d)
-LazyConv3d = _lazy_conv(Conv3d)
-LazyConvTranspose1d = _lazy_conv(ConvTranspose1d)
-LazyConvTranspose2d = _lazy_conv(ConvTranspose2d)
-LazyConvTranspose3d = _lazy_conv(ConvTranspose3d)
-LazyBatchNorm1d = _lazy_norm(BatchNorm1d)
-LazyBatchNorm2d = _lazy_norm(BatchNorm2d)
-LazyBatchNorm3d = _lazy_norm(BatchNorm3d)
-LazyInstanceNorm1d = _lazy_norm(InstanceNorm1d)
-LazyInstanceNorm2d = _lazy_norm(InstanceNorm2d)
-LazyInstanceNorm3d = _lazy_norm(InstanceNorm3d)

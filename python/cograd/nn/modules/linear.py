@@ -11,10 +11,16 @@ from cograd import Tensor
 
 from .. import functional as F
 from .. import init
-from ..parameter import Parameter
+from ..parameter import Parameter, UninitializedParameter
+from .lazy import LazyModuleMixin
 from .module import Module
 
-__all__ = ["Bilinear", "Identity", "Linear"]
+__all__ = [
+    "Bilinear",
+    "Identity",
+    "LazyLinear",
+    "Linear",
+]
 
 
 class Identity(Module):
@@ -184,3 +190,52 @@ class Bilinear(Module):
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
             f"out_features={self.out_features}, bias={self.bias is not None}"
         )
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """Linear whose ``in_features`` is inferred from its first input.
+
+    The first call turns it into a Linear.
+
+    Args:
+        out_features: size of the last dim of the output.
+        bias: whether b is added.
+        device, dtype: those of the parameters; None for the default.
+
+    Raises:
+        RuntimeError: the shape of a parameter is accessed before the first call.
+
+    Shape:
+        - input: (*, in_features); output: (*, out_features).
+        - weight: (out_features, in_features); bias: (out_features); they have no shape before the
+          first call.
+    """
+
+    cls_to_become = Linear
+    weight: Any
+    bias: Any
+
+    def __init__(
+        self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(0, 0, False, device, dtype)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_features = out_features
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+        self._wait()
+
+    def reset_parameters(self) -> None:
+        """Samples new weights and biases if they have a shape."""
+        if not self.has_uninitialized_params() and self.in_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Creates the parameters for an input (*, in_features)."""
+        if self.has_uninitialized_params():
+            with cograd.no_grad():
+                self.in_features = input.shape[-1]
+                self.weight.materialize((self.out_features, self.in_features))
+                if self.bias is not None:
+                    self.bias.materialize((self.out_features,))
+                self.reset_parameters()

@@ -3,40 +3,45 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 from cograd import Tensor
 
 from .. import functional as F
-from .._reduction import legacy_reduction
-from .module import Module
+from ._loss_base import _Loss, _MarginLoss, _WeightedLoss
+from .loss_labels import (
+    CTCLoss,
+    MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss,
+    MultiMarginLoss,
+    TripletMarginWithDistanceLoss,
+)
 
-
-class _Loss(Module):
-    """Stores ``reduction``: 'none', 'mean' or 'sum' (or derives it from the deprecated flags)."""
-
-    reduction: str
-
-    def __init__(
-        self,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__()
-        self.reduction = legacy_reduction(size_average, reduce, reduction)
-
-
-class _WeightedLoss(_Loss):
-    """Stores the buffer ``weight``, which may be None."""
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
+__all__ = [
+    "BCELoss",
+    "BCEWithLogitsLoss",
+    "CTCLoss",
+    "CosineEmbeddingLoss",
+    "CrossEntropyLoss",
+    "GaussianNLLLoss",
+    "HingeEmbeddingLoss",
+    "HuberLoss",
+    "KLDivLoss",
+    "L1Loss",
+    "MSELoss",
+    "MarginRankingLoss",
+    "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
+    "NLLLoss",
+    "NLLLoss2d",
+    "PoissonNLLLoss",
+    "SmoothL1Loss",
+    "SoftMarginLoss",
+    "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
+]
 
 
 class L1Loss(_Loss):
@@ -460,20 +465,6 @@ class GaussianNLLLoss(_Loss):
         )
 
 
-class _MarginLoss(_Loss):
-    """Stores ``margin``."""
-
-    def __init__(
-        self,
-        margin: float = 0.0,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
-
-
 class CosineEmbeddingLoss(_MarginLoss):
     """Computes 1 - cos(x1, x2) where target is 1, max(0, cos(x1, x2) - margin) where it is -1.
 
@@ -653,21 +644,39 @@ class TripletMarginLoss(_Loss):
         )
 
 
-__all__ = [
-    "BCELoss",
-    "BCEWithLogitsLoss",
-    "CosineEmbeddingLoss",
-    "CrossEntropyLoss",
-    "GaussianNLLLoss",
-    "HingeEmbeddingLoss",
-    "HuberLoss",
-    "KLDivLoss",
-    "L1Loss",
-    "MSELoss",
-    "MarginRankingLoss",
-    "NLLLoss",
-    "PoissonNLLLoss",
-    "SmoothL1Loss",
-    "SoftMarginLoss",
-    "TripletMarginLoss",
-]
+class NLLLoss2d(NLLLoss):
+    """NLLLoss under its deprecated name, which warns.
+
+    Args:
+        weight: weight of each class; None for 1.
+        size_average: deprecated; False means reduction 'sum'.
+        reduce: deprecated; False means reduction 'none'.
+        ignore_index: a target that adds no loss and gets no gradient.
+        reduction: 'mean' over the weights of the targets, 'sum', or 'none'.
+
+    Raises:
+        IndexError: a target is not in [0, C).
+        ValueError: the number of targets is not the number of samples.
+        RuntimeError: ``weight`` does not have C elements, or the targets' dtype is not allowed.
+
+    Shape:
+        - input: (N, C, H, W), log-probabilities.
+        - target: (N, H, W), int64 or uint8, in [0, C).
+        - output: (), or target's shape for 'none'.
+        - weight: (C), a buffer.
+    """
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: Any = None,
+        ignore_index: int = -100,
+        reduce: Any = None,
+        reduction: str = "mean",
+    ) -> None:
+        warnings.warn(
+            "NLLLoss2d has been deprecated. Please use NLLLoss instead as a drop-in replacement.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)

@@ -3,22 +3,20 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from cograd import Tensor
 
 from .. import functional as F
-from .layers import PairwiseDistance
-from .loss import NLLLoss, _Loss, _WeightedLoss
+from ._loss_base import _Loss, _WeightedLoss
+from .distance import PairwiseDistance
 
 __all__ = [
     "CTCLoss",
     "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
-    "NLLLoss2d",
     "TripletMarginWithDistanceLoss",
 ]
 
@@ -179,44 +177,6 @@ class MultiMarginLoss(_WeightedLoss):
             weight=self.weight,
             reduction=self.reduction,
         )
-
-
-class NLLLoss2d(NLLLoss):
-    """NLLLoss under its deprecated name, which warns.
-
-    Args:
-        weight: weight of each class; None for 1.
-        size_average: deprecated; False means reduction 'sum'.
-        reduce: deprecated; False means reduction 'none'.
-        ignore_index: a target that adds no loss and gets no gradient.
-        reduction: 'mean' over the weights of the targets, 'sum', or 'none'.
-
-    Raises:
-        IndexError: a target is not in [0, C).
-        ValueError: the number of targets is not the number of samples.
-        RuntimeError: ``weight`` does not have C elements, or the targets' dtype is not allowed.
-
-    Shape:
-        - input: (N, C, H, W), log-probabilities.
-        - target: (N, H, W), int64 or uint8, in [0, C).
-        - output: (), or target's shape for 'none'.
-        - weight: (C), a buffer.
-    """
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: Any = None,
-        ignore_index: int = -100,
-        reduce: Any = None,
-        reduction: str = "mean",
-    ) -> None:
-        warnings.warn(
-            "NLLLoss2d has been deprecated. Please use NLLLoss instead as a drop-in replacement.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 
 class TripletMarginWithDistanceLoss(_Loss):

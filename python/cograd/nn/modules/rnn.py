@@ -9,7 +9,8 @@ import warnings
 from typing import Any
 
 import cograd
-from cograd import Tensor, _recurrent
+from cograd import Tensor
+from cograd._functions import recurrent as _recurrent
 
 from .. import init
 from .._sequences import PackedSequence

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 import cograd
-from cograd import Tensor, _pytree
+from cograd import Tensor
+from cograd._base import pytree as _pytree
 from cograd.autograd import Function
 
 from .report import Fault

@@ -22,7 +22,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cograd.utils.cpp_extension._errors import CompileError, CompilerNotFoundError, ExtensionError
+from cograd.utils.cpp_extension._job import CompileError, CompilerNotFoundError, ExtensionError
 from cograd.utils.cpp_extension._paths import (
     get_default_build_root,
     include_paths,

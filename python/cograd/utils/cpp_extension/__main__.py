@@ -5,11 +5,18 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from cograd.utils.cpp_extension import _cache, _paths
+from cograd import __version__
+from cograd.commands.doctor import show
+from cograd.utils.cpp_extension import _cache, _compiler, _helpers, _job, _paths, _python_modules
+from cograd.utils.cpp_extension._job import ExtensionError
 
 
 def _human(size: float) -> str:
@@ -29,7 +36,7 @@ def _age(seconds: float) -> str:
 
 def list_command(args: argparse.Namespace) -> int:
     """Prints the builds in the cache."""
-    listed = _cache.entries(args.root)
+    listed = entries(args.root)
     if args.names:
         listed = [e for e in listed if e.name in args.names]
     print(f"{args.root}: {len(listed)} builds, {_human(sum(e.size for e in listed))}")
@@ -45,19 +52,17 @@ def list_command(args: argparse.Namespace) -> int:
 
 def prune_command(args: argparse.Namespace) -> int:
     """Removes builds from the cache."""
-    picked = _cache.chosen(_cache.entries(args.root), args.names, args.days, args.all)
+    picked = chosen(entries(args.root), args.names, args.days, args.all)
     for entry in picked:
         print(f"{'would remove' if args.dry_run else 'removing'} {entry.folder} ({entry.state})")
-    freed = sum(e.size for e in picked) if args.dry_run else _cache.remove(picked)
+    freed = sum(e.size for e in picked) if args.dry_run else remove(picked)
     print(f"{len(picked)} builds, {_human(freed)}")
     return 0
 
 
 def doctor_command(args: argparse.Namespace) -> int:
     """Checks that extensions can be built here; says what to install if they cannot."""
-    from cograd.utils.cpp_extension import _doctor
-
-    return _doctor.run(args.root)
+    return diagnose(args.root)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -87,6 +92,252 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.command == "doctor":
         print(f"({time.perf_counter() - start:.1f} s)")
     return status
+
+
+class Listed(NamedTuple):
+    """One directory of the cache.
+
+    Attributes:
+        name: name of the extension.
+        folder: path of the directory.
+        record: its build.json, None if it is damaged.
+        size: bytes of all files in it.
+        used: seconds since it was last used.
+        state: "ok", "old" (another cograd or compiler built it), "damaged" or "unfinished".
+    """
+
+    name: str
+    folder: str
+    record: dict[str, Any] | None
+    size: int
+    used: float
+    state: str
+
+
+def _size(folder: str) -> int:
+    total = 0
+    for path, _, files in os.walk(folder):
+        for file in files:
+            try:
+                total += os.lstat(os.path.join(path, file)).st_size
+            except OSError:
+                pass
+    return total
+
+
+def _state(folder: str, record: dict[str, Any] | None) -> str:
+    if os.path.basename(folder).startswith(_cache.TEMPORARY):
+        return "unfinished"
+    if record is None:
+        return "damaged"
+    if record.get("kind") == "header":
+        return "ok" if _python_modules._valid(folder) else "old"
+    if not _cache.intact(_cache.Entry(folder, record)):
+        return "damaged"
+    current = {_compiler.identities(("c++",)), _compiler.identities(("c++", "c"))}
+    if record.get("version") != __version__ or record["compiler"] not in current:
+        return "old"
+    return "old" if record.get("volatile") else "ok"
+
+
+def entries(root: str) -> list[Listed]:
+    """Returns every directory of the cache, most recently used first within each name."""
+    result: list[Listed] = []
+    try:
+        names = sorted(os.listdir(root))
+    except OSError:
+        return result
+    now = time.time()
+    for name in names:
+        directory = os.path.join(root, name)
+        if not os.path.isdir(directory) or os.path.islink(directory):
+            continue
+        found = []
+        for sub in os.listdir(directory):
+            folder = os.path.join(directory, sub)
+            marker = os.path.join(folder, _cache.RECORD)
+            looks = sub.startswith(_cache.TEMPORARY) or _is_key(sub)
+            if not looks or not os.path.isdir(folder):
+                continue
+            record = _cache.read_record(folder)
+            try:
+                stamp = os.stat(marker if record else folder).st_mtime
+            except OSError:
+                continue
+            label = "(precompiled header)" if name == _python_modules.FOLDER else name
+            found.append(
+                Listed(label, folder, record, _size(folder), now - stamp, _state(folder, record))
+            )
+        result += sorted(found, key=lambda e: e.used)
+    return result
+
+
+def _is_key(name: str) -> bool:
+    key, _, variant = name.partition("-")
+    hexadecimal = all(c in "0123456789abcdef" for c in key + variant)
+    return hexadecimal and len(key) == 20 and len(variant) in (0, 8)
+
+
+def chosen(
+    listed: list[Listed], names: list[str], days: float | None, everything: bool
+) -> list[Listed]:
+    """Returns the builds that `prune` removes.
+
+    Without names or days these are all that can never be used again; unfinished builds only if
+    they are over an hour old.
+    """
+    picked = [e for e in listed if not names or e.name in names]
+    if everything or (names and days is None):
+        return picked
+    if days is not None:
+        return [e for e in picked if e.used > days * 86400 or e.state == "damaged"]
+    dead = [e for e in picked if e.state in ("old", "damaged")]
+    return dead + [e for e in picked if e.state == "unfinished" and e.used > 3600]
+
+
+def remove(listed: list[Listed]) -> int:
+    """Removes builds, and parent directories that are empty then; returns the bytes freed."""
+    freed = 0
+    for entry in listed:
+        _cache.remove(entry.folder)
+        freed += entry.size
+        directory = os.path.dirname(entry.folder)
+        left = os.listdir(directory) if os.path.isdir(directory) else ["?"]
+        if all(n.endswith((".lock", ".log", ".so", ".pyi")) for n in left):
+            shutil.rmtree(directory, ignore_errors=True)
+    return freed
+
+
+PROBE = "cograd::Tensor cograd_probe(const cograd::Tensor& x) { return x + x; }\n"
+
+
+class _Report:
+    """Prints one line per check, as `python -m cograd doctor` does; records whether one failed."""
+
+    def __init__(self) -> None:
+        self.failed = False
+
+    def ok(self, what: str, text: str) -> None:
+        show(("ok", what, text))
+
+    def note(self, what: str, text: str) -> None:
+        show(("note", what, text))
+
+    def bad(self, what: str, text: str) -> None:
+        self.failed = True
+        show(("FAIL", what, text))
+
+
+def diagnose(root: str) -> int:
+    """Runs every check and returns 0 if extensions can be built."""
+    report = _Report()
+    major, minor = _job.abi_version()
+    report.ok("cograd", f"{__version__}, ABI {major}.{minor}, Python {sys.version.split()[0]}")
+    _check_files(report)
+    found = _check_compilers(report)
+    _check_cache(report, root)
+    _check_optional(report, found)
+    if found and not report.failed:
+        _check_probe(report)
+    print("extensions can be built" if not report.failed else "see the lines with FAIL")
+    return int(report.failed)
+
+
+def _check_files(report: _Report) -> None:
+    try:
+        header = os.path.join(_paths.include_dir(), "cograd", "extension.h")
+    except FileNotFoundError as e:
+        report.bad("headers", str(e))
+        return
+    if os.path.exists(header):
+        report.ok("headers", header)
+    else:
+        report.bad("headers", f"{header} is missing; reinstall cograd")
+    library = os.path.join(_paths.library_dir(), "libcograd.so")
+    if os.path.exists(library):
+        report.ok("library", library)
+    else:
+        report.bad("library", f"{library} is missing; reinstall cograd")
+
+
+def _check_compilers(report: _Report) -> bool:
+    try:
+        command = _compiler.compiler_command()
+    except ExtensionError as e:
+        report.bad("C++ compiler", str(e))
+        return False
+    line = _compiler.version_line(command)
+    good, version = _helpers.get_compiler_abi_compatibility_and_version(shlex.join(command))
+    if not line:
+        report.bad(
+            "C++ compiler", f"{shlex.join(command)} does not run. {_compiler.install_hint()}"
+        )
+    elif not good:
+        text = ".".join(map(str, version)) or "an unknown version"
+        report.bad(
+            "C++ compiler",
+            f"{line} has {text}; C++20 needs GCC 10 or Clang 13. {_compiler.install_hint()}",
+        )
+    else:
+        report.ok("C++ compiler", f"{shlex.join(command)}: {line}")
+    try:
+        report.ok("C compiler", shlex.join(_compiler.compiler_command("c")))
+    except ExtensionError as e:
+        report.note("C compiler", f"only needed for .c files: {e}")
+    return bool(line)
+
+
+def _check_cache(report: _Report, root: str) -> None:
+    try:
+        os.makedirs(root, exist_ok=True)
+        with tempfile.TemporaryFile(dir=root):
+            pass
+    except OSError as e:
+        report.bad("cache", f"{root} cannot be written ({e.strerror}); set {_paths.ROOT_VARIABLE}")
+        return
+    report.ok("cache", root)
+
+
+def _check_optional(report: _Report, found: bool) -> None:
+    pybind11 = _compiler.pybind11_include()
+    if pybind11 is None:
+        report.note("pybind11", "only needed for PYBIND11_MODULE: pip install pybind11")
+    else:
+        report.ok("pybind11", pybind11)
+    try:
+        report.ok("Python.h", _compiler.python_include())
+    except ExtensionError as e:
+        report.note("Python.h", f"only needed for PYBIND11_MODULE: {e}")
+    if not found:
+        return
+    asan = _compiler.runtime_library(_compiler.compiler_command(), "libasan.so")
+    if asan is None:
+        report.note("debug=True", "the compiler has no libasan.so; UBSAN alone is used")
+    else:
+        text = f"for AddressSanitizer run LD_PRELOAD={asan} ASAN_OPTIONS=detect_leaks=0 python ..."
+        report.note("debug=True", text)
+
+
+def _check_probe(report: _Report) -> None:
+    """Builds, loads and calls an op in a separate cache."""
+    import cograd
+    from cograd.utils import cpp_extension
+
+    with tempfile.TemporaryDirectory(prefix="cograd_doctor-") as folder:
+        start = time.perf_counter()
+        try:
+            module = cpp_extension.load_inline(
+                "cograd_doctor", PROBE, functions="cograd_probe", build_directory=folder
+            )
+            value = module.cograd_probe(cograd.ones(2)).sum().item()
+        except (ExtensionError, ImportError) as e:
+            report.bad("probe", str(e))
+            return
+        seconds = time.perf_counter() - start
+    if value == 4.0:
+        report.ok("probe", f"an op was compiled, loaded and called in {seconds:.1f} s")
+    else:
+        report.bad("probe", f"the op returned {value}, expected 4.0")
 
 
 if __name__ == "__main__":

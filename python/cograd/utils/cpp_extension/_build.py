@@ -10,10 +10,15 @@ import time
 from typing import Any
 
 from cograd import __version__
-from cograd.utils.cpp_extension import _compiler, _entry, _flags, _paths
-from cograd.utils.cpp_extension._entry import Entry
-from cograd.utils.cpp_extension._errors import CompilerNotFoundError, ExtensionError
-from cograd.utils.cpp_extension._job import Job, Source, digest
+from cograd.utils.cpp_extension import _cache, _compiler, _paths
+from cograd.utils.cpp_extension._cache import Entry
+from cograd.utils.cpp_extension._job import (
+    CompilerNotFoundError,
+    ExtensionError,
+    Job,
+    Source,
+    digest,
+)
 
 
 def obtain(job: Job) -> Entry:
@@ -24,7 +29,7 @@ def obtain(job: Job) -> Entry:
         CompileError: the sources do not compile or link.
     """
     key = job.key()
-    entry = _entry.find(job, key, _compiler.identities(job.languages))
+    entry = _cache.find(job, key, _compiler.identities(job.languages))
     if entry is not None:
         if job.verbose:
             print(f"cograd: {job.name} is in the cache: {entry.path}")
@@ -33,15 +38,15 @@ def obtain(job: Job) -> Entry:
         _compiler.compiler_command(language)  # raises with advice
     try:
         os.makedirs(job.directory, exist_ok=True)
-        _entry.sweep(job.directory)
-        probe = _entry.make_temporary(job.directory)
+        _cache.sweep(job.directory)
+        probe = _cache.make_temporary(job.directory)
     except OSError as e:
         return _without_cache(job, key, e)
-    from cograd.utils.cpp_extension._lock import BuildLock
+    from cograd.utils.cpp_extension._cache import BuildLock
 
     os.rmdir(probe)
     with BuildLock(os.path.join(job.directory, f"{key}.lock"), job.verbose) as lock:
-        entry = _entry.find(job, key, _compiler.identities(job.languages))
+        entry = _cache.find(job, key, _compiler.identities(job.languages))
         return entry if entry is not None else _make(job, key, lock.beat)
 
 
@@ -67,7 +72,7 @@ def _without_cache(job: Job, key: str, reason: OSError) -> Entry:
 def _make(job: Job, key: str, beat: Any) -> Entry:
     """Builds in a temporary directory and publishes the result."""
     compiler = _compiler.identities(job.languages) or ""
-    folder = _entry.make_temporary(job.directory)
+    folder = _cache.make_temporary(job.directory)
     try:
         job.prepare()
         deps, objects = _compile(job, folder, beat)
@@ -88,14 +93,14 @@ def _make(job: Job, key: str, beat: Any) -> Entry:
             "version": __version__,
             "volatile": volatile,
         }
-        _entry.write_record(folder, record)
+        _cache.write_record(folder, record)
         if not job.keep:
             for name in objects:
                 os.unlink(os.path.join(folder, name))
         os.chmod(folder, 0o755)
         variant = digest(repr((compiler, [s[0::3] for s in stamps], volatile)).encode())[:8]
         final = os.path.join(job.directory, f"{key}-{variant}")
-        _entry.publish(folder, final)
+        _cache.publish(folder, final)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -130,11 +135,11 @@ def _stamp(deps: list[str], job: Job) -> tuple[list[list[Any]], bool]:
     sources = {s.path: digest(s.data) for s in job.sources if s.path}
     for path in sorted(set(deps)):
         try:
-            stamp = _entry.stamp_file(path)
+            stamp = _cache.stamp_file(path)
         except OSError:
             volatile = True
             continue
-        changed = _changed_since(job.started, path) and not _entry.is_system(path)
+        changed = _changed_since(job.started, path) and not _cache.is_system(path)
         if changed or sources.get(path, stamp[3]) != stamp[3]:
             volatile = True
         stamps.append(stamp)
@@ -164,8 +169,8 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
     Raises:
         CompileError: a command failed.
     """
-    from cograd.utils.cpp_extension import _diagnostics
-    from cograd.utils.cpp_extension._process import Command, run_all
+    from cograd.utils.cpp_extension import _compile
+    from cograd.utils.cpp_extension._compile import Command, run_all
 
     for name, data in job.files.items():
         with open(os.path.join(folder, name), "wb") as file:
@@ -174,9 +179,9 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
     deps: list[str] = []
     beside = None
     if job.uses_python:
-        from cograd.utils.cpp_extension import _python
+        from cograd.utils.cpp_extension import _python_modules
 
-        prelude, deps, beside = _python.precompiled(job)
+        prelude, deps, beside = _python_modules.precompiled(job)
     commands: list[Command] = []
     objects: list[str] = []
     linked: list[str] = []
@@ -186,10 +191,10 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
             continue
         name = _object_name(i, source)
         command = [*_compiler.compiler_command(source.language)]
-        command += _flags.compile_flags(job, source.language)
+        command += _compiler.compile_flags(job, source.language)
         if source.language == "c++":
             command += prelude
-        command += [*_flags.include_flags(job), "-MD", "-MF", f"{name}.d"]
+        command += [*_compiler.include_flags(job), "-MD", "-MF", f"{name}.d"]
         command += ["-c", source.path or source.label, "-o", name]
         label = source.label if source.path else "inline sources"
         commands.append(Command(command, label))
@@ -208,7 +213,7 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
         if beside is not None:
             beside.finish(header_status)
     if any(r.status for r in results):
-        raise _diagnostics.failure(job, results, folder)
+        raise _compile.failure(job, results, folder)
     for name, compiled in zip(objects, commands, strict=True):
         _check_written(job, folder, compiled.args[0], name, f"{name}.d")
     if not job.verbose:
@@ -216,17 +221,17 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
     link = [*_compiler.compiler_command(), *objects, *linked, "-o", job.file_name]
     if job.debug:
         link.append("-g")
-    link += _flags.link_flags(job)
+    link += _compiler.link_flags(job)
     results = run_all(
         [Command(link, "linking")], folder, title=job.name, verbose=job.verbose, beat=beat
     )
     if results[0].status:
-        raise _diagnostics.failure(job, results, folder)
+        raise _compile.failure(job, results, folder)
     _check_written(job, folder, link[0], job.file_name)
     for name in objects:
         path = os.path.join(folder, f"{name}.d")
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            deps += [d for d in _entry.read_depfile(file.read()) if os.path.isabs(d)]
+            deps += [d for d in _cache.read_depfile(file.read()) if os.path.isabs(d)]
         os.unlink(path)
     return [d for d in deps if not d.startswith(folder + os.sep)], objects
 
@@ -251,8 +256,8 @@ def _warn(results: list[Any]) -> None:
 def _write_stub(job: Job, folder: str) -> None:
     if job.standalone:
         return
-    from cograd.utils.cpp_extension import _stub
+    from cograd.utils.cpp_extension import _read_cpp
 
-    text = _stub.module_stub(job)
+    text = _read_cpp.module_stub(job)
     with open(os.path.join(folder, f"{job.name}.pyi"), "w", encoding="utf-8") as file:
         file.write(text)

@@ -74,7 +74,7 @@ def verify_ninja_availability() -> None:
 
 def remove_extension_h_precompiler_headers() -> None:
     """Removes the precompiled headers from the cache of extensions, if any."""
-    from cograd.utils.cpp_extension import _python
+    from cograd.utils.cpp_extension import _python_modules
 
-    path = os.path.join(_paths.build_root(), _python.FOLDER)
+    path = os.path.join(_paths.build_root(), _python_modules.FOLDER)
     shutil.rmtree(path, ignore_errors=True)

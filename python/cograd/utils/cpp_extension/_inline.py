@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cograd.utils.cpp_extension._job import GENERATED, Job, Source
 
 if TYPE_CHECKING:
-    from cograd.utils.cpp_extension._declarations import Declaration
+    from cograd.utils.cpp_extension._read_cpp import Declaration
 
 MAIN = "main.cpp"
 
@@ -57,14 +57,14 @@ def quote(text: str) -> str:
 
 def registration(code: str, functions: Mapping[str, str], name: str, python: bool) -> str:
     """Returns the C++ code that registers functions, as ops of `name` or as a pybind11 module."""
-    from cograd.utils.cpp_extension import _declarations
+    from cograd.utils.cpp_extension import _read_cpp
 
-    source = _declarations.read(code)
+    source = _read_cpp.read(code)
     lines = []
     for function, given in functions.items():
         short = function.rpartition("::")[2]
-        struct = _declarations.find_struct(source, function)
-        found = struct or _declarations.find_function(source, function)
+        struct = _read_cpp.find_struct(source, function)
+        found = struct or _read_cpp.find_function(source, function)
         doc = given or (found.doc if found else "")
         if python:
             lines.append(_pybind(function, short, found, struct is not None, doc))
@@ -72,7 +72,7 @@ def registration(code: str, functions: Mapping[str, str], name: str, python: boo
         arguments = [quote(short)]
         if struct is None:
             arguments.append(f"&{function}")
-        arguments.append(quote(_declarations.signature(found)) if found else '""')
+        arguments.append(quote(_read_cpp.signature(found)) if found else '""')
         if doc:
             arguments.append(quote(doc))
         template = f"<{function}>" if struct is not None else ""
@@ -88,13 +88,13 @@ def _pybind(
     is_struct: bool,
     doc: str,
 ) -> str:
-    from cograd.utils.cpp_extension import _declarations
+    from cograd.utils.cpp_extension import _read_cpp
 
     target = f"&{function}::apply" if is_struct else f"&{function}"
     arguments = [quote(short), target, quote(doc or short)]
     if found is not None and all(p.name for p in found.parameters) and not is_struct:
         for i, parameter in enumerate(found.parameters):
-            argument = f"::pybind11::arg({quote(_declarations.python_name(parameter.name, i))})"
+            argument = f"::pybind11::arg({quote(_read_cpp.python_name(parameter.name, i))})"
             default = f" = {parameter.default}" if parameter.default else ""
             if default and parameter.default.startswith("{"):
                 kind = re.sub(r"^const |[&]+$", "", parameter.type).strip()

@@ -9,7 +9,8 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from cograd import _C, _op_table
+from cograd import _C
+from cograd._base import registered_ops as _op_table
 from cograd.utils.cpp_extension._job import abi_version
 
 _MARK = re.compile(rb"COGRAD_ABI:(\d+)\.(\d+);")

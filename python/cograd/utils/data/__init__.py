@@ -3,7 +3,7 @@
 
 from typing import TYPE_CHECKING
 
-from cograd import _absent
+from cograd._base import absent as _absent
 from cograd.utils.data._utils.collate import default_collate, default_convert
 from cograd.utils.data._utils.worker import get_worker_info
 from cograd.utils.data.dataloader import DataLoader

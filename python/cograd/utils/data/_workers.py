@@ -14,7 +14,7 @@ import weakref
 from collections import deque
 from typing import Any, NoReturn
 
-from cograd._progress import Progress
+from cograd._base.progress import Progress
 from cograd.utils.data import _channel
 from cograd.utils.data._utils.worker import WorkerOptions, worker_loop
 

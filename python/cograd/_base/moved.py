@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Modules that have another name by now: pickles of objects of theirs still load."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+__all__ = ["keep_old_places", "watch"]
+
+# The old name, and the module that has its classes and functions now.
+MOVED = {
+    "cograd._alias": "cograd._as_torch.alias",
+    "cograd._checks": "cograd._functions.checks",
+    "cograd._compile": "cograd._as_torch.no_compiler",
+    "cograd._dtypes": "cograd._base.dtypes",
+    "cograd._foreach": "cograd._functions.foreach",
+    "cograd._handles": "cograd._base.handles",
+    "cograd._launcher": "cograd._base.launcher",
+    "cograd._losses": "cograd",
+    "cograd._lowrank": "cograd.linalg._lowrank",
+    "cograd._memory_format": "cograd._base.memory_format",
+    "cograd._modes": "cograd._as_torch.switches",
+    "cograd._native": "cograd",
+    "cograd._numeric": "cograd",
+    "cograd._pytree": "cograd._base.pytree",
+    "cograd._recurrent": "cograd._functions.recurrent",
+    "cograd._return_types": "cograd._base.return_types",
+    "cograd._spectral": "cograd._functions.stft",
+    "cograd._symbols": "cograd._as_torch.symbols",
+    "cograd._torch_objects": "cograd._files.objects",
+    "cograd._vmap": "cograd._transforms.vmap",
+    "cograd._windows": "cograd._functions.windows",
+    "cograd.distributed._collectives": "cograd.distributed",
+    "cograd.distributed._gathering": "cograd.distributed",
+    "cograd.distributed._group": "cograd.distributed._mpi.group",
+    "cograd.distributed._objects": "cograd.distributed",
+    "cograd.distributed._p2p": "cograd.distributed",
+    "cograd.nn.functional._top": "cograd._functions.pools",
+    "cograd.nn.modules.embedding_bag": "cograd.nn.modules",
+    "cograd.nn.modules.layers": "cograd.nn.modules",
+    "cograd.nn.modules.param_container": "cograd.nn.modules",
+    "cograd.nn.modules.vision": "cograd.nn.modules",
+    "cograd.utils.cpp_extension._errors": "cograd.utils.cpp_extension",
+}
+# Classes that are elsewhere in their package by now, while the module that had them is still there.
+LEFT = {
+    "cograd.nn.modules.batchnorm": (
+        "CrossMapLRN2d GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d LocalResponseNorm"
+    ),
+    "cograd.nn.modules.conv": "Fold Unfold",
+    "cograd.nn.modules.lazy": (
+        "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d "
+        "LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d "
+        "LazyInstanceNorm2d LazyInstanceNorm3d LazyLinear"
+    ),
+    "cograd.nn.modules.loss_labels": "NLLLoss2d",
+}
+
+
+def keep_old_places(package: ModuleType) -> None:
+    """Puts the classes of LEFT that ``package`` has into the modules where they were."""
+    for place, names in LEFT.items():
+        if place.startswith(f"{package.__name__}."):
+            vars(sys.modules[place]).update(
+                {name: getattr(package, name) for name in names.split()}
+            )
+
+
+class _Finder:
+    """Comes last in ``sys.meta_path``, so it is asked only for modules that nothing else has."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name in MOVED else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        new = MOVED[spec.name]
+        module = ModuleType(spec.name, f"The old name of {new}.")
+        vars(module)["__getattr__"] = lambda name: getattr(import_module(new), name)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Does nothing: the module is complete."""
+
+
+def watch() -> None:
+    """Makes the old names importable; a second call, as of a reload, does nothing."""
+    if not any(type(finder).__module__ == __name__ for finder in sys.meta_path):
+        sys.meta_path.append(_Finder())

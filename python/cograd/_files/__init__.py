@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reads and writes torch's file format; cograd.serialization is its public face."""
