@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Everything a user or a developer types. Needs python3 (3.10-3.15, with venv and headers), a C++20
-# compiler and make; all else comes from the Python package index into .venv.
+# The commands for users and developers. Needs python3 (3.10-3.15, with venv and headers), a C++20
+# compiler and make; everything else is installed from the Python package index into .venv.
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -15,7 +15,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip
 STAMPS := $(VENV)/stamps
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
-# A stamp has the time at which its making began: what is edited meanwhile is newer.
+# A stamp has the time at which its target began, so files edited meanwhile are newer.
 BEGIN = @mkdir -p $(@D) && touch $@.begun
 END = @mv $@.begun $@
 # The build requirements of pyproject.toml plus the tools it would fetch (tests/test_package.py
@@ -24,7 +24,7 @@ BUILD_REQS := "cmake>=3.26" "ninja>=1.11" "pybind11>=3.1" "scikit-build-core>=1.
   "scipy-openblas32>=0.3.30"
 SOURCES := $(shell find csrc python cmake -type f -not -name '*.pyc' 2>/dev/null) \
   CMakeLists.txt pyproject.toml README.md LICENSE
-# Said in full each time: CMake would remember a value given once.
+# All settings are passed each time, because CMake would remember a value passed once.
 SETTINGS := --config-settings=cmake.define.COGRAD_WERROR=$(if $(WERROR),ON,OFF) \
   --config-settings=cmake.define.COGRAD_PREBUILT=$(if $(PREBUILT),$(abspath $(PREBUILT)))
 BUILD := $(PIP) install $(PIP_ARGS) --no-build-isolation --no-deps --force-reinstall $(SETTINGS)
@@ -35,18 +35,18 @@ BUILD := $(PIP) install $(PIP_ARGS) --no-build-isolation --no-deps --force-reins
 help:
 	@echo "make demo    build, install into $(VENV), train on handwritten digits, write demo.png"
 	@echo "make test    build, install into $(VENV), run the whole test suite"
-	@echo "make smoke   the same with a few test files; for another Python: VENV=.venv-3.13 PYTHON=python3.13"
-	@echo "make nightly what is too slow to check with every change: the other Pythons"
-	@echo "make fuzz    look for crashes, hangs and leaks for FUZZ_MINUTES=10; FUZZ_ARGS='ops --only conv'"
-	@echo "make pairs   cross modules, ops and optimizers with contexts; PAIRS_ARGS='--seed 5 --only LayerNorm'"
+	@echo "make smoke   as make test, with a few test files; for another Python: VENV=.venv-3.13 PYTHON=python3.13"
+	@echo "make nightly run checks that are too slow for every change: the other Pythons"
+	@echo "make fuzz    search for crashes, hangs and leaks for FUZZ_MINUTES=10; FUZZ_ARGS='ops --only conv'"
+	@echo "make pairs   combine modules, ops and optimizers with contexts; PAIRS_ARGS='--seed 5 --only LayerNorm'"
 	@echo "make sanitize  build under sanitizers, run part of the suite and the fuzzers; takes hours"
-	@echo "make bench   measure cograd beside torch in .venv-bench, print the table"
-	@echo "make lint    ruff, clang-format, mypy, clang-tidy"
+	@echo "make bench   compare cograd with torch in .venv-bench, print the table"
+	@echo "make lint    run ruff, clang-format, mypy, clang-tidy and other checks"
 	@echo "make format  apply ruff's and clang-format's fixes"
 	@echo "make wheel   build the manylinux wheel into dist/"
-	@echo "make wheels  the same for each CPython found, each installed and tried; the core is compiled once"
+	@echo "make wheels  build and test a wheel for each CPython found; the core is compiled once"
 	@echo "make docs    build the documentation into docs/_build/html; DOCS_VERSION=x: _build/site/x"
-	@echo "make pictures  put the examples' pictures and the last bench's figures into the docs"
+	@echo "make pictures  copy the examples' pictures and the last benchmark's figures into the docs"
 	@echo "make stubs   rewrite the generated type stubs, op pages and C++ headers"
 	@echo "make clean   remove build products; make distclean removes the environments too"
 
@@ -57,7 +57,7 @@ $(STAMPS)/venv: tools/preflight.sh
 	$(PIP) install $(PIP_ARGS) $(BUILD_REQS)
 	$(END)
 
-# Installs what the extra $* asks for; the project itself comes after, from the kept build folder.
+# Installs the extra $*; the project is installed later, from the kept build directory.
 $(STAMPS)/deps-%: $(STAMPS)/venv pyproject.toml tools/requirements.py
 	$(BEGIN)
 	$(PY) tools/requirements.py $* > $(STAMPS)/requirements-$*.txt
@@ -78,7 +78,7 @@ demo: $(STAMPS)/deps-demo $(STAMPS)/installed
 test: $(STAMPS)/deps-test $(STAMPS)/installed
 	$(PY) -m pytest --timeout 300 $(PYTEST_ARGS)
 
-# The quick check of a Python other than the one `make test` was run with.
+# Quickly checks a Python other than the one of `make test`.
 smoke: $(STAMPS)/deps-smoke $(STAMPS)/installed
 	$(PY) -m pytest --timeout 120 -m "not slow" $(PYTEST_ARGS) $(SMOKE)
 
@@ -105,7 +105,7 @@ bench:
 bench-run: $(STAMPS)/deps-bench $(STAMPS)/torch $(STAMPS)/installed
 	$(PY) -m benchmarks $(BENCH_ARGS)
 
-# torch's CPU build is an extra index away; the default one brings GPU libraries but measures the same.
+# The default torch build includes GPU libraries but is as fast; TORCH_INDEX selects a CPU build.
 $(STAMPS)/torch: $(STAMPS)/venv
 	$(BEGIN)
 	$(PIP) install $(PIP_ARGS) $(TORCH_INDEX) "torch==2.13.0"
@@ -120,14 +120,14 @@ format: $(STAMPS)/deps-dev
 wheel: $(STAMPS)/deps-wheel
 	$(PY) tools/wheel.py
 
-# PYTHONS: interpreters instead of those found; WHEELS_ARGS=--sdist: see tools/wheels.py.
+# PYTHONS replaces the interpreters that are found; for WHEELS_ARGS see tools/wheels.py.
 PYTHONS ?=
 WHEELS_ARGS ?=
 wheels: $(STAMPS)/deps-wheel
 	$(PY) tools/wheels.py $(WHEELS_ARGS) $(PYTHONS)
 
-# DOCS_BUILDER=dummy reads and resolves every page and writes none: minutes less.
-# DOCS_VERSION=0.1.0 (or =dev) builds into docs/_build/site/0.1.0, beside other versions.
+# DOCS_BUILDER=dummy reads and resolves every page but writes none, which saves minutes.
+# DOCS_VERSION=0.1.0 (or =dev) builds into docs/_build/site/0.1.0, next to other versions.
 DOCS_BUILDER ?= html
 DOCS_VERSION ?=
 docs: $(STAMPS)/deps-docs $(STAMPS)/installed
@@ -135,7 +135,7 @@ docs: $(STAMPS)/deps-docs $(STAMPS)/installed
 	  docs docs/_build/$(if $(DOCS_VERSION),site/$(DOCS_VERSION),$(DOCS_BUILDER))
 	$(if $(DOCS_VERSION),$(PY) tools/docs_versions.py docs/_build/site)
 
-# What the README and the documentation show: pictures of the examples, figures of `make bench`.
+# Updates the README and the docs: pictures of the examples, figures of `make bench`.
 .PHONY: pictures
 pictures: demo
 	cp demo.png legendre.png docs/_static/

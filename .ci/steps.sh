@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Shared by .ci/run and .ci/nightly: named steps with their seconds, and the other Pythons.
+# .ci/run and .ci/nightly share this: named steps with their seconds, and the other Pythons.
 name='' begun=0 times='' closing=${closing:-}
 
 step_ends() {
@@ -33,7 +33,7 @@ python_of() {
   printf '%s\n' "$found"
 }
 
-# The versions other than that of .venv for which an interpreter is here, oldest first.
+# Prints the versions other than that of .venv that have an interpreter here, oldest first.
 other_pythons() {
   local main version
   main=$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
@@ -52,7 +52,7 @@ smoke_on() {
     PYTEST_ARGS="$PYTEST_ARGS" </dev/null
 }
 
-# Compiles one op that every Python below loads (tests/test_abi.py).
+# Compiles one op that all Pythons load (tests/test_abi.py).
 prebuild_op() {
   mkdir -p build/prebuilt
   .venv/bin/python -c 'import sys; from cograd.utils import cpp_extension

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Benchmarks of cograd beside torch: `make bench`, or `python -m benchmarks --help`."""
+"""Benchmarks that compare cograd with torch: `make bench`, or `python -m benchmarks --help`."""

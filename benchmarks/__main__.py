@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measures cograd beside torch and prints one table: python -m benchmarks [pattern ...].
+"""Compares cograd with torch and prints one table: python -m benchmarks [pattern ...].
 
-The table, every sample (results.json), a Markdown page and a bar chart go to benchmarks/results/.
-`--smoke` runs everything once, briefly, with cograd alone, and fails if anything raises.
+It writes the table, all samples (results.json), a Markdown page and a bar chart to
+benchmarks/results/. `--smoke` runs all cases once, briefly, only with cograd, and fails if one
+raises.
 """
 
 from __future__ import annotations
@@ -28,24 +29,24 @@ def arguments() -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("patterns", nargs="*", help="group, or group/name with wildcards")
-    parser.add_argument("--smoke", action="store_true", help="cograd alone, one short sample")
+    parser.add_argument("--smoke", action="store_true", help="one short sample, only cograd")
     parser.add_argument("--list", action="store_true", help="print the benchmarks' names")
     parser.add_argument("--rounds", type=int, default=9, help="samples of each side")
     parser.add_argument("--seconds", type=float, default=0.02, help="length of one sample")
     parser.add_argument(
-        "--threads", type=int, default=0, help="default: the cores allowed, 2 at most"
+        "--threads", type=int, default=0, help="default: the available cores, at most 2"
     )
     parser.add_argument("--reference", default="torch")
     parser.add_argument("--subject", default="cograd")
     parser.add_argument("--reference-python", default=sys.executable)
     parser.add_argument("--subject-python", default=sys.executable)
-    parser.add_argument("--save", type=Path, help="also write chart and page there (docs/_static)")
+    parser.add_argument("--save", type=Path, help="also write chart and page to this directory")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")
     return parser.parse_args()
 
 
 def chosen(patterns: list[str]) -> list[str]:
-    """Returns the keys that match; a bare group name means all of it."""
+    """Returns the keys that match; a group name alone means the whole group."""
     keys = list(CASES)
     if not patterns:
         return keys
@@ -57,7 +58,7 @@ def chosen(patterns: list[str]) -> list[str]:
 
 
 def run_all(keys: list[str], workers: list[Worker], args: argparse.Namespace) -> list[Row]:
-    """Measures case after case, with a line of progress on a terminal."""
+    """Measures all cases and shows progress on a terminal."""
     rows: list[Row] = []
     with Progress("benchmarks", len(keys)) as progress:
         for i, key in enumerate(keys):
@@ -82,7 +83,7 @@ def main() -> int:
         print("\n".join(keys))
         return 0
     cores = sorted(os.sched_getaffinity(0))[: args.threads or 2]
-    os.sched_setaffinity(0, cores)  # inherited by both sides
+    os.sched_setaffinity(0, cores)  # both sides inherit it
     threads = len(cores)
     start = time.perf_counter()
     subject = Worker(args.subject, args.subject_python, threads)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a benchmark is, and the registry of them.
+"""Defines benchmarks and their registry.
 
 A benchmark is one function that works for both modules. It builds what it needs and returns the
 statement to be timed together with the names the statement uses:
@@ -9,8 +9,8 @@ statement to be timed together with the names the statement uses:
         x, y = torch.rand(4, requires_grad=grad), torch.rand(4)
         return "x + y", vars()
 
-The statement is compiled into the timing loop, so no call of a wrapper is measured with it. A
-third element, if any, is a statement that runs before each timed one and is not timed.
+The statement is compiled into the timing loop, so the time does not include the call of a wrapper.
+A third element, if any, is a statement that runs before each timed one and is not timed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Target:
-    """What a group has to reach, as torch's time over cograd's."""
+    """Holds the ratio of torch's time to cograd's time that a group must reach."""
 
     geomean: float | None = None
     each: float | None = None
@@ -31,18 +31,18 @@ class Target:
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table.
+    """Describes a row of the table.
 
     Attributes:
-        group: the part of the table it belongs to.
+        group: the part of the table that it belongs to.
         name: unique within the group.
         function: called with the module and `options`.
         options: keyword arguments of this variant, such as `grad` or `n`.
         per: the statement does this many operations; times are divided by it.
-        own_process: the function itself measures, in a fresh process, and returns
+        own_process: the function measures itself, in a fresh process, and returns
             {metric: value}; a metric whose name ends in "bytes" is a size, others are seconds.
-        only_cograd: torch is not asked.
-        rounds: how many samples each side gives; None means the default.
+        only_cograd: torch is not measured.
+        rounds: the number of samples of each side; None means the default.
         targets: the ratio this row has to reach by itself, for each of its metrics ("time" where
             the statement is timed for it).
     """
@@ -59,7 +59,7 @@ class Case:
 
     @property
     def key(self) -> str:
-        """Returns the name by which the parent asks a worker for the case."""
+        """Returns the name by which the parent process requests the case from a worker."""
         return f"{self.group}/{self.name}"
 
 

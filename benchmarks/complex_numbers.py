@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Kernels over complex numbers."""
+"""Measures kernels for complex numbers."""
 
 # mypy: ignore-errors
 from __future__ import annotations

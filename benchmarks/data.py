@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Loading data: batches an epoch; and random numbers from streams of torch's."""
+"""Measures data loading per epoch, and random numbers from torch's streams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ITEMS = 64 * 200
 
 
 def loader_of(torch: Any, dataset: Any, workers: int) -> Any:
-    """A loader whose workers have started."""
+    """Creates a loader whose workers have started."""
     warnings.simplefilter("ignore")
     loader = torch.utils.data.DataLoader(
         dataset, 64, shuffle=True, num_workers=workers, persistent_workers=workers > 0
@@ -26,7 +26,7 @@ def loader_of(torch: Any, dataset: Any, workers: int) -> Any:
 
 @bench("data", per=ITEMS, target=3)
 def tensor_dataset(torch):
-    """28 x 28 images and labels, batches of 64, made in the process itself."""
+    """Loads batches of 64 images, 28 x 28, and labels in the process itself."""
     images, labels = torch.rand(ITEMS, 784), torch.randint(0, 10, (ITEMS,))
     loader = loader_of(torch, torch.utils.data.TensorDataset(images, labels), 0)
     return "for batch in loader: pass", vars()
@@ -34,7 +34,7 @@ def tensor_dataset(torch):
 
 @bench("data", per=ITEMS, target=1.2)
 def tensor_dataset_2_workers(torch):
-    """The same by two workers that persist."""
+    """Loads the same by two persistent workers."""
     images, labels = torch.rand(ITEMS, 784), torch.randint(0, 10, (ITEMS,))
     loader = loader_of(torch, torch.utils.data.TensorDataset(images, labels), 2)
     return "for batch in loader: pass", vars()
@@ -42,7 +42,7 @@ def tensor_dataset_2_workers(torch):
 
 @bench("data", per=ITEMS, workers=(0, 2))
 def samples_in_python(torch, workers):
-    """A dataset with a __getitem__ of its own; samples are stacked."""
+    """Loads a dataset that overrides __getitem__; its samples are stacked."""
 
     class Samples(torch.utils.data.Dataset):
         def __init__(self):
@@ -60,7 +60,7 @@ def samples_in_python(torch, workers):
 
 @bench("data")
 def queue_of_tensors(torch):
-    """A tensor through a pipe to the process itself, by shared memory."""
+    """Sends a tensor through a pipe to the process itself, by shared memory."""
     import importlib
 
     processes = importlib.import_module(f"{torch.__name__}.multiprocessing")
@@ -72,7 +72,7 @@ def queue_of_tensors(torch):
 
 @bench("data", draw=("rand", "randn", "randperm", "bernoulli_"))
 def torch_stream(torch, draw):
-    """10^6 numbers of MT19937."""
+    """Draws 10^6 numbers from MT19937."""
     choose = getattr(torch, "set_rng", None)
     if choose is not None:
         choose("torch")

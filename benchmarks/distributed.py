@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Time of cograd.distributed.all_reduce beside mpi4py's own Allreduce and torch's gloo.
+"""Compares cograd.distributed.all_reduce with mpi4py's Allreduce and torch's gloo.
 
     python -m benchmarks.distributed [--ranks 2] [--rounds 3] [--reference-python PYTHON]
 
-Each round starts the ranks anew; a figure is the best of all rounds, because other programs can
-only make it worse. The buffers, sizes and cores are the same for all three; one thread a rank.
+Each round starts new ranks; a figure is the best of all rounds, because other programs can only
+make it worse. The buffers, sizes and cores are the same for all three, with one thread per rank.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from typing import Any
 
 SIZES = [2**n for n in range(10, 27, 2)]
 ME = Path(__file__).resolve()
-if sys.path[0] == str(ME.parent):  # it has modules named like the standard library's
+if sys.path[0] == str(ME.parent):  # it has modules with names of the standard library
     del sys.path[0]
 
 
 def repeats(nbytes: int) -> int:
-    """Short batches: some of them then run undisturbed on a machine that does other things too."""
+    """Measures short batches, some of which run undisturbed on a busy machine."""
     return max(1, min(20, 2**23 // nbytes))
 
 
 def best(call: Callable[[], object], together: Callable[[bool], bool], n: int) -> float:
     """Seconds of one call: the best of averages over `n`, for half a second but at most 40.
 
-    `together` tells the ranks whether the first of them goes on, and lets them begin at once.
+    `together` tells the ranks if the first one continues, and lets them begin together.
     """
     found, tries, end = float("inf"), 0, time.perf_counter() + 0.5
     while together(tries < 3 or (tries < 40 and time.perf_counter() < end)):
@@ -47,7 +47,7 @@ def best(call: Callable[[], object], together: Callable[[bool], bool], n: int) -
 
 
 def agreement(dist: Any, torch: Any) -> Callable[[bool], bool]:
-    """Rank 0's answer, on every rank."""
+    """Returns rank 0's answer on every rank."""
 
     def together(more: bool) -> bool:
         answer = torch.tensor([int(more)])
@@ -71,7 +71,7 @@ def cograd_and_mpi4py() -> dict[str, dict[int, float]]:
     times: dict[str, dict[int, float]] = {"cograd": {}, "mpi4py": {}}
     for nbytes in SIZES:
         array = np.zeros(nbytes // 4, np.float32)
-        tensor = torch.from_numpy(array)  # the same memory
+        tensor = torch.from_numpy(array)  # shares its memory
         spec = [array, array.size, MPI.FLOAT]
         calls = {
             "cograd": lambda tensor=tensor: dist.all_reduce(tensor),
@@ -111,7 +111,7 @@ def free_port() -> int:
 def commands(
     name: str, ranks: int, reference: str | None
 ) -> list[tuple[list[str], dict[str, str]]]:
-    """What to start, with which environment."""
+    """Returns the command to start and its environment."""
     env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     if name == "cograd":
         mpiexec = str(Path(sys.executable).parent / "mpiexec")

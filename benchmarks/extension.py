@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Building and calling ops written in C++: the same source, with the namespace exchanged."""
+"""Measures building and calling ops written in C++, from one source with another namespace."""
 
 # mypy: ignore-errors
 from __future__ import annotations
@@ -42,7 +42,7 @@ PYBIND11_MODULE(NAME_EXTENSION_NAME, m) { m.def("axpby", &axpby, "a x + y"); }
 
 
 def source(torch, text, tag=""):
-    """The text for one of the two libraries; a tag makes it new to the cache."""
+    """Returns the source for one of the libraries; the tag makes it new to the cache."""
     own = torch.__name__ == "cograd"
     header = "cograd/python.h" if own else "torch/extension.h"
     text = text.replace("HEADER", header).replace("NAME_", "COGRAD_" if own else "TORCH_")
@@ -50,14 +50,14 @@ def source(torch, text, tag=""):
 
 
 def build(torch, name, text, functions=None):
-    """Compiles and loads, and returns the module."""
+    """Compiles, loads and returns the module."""
     extension = importlib.import_module(f"{torch.__name__}.utils.cpp_extension")
     return extension.load_inline(name, text, functions=functions)
 
 
 @contextmanager
 def empty_cache():
-    """Both libraries' caches in a new folder."""
+    """Puts both libraries' caches into a new directory."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("TORCH_EXTENSIONS_DIR", "COGRAD_EXTENSIONS_DIR"):
             os.environ[name] = folder

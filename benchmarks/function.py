@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Functions written in Python by the user, and the program of the seed document."""
+"""Measures custom Functions in Python, and the Legendre program."""
 
 # mypy: ignore-errors
 from __future__ import annotations
@@ -12,7 +12,7 @@ group("function", "Python Function, 4 elements")
 
 
 def functions(torch):
-    """Returns the user's classes by name."""
+    """Returns the custom Functions by name."""
     Function = torch.autograd.Function
 
     class Exp(Function):
@@ -111,7 +111,7 @@ def legendre(torch):
 
 
 def mlp(torch):
-    """Returns a two-layer network, a batch of digits' size, and its labels."""
+    """Returns a two-layer network, a batch with the size of the digits, and its labels."""
     nn = torch.nn
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Long chains of multiplications: what the graph itself costs."""
+"""Measures long chains of multiplications: the cost of the graph itself."""
 
 # mypy: ignore-errors
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""float32 kernels on large tensors and matrix products: nothing but arithmetic and memory."""
+"""Measures float32 kernels on large tensors and matrix products: arithmetic and memory."""
 
 # mypy: ignore-errors
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Convolutions, normalisation, pooling and whole networks."""
+"""Measures convolutions, normalisation, pooling and whole networks."""
 
 # mypy: ignore-errors
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Training steps of recurrent layers and attention; bags of embeddings and distances."""
+"""Measures training steps of recurrent layers and attention, embedding bags and distances."""
 
 # mypy: ignore-errors
 from __future__ import annotations

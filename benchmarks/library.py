@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ops registered from Python with library.custom_op: what the registration costs per call."""
+"""Measures the cost per call of ops registered from Python with library.custom_op."""
 
 # mypy: ignore-errors
 from __future__ import annotations

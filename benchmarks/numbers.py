@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Special functions and what is computed from decompositions."""
+"""Measures special functions and results of decompositions."""
 
 # mypy: ignore-errors
 from __future__ import annotations
@@ -18,7 +18,7 @@ def positive(torch, n):
 
 
 def add_case(name, code):
-    """Registers a case of one argument."""
+    """Registers a case with one argument."""
 
     @bench("special", name=name, n=N, target=1.0)
     def case(torch, n):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Steps of optimizers: many small parameters, and one large one."""
+"""Measures steps of optimizers for many small parameters and for a large one."""
 
 # mypy: ignore-errors
 from __future__ import annotations
@@ -26,7 +26,7 @@ SMALL = ("SGD", "SGD momentum", "Adam", "AdamW")
 
 
 def optimizer_of(torch, kind, sizes):
-    """An optimizer over parameters with gradients, after its first step."""
+    """Returns an optimizer over parameters with gradients, after its first step."""
     params = [torch.rand(*size).requires_grad_() for size in sizes]
     for p in params:
         p.grad = torch.rand(*p.shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What importing and installing the package costs."""
+"""Measures the import and the installed size of the package."""
 
 # mypy: ignore-errors
 from __future__ import annotations
@@ -33,7 +33,7 @@ def import_after_numpy(torch):
 
 
 def requirements(name: str, found: set[str]) -> set[str]:
-    """Adds a distribution and all it requires to `found`, NumPy excepted."""
+    """Adds a distribution and all its requirements except NumPy to `found`."""
     if name in found or name == "numpy":
         return found
     try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Backward with set_num_backward_threads(2) against 1, in cograd alone.
+"""Compares backward on two threads with backward on one, in cograd only.
 
-Every row is measured in one process, the two settings in turn, so that the speed of the machine
-falls out of the ratio. The speed-up is their ratio.
+Each row is measured in one process, with the two settings in turn, so that the machine's speed
+does not affect their ratio, the speed-up.
 """
 
 # mypy: ignore-errors
@@ -17,7 +17,7 @@ group("parallel-backward", "Backward on two threads, against one")
 
 
 def best_of(torch, make, rounds=15):
-    """Median times of backward with one thread and with two, rounds interleaved."""
+    """Returns median times of backward with one thread and with two, in interleaved rounds."""
     times = {1: [], 2: []}
     for _ in range(rounds):
         for n in (1, 2):
@@ -31,7 +31,7 @@ def best_of(torch, make, rounds=15):
 
 
 def metrics(torch, make):
-    """The two numbers of a row."""
+    """Returns the two times of a row."""
     for _ in range(3):
         make().backward()
     one, two = best_of(torch, make)
@@ -39,7 +39,7 @@ def metrics(torch, make):
 
 
 def rows(name, **options):
-    """Registers a row that cograd measures by itself."""
+    """Registers a row that is measured only with cograd."""
     return bench(
         "parallel-backward", name=name, own_process=True, only_cograd=True, rounds=3, **options
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table, the JSON file and the bar chart of a run."""
+"""Writes the table, the JSON file and the bar chart of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .run import Row
 
 @dataclass(frozen=True)
 class Sides:
-    """The two modules' names and versions: torch, which is measured against, and cograd."""
+    """Holds the names and versions of the reference, torch, and of cograd."""
 
     reference: str
     subject: str
@@ -43,13 +43,13 @@ def show(value: float | None, is_bytes: bool) -> str:
 
 
 def geomean(values: Iterable[float]) -> float | None:
-    """Returns the geometric mean, or None of nothing."""
+    """Returns the geometric mean, or None if there are no values."""
     logs = [math.log(v) for v in values]
     return math.exp(sum(logs) / len(logs)) if logs else None
 
 
 def summary(rows: list[Row], sides: Sides) -> list[dict[str, Any]]:
-    """Returns each group's title, geometric mean, worst row and whether its targets are met."""
+    """Returns each group's title, geometric mean, worst row, and True if its targets are met."""
     result = []
     for name, (title, target) in GROUPS.items():
         group = [r for r in rows if r.group == name]
@@ -81,7 +81,7 @@ def summary(rows: list[Row], sides: Sides) -> list[dict[str, Any]]:
 
 
 def table(rows: list[Row], sides: Sides) -> str:
-    """Returns the table as text, one block a group."""
+    """Returns the table as text, with one block per group."""
     a, b = sides.reference, sides.subject
     width = max((len(r.name) for r in rows), default=0)
     heading = f"{a} / {b}"
@@ -143,7 +143,7 @@ def machine(threads: int) -> dict[str, Any]:
 
 
 def write_json(path: Path, rows: list[Row], sides: Sides, threads: int) -> None:
-    """Writes every sample, for whoever wants to look closer."""
+    """Writes all samples."""
     content = {
         "machine": machine(threads),
         "versions": sides.versions,
@@ -166,7 +166,7 @@ def write_json(path: Path, rows: list[Row], sides: Sides, threads: int) -> None:
 
 
 def chart(path: Path, rows: list[Row], sides: Sides) -> None:
-    """Draws one bar a group, the geometric mean of its ratios, with a dot for every row."""
+    """Draws one bar per group, the geometric mean of its ratios, with a dot for each row."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -200,7 +200,7 @@ def chart(path: Path, rows: list[Row], sides: Sides) -> None:
     ax.set_yticks(list(positions), [g["title"] for g in groups])
     ax.xaxis.set_major_formatter(lambda v, _: f"{v:g}x")
     ax.set_xlabel(f"{a} {sides.versions.get(a, '')} time / {b} {sides.versions.get(b, '')} time")
-    # Of the figure, not of the axes: beside long names the axes are narrower than the line.
+    # Uses the figure, not the axes: next to long names the axes are narrower than the line.
     fig.suptitle(
         "How many times faster (bar: geometric mean, dot: one benchmark, line: target)", fontsize=10
     )

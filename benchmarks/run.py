@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Drives the workers: the two sides take turns on the same cores, sample by sample.
 
-Why not pyperf: it finishes one program before it starts the next, so a clock that drifts, or a
-neighbour on the machine, falls on one side only. Here both sides are processes that live for the
-whole run; while one measures, the other sleeps on a pipe. Every round takes one sample of each
-side, in alternating order, and the figure of a side is the smallest of its samples: neighbours
-and interrupts only ever add time. The samples are all kept in the JSON file.
+pyperf finishes one program before it starts the next, so a drifting clock, or another program on
+the machine, would affect only one side. Here both sides are processes that live for the whole run;
+while one measures, the other sleeps on a pipe. Each round takes one sample of each side, in
+alternating order, and the figure of a side is its smallest sample, because other programs and
+interrupts only add time. The JSON file has all samples.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Worker:
-    """A process that has imported one of the modules.
+    """Runs a process that has imported one of the modules.
 
     Args:
         module: "torch" or "cograd".
@@ -82,11 +82,11 @@ class Worker:
 
 @dataclass
 class Row:
-    """One figure of both sides.
+    """Holds one figure of both sides.
 
     Attributes:
         samples: for each module its samples, in the order taken; seconds, or bytes.
-        errors: for each module the text of what went wrong, if anything did.
+        errors: for each module the error text, if there was an error.
     """
 
     group: str
@@ -102,7 +102,7 @@ class Row:
         return min(samples) if samples else None
 
     def ratio(self, reference: str, subject: str) -> float | None:
-        """Returns reference over subject: above 1 means the subject is better."""
+        """Returns reference over subject; above 1, the subject is better."""
         a, b = self.best(reference), self.best(subject)
         return a / b if a is not None and b else None
 

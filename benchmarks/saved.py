@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One training step of a deep network: peak memory and time, with and without moving what is saved.
+"""Measures peak memory and time of a training step, with and without moving saved tensors.
 
-torch has no budget: its rows are the plain step and save_on_cpu.
+torch has no budget, so its rows are the plain step and save_on_cpu.
 """
 
 # mypy: ignore-errors
@@ -17,7 +17,7 @@ group("saved-memory", "A step that saves 160 MB for backward")
 
 
 def step(torch, context):
-    """Seconds and peak bytes of one forward and backward inside `context()`."""
+    """Returns seconds and peak bytes of one forward and backward inside `context()`."""
     x = torch.randn(1000, 1000, requires_grad=True)
 
     def run():

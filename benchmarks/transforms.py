@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Forward mode, vmap and the transforms of functions."""
+"""Measures forward mode, vmap and the transforms of functions."""
 
 # mypy: ignore-errors
 from __future__ import annotations
@@ -133,11 +133,11 @@ def plain_function(torch):
             return g * y
 
     x = torch.randn(100, 8)
-    if torch.__name__ == "torch":  # vmap raises there
+    if torch.__name__ == "torch":  # vmap raises in torch
 
         def run(x):
             return torch.stack([Exp.apply(row) for row in x.unbind(0)])
     else:
         run = func.vmap(Exp.apply)
-        warnings.simplefilter("ignore")  # that it runs sample by sample
+        warnings.simplefilter("ignore")  # warns that it runs sample by sample
     return "run(x)", vars()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The transforms beside JAX: ``python -m benchmarks.transforms_jax --jax-python PYTHON``.
+"""Compares the transforms with JAX: ``python -m benchmarks.transforms_jax --jax-python PYTHON``.
 
-JAX compiles a function once (``jit``) and runs it many times; both columns are without the first
-call. The programs are those of the group "transforms", with the same sizes. The two run in turns.
+JAX compiles a function once (``jit``) and runs it many times; both columns exclude the first call.
+The programs and sizes are those of the group "transforms". The two run in turns.
 """
 
 # mypy: ignore-errors
@@ -88,7 +88,7 @@ def cograd_cases():
 
 
 def measure(call):
-    """Seconds of the quickest call within the time for one sample."""
+    """Returns the seconds of the fastest call within the time for one sample."""
     call()
     call()
     best, end = float("inf"), time.perf_counter() + SECONDS

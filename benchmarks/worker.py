@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One side of the comparison: a process that has imported one module and times what it is told.
+"""Runs one side of the comparison: a process that imports one module and times statements.
 
-`python -m benchmarks.worker MODULE THREADS` reads one JSON request a line and answers each with
+`python -m benchmarks.worker MODULE THREADS` reads one JSON request per line and answers each with
 one line. Requests: {"case": key, "seconds": budget of one sample, "loops": fixed count or null};
 the answer is {"loops": n, "time": seconds per operation} or {"error": text}.
 """
@@ -44,7 +44,7 @@ def timer(case: Case, module: ModuleType) -> Timer:
     else:
         code += " _t = _clock()\n for _ in _repeat(None, _n):\n" + indent(statement, 2)
         code += " return _clock() - _t\n"
-    # The inner loops of chains use "_" as their variable too; repeat() does not mind.
+    # The inner loops of chains also use "_" as their variable; repeat() allows that.
     scope = {name: names[name] for name in used}
     exec(compile(code, f"<benchmark {case.key}>", "exec"), scope)
     sample = scope["_sample"]
@@ -52,7 +52,7 @@ def timer(case: Case, module: ModuleType) -> Timer:
 
 
 def calibrate(run: Timer, seconds: float) -> int:
-    """Returns how many loops fill about `seconds`."""
+    """Returns the number of loops that takes about `seconds`."""
     loops = 1
     while True:
         elapsed = run(loops)
@@ -62,13 +62,13 @@ def calibrate(run: Timer, seconds: float) -> int:
 
 
 def answer(request: dict[str, Any], module: ModuleType, timers: dict[str, Timer]) -> dict[str, Any]:
-    """Carries out one request."""
+    """Executes one request."""
     case = CASES[request["case"]]
     if case.own_process:
         metrics: dict[str, float] = case.function(module, **case.options)
         return {"metrics": metrics}
     if case.key not in timers:
-        timers.clear()  # one case's tensors at a time
+        timers.clear()  # keeps only one case's tensors
         timers[case.key] = timer(case, module)
     run = timers[case.key]
     gc.collect()
@@ -84,7 +84,7 @@ def main() -> None:
     """Serves requests until standard input ends."""
     name, threads = sys.argv[1], int(sys.argv[2])
     out = sys.stdout
-    sys.stdout = sys.stderr  # whatever a benchmark prints must not disturb the protocol
+    sys.stdout = sys.stderr  # output of a benchmark must not disturb the protocol
     module = importlib.import_module(name)
     module.set_num_threads(threads)
     load()

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 project = "cograd"
 author = "the cograd developers"
 copyright = author
-# Of several versions side by side each has its name here: a release's own number, or "dev".
+# If several versions are built side by side, each has a name: its release number, or "dev".
 named = os.environ.get("DOCS_VERSION", "")
 version = release = named or cograd.__version__
 if named[:1].isdigit() and named != cograd.__version__:
@@ -32,7 +32,7 @@ extensions = [
 ]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
-# Links that leave docs/ (README, CONTRIBUTING) are for the repository's own pages.
+# Links that leave docs/ (README, CONTRIBUTING) point to pages of the repository.
 suppress_warnings = ["myst.xref_missing"]
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"

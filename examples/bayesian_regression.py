@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Bayesian regression by Hamiltonian Monte Carlo: a line through points with outliers.
 
-The noise is Student's t, so that a few wild points do not pull the line; slope, intercept and scale
-have priors. The scale is positive: `biject_to` makes it of an unconstrained number, and its log
-determinant belongs to the density. All chains run at once, as `vmap` of the gradient of one.
+The noise has Student's t distribution, so outliers have little influence; slope, intercept and
+scale have priors. The scale is positive: `biject_to` computes it from an unconstrained number, and
+its log determinant is part of the density. `vmap` of one chain's gradient runs all chains at once.
 
 Usage: python examples/bayesian_regression.py [--steps N] [--out regression.png] [--seed N]
 """
@@ -19,7 +19,7 @@ SLOPE, INTERCEPT, SCALE = 1.5, -0.5, 0.3
 
 
 def make_data() -> tuple[torch.Tensor, torch.Tensor]:
-    """Forty points about a line; every eighth is wrong."""
+    """Returns forty points near a line; every eighth is an outlier."""
     x = torch.linspace(-2, 2, 40)
     y = SLOPE * x + INTERCEPT + D.Normal(0.0, SCALE).sample(x.shape)
     y[::8] += D.Uniform(3.0, 8.0).sample((5,))
@@ -30,12 +30,12 @@ to_scale = D.biject_to(D.HalfNormal(1.0).support)
 
 
 def unpack(z: torch.Tensor) -> Any:
-    """Slope, intercept and scale of three unconstrained numbers."""
+    """Returns slope, intercept and scale from three unconstrained numbers."""
     return z[..., 0], z[..., 1], to_scale(z[..., 2])
 
 
 def log_density(z: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Of the parameters and the data, over the unconstrained numbers of one chain."""
+    """Returns the log density of parameters and data at the unconstrained numbers of one chain."""
     slope, intercept, scale = unpack(z)
     prior = D.Normal(0.0, 5.0).log_prob(slope) + D.Normal(0.0, 5.0).log_prob(intercept)
     prior = prior + D.HalfNormal(1.0).log_prob(scale)
@@ -52,7 +52,7 @@ def sample(
     leaps: int = 12,
     stride: float = 0.06,
 ) -> Any:
-    """Chains of Hamiltonian Monte Carlo from the rows of z: (steps, chains, 3), and the rate."""
+    """Runs Hamiltonian Monte Carlo from the rows of z; returns (steps, chains, 3) and the rate."""
     slope_of = vmap(grad_and_value(log_density), in_dims=(0, None, None))
     gradient, value = slope_of(z, x, y)
     kept, accepted = [], 0.0
@@ -60,7 +60,7 @@ def sample(
         momentum = torch.randn_like(z)
         before = value - momentum.square().sum(-1) / 2
         at, g, v = z, gradient, value
-        length = stride * (0.8 + 0.4 * torch.rand(1).item())  # no orbit closes
+        length = stride * (0.8 + 0.4 * torch.rand(1).item())  # random, so no orbit closes
         momentum = momentum + length / 2 * g
         for leap in range(leaps):
             at = at + length * momentum
@@ -77,7 +77,7 @@ def sample(
 
 
 def r_hat(draws: torch.Tensor) -> torch.Tensor:
-    """Gelman and Rubin's ratio of the spread of all chains to that within one; near 1 is well."""
+    """Returns Gelman and Rubin's ratio of the spread of all chains to that in one; 1 is best."""
     n = draws.shape[0]
     within = draws.var(0).mean(0)
     between = n * draws.mean(0).var(0)
@@ -85,7 +85,7 @@ def r_hat(draws: torch.Tensor) -> torch.Tensor:
 
 
 def draw(path: str, x: torch.Tensor, y: torch.Tensor, draws: torch.Tensor) -> None:
-    """The data, lines of the posterior, and what least squares would say."""
+    """Draws the data, lines of the posterior, and the line of least squares."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -113,7 +113,7 @@ def draw(path: str, x: torch.Tensor, y: torch.Tensor, draws: torch.Tensor) -> No
 
 
 def main() -> None:
-    """Samples, prints a summary and draws."""
+    """Samples, prints a summary and draws the picture."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--out", default=None)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An LSTM learns to write like this project's documentation, character by character.
 
-It prints what it writes, and draws the loss and what some cells hold along a sentence.
+The program prints generated text, and draws the loss and the state of some cells along a sentence.
 Usage: python examples/char_lstm.py [--steps N] [--out lstm.png]
 """
 
@@ -16,7 +16,7 @@ SENTENCE = "`backward` is written in terms of operations, so higher derivatives 
 
 
 class Writer(nn.Module):
-    """Characters (N, L) to scores of the next ones (N, L, V)."""
+    """Maps characters (N, L) to scores of the next ones (N, L, V)."""
 
     def __init__(self, alphabet: int, size: int = 128) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Writer(nn.Module):
         return self.out(self.lstm(self.embed(x))[0])
 
     def cells(self, codes: torch.Tensor) -> torch.Tensor:
-        """The cell state after each of the characters (L): (L, H)."""
+        """Returns the cell state (L, H) after each of the characters (L)."""
         state, rows = None, []
         for code in codes:
             _, state = self.lstm(self.embed(code.reshape(1, 1)), state)
@@ -36,7 +36,7 @@ class Writer(nn.Module):
         return torch.stack(rows)
 
     def write(self, text: Text, begin: str, length: int) -> str:
-        """``begin`` gone on with."""
+        """Continues the text ``begin``."""
         codes, state = text.encode(begin), None
         out, state = self.lstm(self.embed(torch.tensor([codes])))
         for _ in range(length):
@@ -46,7 +46,7 @@ class Writer(nn.Module):
 
 
 def picture(path: str, losses: list[float], cells: torch.Tensor, sentence: str) -> None:
-    """The loss, and the cells that change most along the sentence."""
+    """Draws the loss, and the cells that change most along the sentence."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -67,7 +67,7 @@ def picture(path: str, losses: list[float], cells: torch.Tensor, sentence: str) 
 
 
 def main() -> None:
-    """Trains, writes, draws."""
+    """Trains the model, prints text and draws the picture."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--out")

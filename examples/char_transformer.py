@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A Transformer learns to write like this project's documentation, character by character.
 
-It prints what it writes, and draws the loss and where its heads look along a sentence.
+The program prints generated text, and draws the loss and the attention of its heads in a sentence.
 Usage: python examples/char_transformer.py [--steps N] [--out transformer.png]
 """
 
@@ -17,7 +17,7 @@ SENTENCE = "A node is an operation that was recorded."
 
 
 class Writer(nn.Module):
-    """Characters (N, L) to scores of the next ones (N, L, V); a character sees those before it."""
+    """Maps characters (N, L) to scores of the next ones (N, L, V), with causal attention."""
 
     def __init__(self, alphabet: int, size: int = 96, heads: int = 4, layers: int = 2) -> None:
         super().__init__()
@@ -37,14 +37,14 @@ class Writer(nn.Module):
         return self.out(self.blocks(self.start(x), mask=mask, is_causal=True))
 
     def attention(self, codes: torch.Tensor) -> torch.Tensor:
-        """The weights of the first layer's heads for characters (L): (heads, L, L)."""
+        """Returns the weights (heads, L, L) of the first layer's heads for characters (L)."""
         layer = self.blocks.layers[0]
         x = layer.norm1(self.start(codes.unsqueeze(0)))
         mask = nn.Transformer.generate_square_subsequent_mask(len(codes))
         return layer.self_attn(x, x, x, attn_mask=mask, average_attn_weights=False)[1][0]
 
     def write(self, text: Text, begin: str, length: int) -> str:
-        """``begin`` gone on with."""
+        """Continues the text ``begin``."""
         codes = text.encode(begin)
         for _ in range(length):
             codes.append(draw(self(torch.tensor([codes[-LENGTH:]]))[0, -1]))
@@ -52,7 +52,7 @@ class Writer(nn.Module):
 
 
 def picture(path: str, losses: list[float], weights: torch.Tensor, sentence: str) -> None:
-    """The loss, and each head's weights."""
+    """Draws the loss, and each head's weights."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -70,7 +70,7 @@ def picture(path: str, losses: list[float], weights: torch.Tensor, sentence: str
 
 
 def main() -> None:
-    """Trains, writes, draws."""
+    """Trains the model, prints text and draws the picture."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--out")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A text of the repository as numbers, for the examples that learn to write it."""
+"""Converts a text of the repository to numbers, for the examples that learn to write it."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ PAGES = ("architecture.md", "autograd.md", "transforms.md", "extending.md", "deb
 
 
 class Text:
-    """The pages of the documentation as indices of their characters."""
+    """Holds the pages of the documentation as indices of their characters."""
 
     def __init__(self, pages: Sequence[str] = PAGES) -> None:
         folder = Path(__file__).resolve().parent.parent / "docs"
@@ -19,22 +19,22 @@ class Text:
         self.codes = torch.tensor(self.encode(self.text))
 
     def encode(self, text: str) -> list[int]:
-        """The index of each character."""
+        """Returns the index of each character."""
         place = {c: i for i, c in enumerate(self.alphabet)}
         return [place[c] for c in text]
 
     def decode(self, codes: Iterable[int]) -> str:
-        """The characters of indices."""
+        """Returns the characters of indices."""
         return "".join(self.alphabet[i] for i in codes)
 
     def batch(self, length: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """``count`` pieces (count, length), and the same one character later."""
+        """Returns random pieces (count, length), and the same pieces one character later."""
         begin = torch.randint(0, len(self.codes) - length - 1, (count, 1))
         at = begin + torch.arange(length)
         return self.codes[at], self.codes[at + 1]
 
     def entropy(self) -> float:
-        """What guessing by frequency alone costs, in nats a character."""
+        """Returns the loss of guessing by frequency alone, in nats per character."""
         share = torch.bincount(self.codes).double() / len(self.codes)
         return -(share * share.clamp(min=1e-12).log()).sum().item()
 
@@ -42,7 +42,7 @@ class Text:
 def train(
     model: torch.nn.Module, text: Text, steps: int, length: int, count: int, rate: float
 ) -> list[float]:
-    """Adam on cross entropy; the losses."""
+    """Runs Adam on the cross entropy and returns the losses."""
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     losses = []
     for step in range(steps):
@@ -60,5 +60,5 @@ def train(
 
 
 def draw(scores: torch.Tensor, warmth: float = 0.7) -> int:
-    """An index drawn by softmax(scores / warmth)."""
+    """Draws an index from softmax(scores / warmth)."""
     return int(torch.multinomial((scores / warmth).softmax(-1), 1))

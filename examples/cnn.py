@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trains a convolutional network on handwritten digits and draws what it looks at.
+"""Trains a convolutional network on handwritten digits and draws what it detects.
 
 The data are the 1797 images of 8 x 8 pixels that come with scikit-learn, enlarged to 16 x 16. The
-picture shows the filters of the first layer, the images after it, digits with the places that move
-the answer most, and the loss.
+picture shows the filters of the first layer, their outputs, digits with the pixels that change the
+score most, and the loss.
 
 Usage: python examples/cnn.py [--epochs N] [--out cnn.png] [--seed N]
 """
@@ -27,7 +27,7 @@ WANTED_ACCURACY = 0.975
 
 
 def network() -> nn.Sequential:
-    """1 x 16 x 16 pixels -> two convolutions with batch norm -> 10 scores."""
+    """Maps 1 x 16 x 16 pixels to 10 scores by two convolutions with batch norm."""
     return nn.Sequential(
         nn.Conv2d(1, 8, 5, padding=2),
         nn.BatchNorm2d(8),
@@ -76,7 +76,7 @@ def train(
 
 
 def saliency(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
-    """How much each pixel moves the score of the answer: |d score / d pixel|."""
+    """Returns |d score / d pixel| for the score of the predicted digit."""
     pixels = images.clone().requires_grad_()
     scores = model(pixels)
     scores.max(1).values.sum().backward()
@@ -114,7 +114,7 @@ def draw(path: str, model: Any, losses: list[float], images: torch.Tensor, accur
 
 
 def main() -> None:
-    """Trains, tests and draws; exits with 1 if the accuracy is below what is wanted."""
+    """Trains, tests and draws; exits with 1 if the accuracy is too low."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--out", default="cnn.png")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A generator and a critic of images, of convolutions, as in DCGAN (Radford et al. 2016).
+"""Trains a convolutional generator and critic of images, as in DCGAN (Radford et al. 2016).
 
 The images are the 8 x 8 digits that come with scikit-learn, enlarged to 28 x 28. The generator
-makes images of 32 normal numbers by transposed convolutions; the critic tells them from real ones
-by convolutions. The picture shows what the same numbers give as the training goes on, beside real
-images.
+makes images from 32 normal numbers by transposed convolutions; the critic distinguishes them from
+real ones by convolutions. The picture shows images made from the same numbers during training, and
+real images.
 
 Usage: python examples/dcgan.py [--epochs N] [--out dcgan.png] [--seed N]
 """
@@ -23,14 +23,14 @@ LATENT = 32
 
 
 def load_images() -> torch.Tensor:
-    """1797 images of 28 x 28 pixels in [-1, 1]."""
+    """Returns 1797 images of 28 x 28 pixels in [-1, 1]."""
     pixels, _ = load_digits(return_X_y=True)
     small = torch.tensor(pixels / 8 - 1, dtype=torch.float32).view(-1, 1, 8, 8)
     return F.interpolate(small, size=(28, 28), mode="bilinear", align_corners=False)
 
 
 def make_generator(width: int = 16) -> nn.Sequential:
-    """32 numbers -> 7 x 7 -> 14 x 14 -> 28 x 28."""
+    """Maps 32 numbers to images: 7 x 7, then 14 x 14, then 28 x 28."""
     return nn.Sequential(
         nn.Linear(LATENT, 4 * width * 49, bias=False),
         nn.Unflatten(1, (4 * width, 7, 7)),
@@ -45,7 +45,7 @@ def make_generator(width: int = 16) -> nn.Sequential:
 
 
 def make_critic(width: int = 16) -> nn.Sequential:
-    """28 x 28 -> 14 x 14 -> 7 x 7 -> log odds of being real."""
+    """Maps images of 28 x 28 by 14 x 14 and 7 x 7 to the log odds of being real."""
     return nn.Sequential(
         nn.Conv2d(1, width, 4, stride=2, padding=1),
         nn.LeakyReLU(0.2),
@@ -58,7 +58,7 @@ def make_critic(width: int = 16) -> nn.Sequential:
 
 
 def initialise(module: nn.Module) -> None:
-    """Normal weights of deviation 0.02, as the paper has them."""
+    """Initialises weights normally with deviation 0.02, as in the paper."""
     if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d, nn.Linear)):
         nn.init.normal_(module.weight, 0.0, 0.02)
     elif isinstance(module, nn.BatchNorm2d):
@@ -66,7 +66,7 @@ def initialise(module: nn.Module) -> None:
 
 
 def loss_of(scores: torch.Tensor, real: bool) -> torch.Tensor:
-    """The cross entropy of log odds where all images are real, or none is."""
+    """Returns the cross entropy of log odds if all images are real, or none is."""
     targets = torch.full_like(scores, 1.0 if real else 0.0)
     return F.binary_cross_entropy_with_logits(scores, targets)
 
@@ -79,7 +79,7 @@ def train(
     fixed: torch.Tensor,
     batch: int = 64,
 ) -> Any:
-    """Both losses by epoch, and what the fixed numbers give at a few of them."""
+    """Trains; returns both losses by epoch, and images of fixed numbers at a few epochs."""
     betas = (0.5, 0.999)
     of_generator = torch.optim.Adam(generator.parameters(), lr=1e-3, betas=betas)
     of_critic = torch.optim.Adam(critic.parameters(), lr=1e-3, betas=betas)
@@ -106,7 +106,7 @@ def train(
 
 
 def sample(generator: nn.Module, z: torch.Tensor) -> torch.Tensor:
-    """Images of the generator as it is used, with the averages of batch normalisation."""
+    """Returns images of the generator in evaluation mode, with batch norm's running averages."""
     generator.eval()
     with torch.no_grad():
         images = generator(z)
@@ -115,18 +115,18 @@ def sample(generator: nn.Module, z: torch.Tensor) -> torch.Tensor:
 
 
 def tiled(images: torch.Tensor, side: int = 6) -> Any:
-    """A square of images as one."""
+    """Arranges images in a square."""
     return images[: side * side].view(side, side, 28, 28).permute(0, 2, 1, 3).reshape(28 * side, -1)
 
 
 def nearest(images: torch.Tensor, real: torch.Tensor) -> float:
-    """The mean root square distance of each image to the real one nearest to it."""
+    """Returns the mean RMS distance of the images to their nearest real ones."""
     distance = torch.cdist(images.flatten(1), real.flatten(1)) / 28
     return distance.min(1).values.mean().item()
 
 
 def draw(path: str, images: torch.Tensor, history: Any, shown: Any) -> None:
-    """What the generator makes by epoch, real images, and the losses."""
+    """Draws generated images by epoch, real images, and the losses."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -145,7 +145,7 @@ def draw(path: str, images: torch.Tensor, history: Any, shown: Any) -> None:
 
 
 def main() -> None:
-    """Trains, prints what was reached and draws."""
+    """Trains, prints the results and draws the picture."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=25)
     parser.add_argument("--out", default=None)

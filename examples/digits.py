@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trains a small network on handwritten digits; one of its layers is a user's Python Function.
+"""Trains a small network on handwritten digits; one of its layers is a custom Python Function.
 
 The data are the 1797 images of 8 x 8 pixels that come with scikit-learn. The network has two
 hidden layers that compute tanh(x W' + b): the first is the Function `DenseTanh` below, with its
@@ -32,7 +32,7 @@ WANTED_ACCURACY = 0.97
 
 
 class DenseTanh(torch.autograd.Function):
-    """tanh(x W' + b) with a backward written by hand."""
+    """Computes tanh(x W' + b), with a backward written by hand."""
 
     @staticmethod
     def forward(
@@ -50,12 +50,12 @@ class DenseTanh(torch.autograd.Function):
 
 
 def dense_tanh(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """The same layer in built-in operations: autograd finds the backward by itself."""
+    """Computes the same layer with built-in operations, whose backward autograd derives."""
     return torch.tanh(x @ weight.t() + bias)
 
 
 class Network(nn.Module):
-    """64 pixels -> DenseTanh -> dense_tanh -> 10 scores."""
+    """Maps 64 pixels to 10 scores by DenseTanh and dense_tanh."""
 
     def __init__(self, hidden: int = 128) -> None:
         super().__init__()
@@ -180,7 +180,7 @@ def draw(
 
 
 def main() -> None:
-    """Checks, trains, tests and draws; exits with 1 if the accuracy is below what is wanted."""
+    """Checks, trains, tests and draws; exits with 1 if the accuracy is too low."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--out", default="demo.png")

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trains a network on handwritten digits on several ranks, and draws who did what when.
+"""Trains a network on handwritten digits on several ranks, and draws a timeline of the ranks.
 
 Every rank has the whole network and its share of each batch; DistributedDataParallel averages the
 gradients while backward is running. The batch of all ranks together has a fixed size, so the loss
-curve does not depend on the number of ranks: rank 0 trains once more alone and compares. The
-picture shows both curves, and for one step the computation of each rank above the communication of
-its buckets of gradients.
+curve does not depend on the number of ranks: rank 0 trains again alone and compares. The
+picture shows both curves and, for one step, the computation of each rank above the communication of
+its gradient buckets.
 
 Usage: mpiexec -n 2 python examples/distributed_digits.py [--epochs N] [--out timeline.png]
-Without mpiexec the same program runs as one rank.
+Without mpiexec, the program runs as one rank.
 """
 
 import argparse
@@ -29,12 +29,12 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 
-BATCH = 96  # of all ranks together
+BATCH = 96  # batch of all ranks together
 COLOURS = {"forward": "#7aa6d6", "backward": "#3b6ea5", "update": "#8f8f8f", "gradients": "#c8442f"}
 
 
 class Timeline:
-    """Spans of time of one step: (what, begin, end) in seconds."""
+    """Records time spans of one step: (what, begin, end) in seconds."""
 
     def __init__(self) -> None:
         self.spans: list[tuple[str, float, float]] = []
@@ -45,7 +45,7 @@ class Timeline:
             self.spans.append((what, begin, time.time()))
 
     def average(self, group: Any, bucket: dist.GradBucket) -> Any:
-        """A communication hook: the mean over the ranks, with its time taken."""
+        """Averages a bucket over the ranks and records the time; a communication hook."""
         begin = time.time()
         mean = bucket.buffer().div_(dist.get_world_size(group))
         work = dist.all_reduce(mean, group=group, async_op=True)
@@ -60,7 +60,7 @@ class Timeline:
 
 
 def network() -> nn.Module:
-    """64 pixels to 10 scores; 1.2 million parameters in float64, where rounding does not show."""
+    """Maps 64 pixels to 10 scores; 1.2 million float64 parameters, so rounding does not show."""
     torch.manual_seed(0)
     sizes = [64, 768, 768, 768]
     layers = []
@@ -70,7 +70,7 @@ def network() -> nn.Module:
 
 
 def digits() -> Any:
-    """Images as float64 in [0, 1], and labels."""
+    """Returns images as float64 in [0, 1], and labels."""
     images, labels = load_digits(return_X_y=True)
     return TensorDataset(torch.from_numpy(images / 16), torch.from_numpy(labels).long())
 

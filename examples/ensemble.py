@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An ensemble of networks trained as one: how sure is a fit where there is no data?
+"""Trains an ensemble of networks at once: how certain is a fit where there is no data?
 
-Ten small networks learn sin(x) from the same points. Their parameters are stacked, and vmap makes
-the training step of one the step of all. Usage: python examples/ensemble.py
+Ten small networks learn sin(x) from the same points. Their parameters are stacked, and vmap turns
+the training step of one network into the step of all. Usage: python examples/ensemble.py
 """
 
 import math
@@ -12,12 +12,12 @@ from cograd import nn
 from cograd.func import functional_call, grad, stack_module_state, vmap
 
 torch.manual_seed(0)
-x = torch.cat([torch.rand(32, 1) * 2 - math.pi, torch.rand(32, 1) * 2 + 1])  # none from -1.1 to 1
+x = torch.cat([torch.rand(32, 1) * 2 - math.pi, torch.rand(32, 1) * 2 + 1])  # a gap from -1.1 to 1
 y = x.sin()
 
 
 def network() -> nn.Module:
-    """One member."""
+    """Creates one network."""
     return nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 1))
 
 
@@ -27,12 +27,12 @@ params = {name: p.detach() for name, p in params.items()}
 
 
 def predict(params: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """What one member says of x."""
+    """Returns the prediction of one network for x."""
     return functional_call(models[0], (params, {}), (x,))
 
 
 def loss(params: dict[str, torch.Tensor]) -> torch.Tensor:
-    """That of one member."""
+    """Returns the loss of one network."""
     return ((predict(params, x) - y) ** 2).mean()
 
 

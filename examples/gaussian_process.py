@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A Gaussian process whose kernel is learnt by LBFGS from the marginal likelihood.
+"""Learns the kernel of a Gaussian process by LBFGS from the marginal likelihood.
 
-The values at the points are one `MultivariateNormal`; its `log_prob` is what is maximised by the
-length, the height and the noise, all positive. The picture shows what is known of the function
-before and after, and some functions drawn from the posterior.
+The values at the points have one `MultivariateNormal` distribution. The program maximises its
+`log_prob` with respect to the length, the height and the noise, all positive. The picture shows the
+posterior before and after learning, and some functions drawn from it.
 
 Usage: python examples/gaussian_process.py [--out process.png] [--seed N]
 """
@@ -16,19 +16,19 @@ from cograd import distributions as D
 
 
 def truth(x: torch.Tensor) -> torch.Tensor:
-    """The function that is to be found."""
+    """Computes the function to learn."""
     return torch.sin(3 * x) + 0.5 * x
 
 
 def kernel(
     a: torch.Tensor, b: torch.Tensor, length: torch.Tensor, height: torch.Tensor
 ) -> torch.Tensor:
-    """The covariance of values at the points a and b."""
+    """Returns the covariance of values at the points a and b."""
     return height**2 * torch.exp(-0.5 * ((a[:, None] - b) / length) ** 2)
 
 
 def marginal(x: torch.Tensor, log_params: torch.Tensor) -> D.MultivariateNormal:
-    """The distribution of the noisy values at x."""
+    """Returns the distribution of the noisy values at x."""
     length, height, noise = log_params.exp()
     covariance = kernel(x, x, length, height) + (noise**2 + 1e-8) * torch.eye(len(x), dtype=x.dtype)
     return D.MultivariateNormal(torch.zeros_like(x), covariance)
@@ -37,7 +37,7 @@ def marginal(x: torch.Tensor, log_params: torch.Tensor) -> D.MultivariateNormal:
 def posterior(
     x: torch.Tensor, y: torch.Tensor, at: torch.Tensor, log_params: torch.Tensor
 ) -> D.MultivariateNormal:
-    """The distribution of the function's values at other points."""
+    """Returns the distribution of the function's values at other points."""
     length, height, _ = log_params.exp()
     factor = marginal(x, log_params).scale_tril
     cross = torch.linalg.solve_triangular(factor, kernel(x, at, length, height), upper=False)
@@ -48,7 +48,7 @@ def posterior(
 
 
 def fit(x: torch.Tensor, y: torch.Tensor, log_params: torch.Tensor) -> Any:
-    """Maximises the marginal likelihood; the values on the way."""
+    """Maximises the marginal likelihood and returns its values during the search."""
     optimizer = torch.optim.LBFGS([log_params], line_search_fn="strong_wolfe", max_iter=60)
     history = []
 
@@ -66,7 +66,7 @@ def fit(x: torch.Tensor, y: torch.Tensor, log_params: torch.Tensor) -> Any:
 def draw(
     path: str, x: torch.Tensor, y: torch.Tensor, at: torch.Tensor, before: Any, after: Any
 ) -> None:
-    """Means, 95 % and draws, of the first and the learnt kernel."""
+    """Draws means, 95 % intervals and samples for the initial and the learnt kernel."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -87,14 +87,14 @@ def draw(
 
 
 def main() -> None:
-    """Learns, prints the kernel and draws."""
+    """Learns the kernel, prints it and draws the picture."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", default=None)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.manual_seed(options.seed)
     x = D.Uniform(-3.0, 3.0).sample((40,)).double().sort().values
-    x = x[(x < 0.3) | (x > 1.3)]  # a gap
+    x = x[(x < 0.3) | (x > 1.3)]  # leaves a gap in the data
     y = truth(x) + 0.2 * torch.randn_like(x)
     at = torch.linspace(-4, 4, 160, dtype=torch.float64)
     log_params = torch.tensor([-2.0, 0.0, -1.0], dtype=torch.float64, requires_grad=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Draws the graph behind a tensor: which nodes a backward will visit, and in which order.
 
-The graph is read through `grad_fn.next_functions`, the layout is a small layered one of our own,
-and matplotlib draws it.
+The program reads the graph through `grad_fn.next_functions`, computes a simple layered layout, and
+draws it with matplotlib.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass
 class Box:
-    """A node of the picture."""
+    """Holds a node of the picture."""
 
     title: str
     detail: str
@@ -40,7 +40,7 @@ def read_graph(tensor: Any, names: Any) -> Any:
             boxes[node] = Box(name, " x ".join(map(str, p.shape)), "leaf")
             continue
         title = node.name().removesuffix("0").removesuffix("Backward")
-        own = hasattr(node, "saved_tensors")  # only the ctx of a user's Function has it
+        own = hasattr(node, "saved_tensors")  # only the ctx of a custom Function has it
         boxes[node] = Box(title, "", "user" if own else "op")
         todo += [n for n, _ in reversed(node.next_functions) if n is not None]
     for node, box in boxes.items():
@@ -78,7 +78,7 @@ def layout(boxes: Any) -> Any:
 
 
 def _offset(user: Any, box: Any, heights: Any) -> Any:
-    """Returns where `box` hangs below `user`: the tallest child straight, the others aside."""
+    """Returns the place of `box` below `user`: the tallest child is straight below."""
     spine = max(user.next, key=lambda b: heights[id(b)])
     if box is spine and (len(user.next) == 1 or box.next):
         return 0.0
@@ -88,7 +88,7 @@ def _offset(user: Any, box: Any, heights: Any) -> Any:
 
 
 def _spread(wished: Any, gap: float) -> Any:
-    """Moves sorted places apart to at least `gap` and keeps their middle where it was."""
+    """Moves sorted places apart to at least `gap` and keeps their centre."""
     places = list(wished)
     for i in range(1, len(places)):
         places[i] = max(places[i], places[i - 1] + gap)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Looks back in time through the heat equation u_t = u_xx on a ring.
+"""Finds past temperatures through the heat equation u_t = u_xx on a ring.
 
-A spectral solver brings temperatures forward: each frequency k decays by exp(-k^2 t). The program
-finds start temperatures that explain what is measured later, with noise, by gradient descent
-through the transforms; the penalty on roughness is what makes the question have an answer. Its
-best weight is found by the derivative of the reconstruction's error with respect to it, a tangent
-in forward mode.
+A spectral solver computes later temperatures: each frequency k decays by exp(-k^2 t). The program
+finds initial temperatures that explain later, noisy measurements by gradient descent
+through the transforms; a penalty on roughness makes the solution unique. The program finds the
+best weight of the penalty by the derivative of the reconstruction's error with respect to it, a
+tangent in forward mode.
 Usage: python examples/heat.py
 """
 
@@ -19,13 +19,13 @@ TIME = 0.01
 
 
 def evolve(u: torch.Tensor, time: float) -> torch.Tensor:
-    """The temperatures ``time`` later."""
+    """Returns the temperatures ``time`` later."""
     k = torch.fft.rfftfreq(N, d=1 / N, dtype=u.dtype)
     return torch.fft.irfft(torch.exp(-(k**2) * time) * torch.fft.rfft(u), n=N)
 
 
 def roughness(u: torch.Tensor) -> torch.Tensor:
-    """The mean square of the slope."""
+    """Returns the mean square of the slope."""
     k = torch.fft.rfftfreq(N, d=1 / N, dtype=u.dtype)
     return (torch.fft.irfft(1j * k * torch.fft.rfft(u), n=N) ** 2).mean()
 

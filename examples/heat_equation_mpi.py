@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The heat equation on many ranks, backwards: where was it warm before the heat spread?
+"""Solves the heat equation backwards on many ranks: where was it warm before the heat spread?
 
-Each rank has some rows of a plate with cold edges. A step of time needs the row above and the row
-below, which the neighbours send: the halo. The start that explains the measured end is found by
-conjugate gradients: the gradient comes by backward, through every exchange of every step, and the
-length of a move by the tangent of the same program.
+Each rank has some rows of a plate with cold edges. A time step needs the row above and the row
+below, the halo, which the neighbours send. The program finds the start that explains the measured
+end by conjugate gradients. Backward computes the gradient, through every exchange of every step,
+and forward mode computes the step length.
 
 Usage: mpiexec -n 4 python examples/heat_equation_mpi.py [--out plate.png] [--iterations N]
-Without mpiexec one rank has all rows, and finds the same.
+Without mpiexec, one rank has all rows, and the result is the same.
 """
 
 import argparse
@@ -20,13 +20,13 @@ from cograd.func import jvp
 
 SIZE = 64  # rows and columns
 STEPS = 30
-RATE = 0.2  # of the difference to the neighbours, per step
+RATE = 0.2  # fraction of the difference to the neighbours, per step
 NOISE = 0.005
-WEIGHT = 5e-5  # of the roughness
+WEIGHT = 5e-5  # weight of the roughness
 
 
 def with_halo(rows: torch.Tensor) -> torch.Tensor:
-    """The rows of this rank between the last one above and the first one below; zeros outside."""
+    """Returns this rank's rows with the last row above and the first row below; zeros outside."""
     rank, last = dist.get_rank(), dist.get_world_size() - 1
     edges = ([(rows[:1], rank - 1)] if rank > 0 else []) + (
         [(rows[-1:], rank + 1)] if rank < last else []
@@ -39,15 +39,15 @@ def with_halo(rows: torch.Tensor) -> torch.Tensor:
 
 
 def differences(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The steps of the temperature down and to the right, across the edges, too."""
+    """Returns the temperature differences down and to the right, edges included."""
     tall = with_halo(rows)
     wide = torch.nn.functional.pad(rows, (1, 1))
-    top = 1 if dist.get_rank() > 0 else 0  # a step between two ranks is counted by the upper one
+    top = 1 if dist.get_rank() > 0 else 0  # the upper rank counts a step between two ranks
     return tall[1:][top:] - tall[:-1][top:], wide[:, 1:] - wide[:, :-1]
 
 
 def evolve(rows: torch.Tensor) -> torch.Tensor:
-    """The temperatures STEPS later."""
+    """Returns the temperatures STEPS later."""
     for _ in range(STEPS):
         tall = with_halo(rows)
         wide = torch.nn.functional.pad(rows, (1, 1))
@@ -57,27 +57,27 @@ def evolve(rows: torch.Tensor) -> torch.Tensor:
 
 
 def residuals(start: torch.Tensor, measured: torch.Tensor) -> torch.Tensor:
-    """What the sum of squares of is to be small: misfit and roughness."""
+    """Returns misfit and roughness, whose sum of squares is minimised."""
     down, right = differences(start)
     parts = [evolve(start) - measured, WEIGHT**0.5 * down, WEIGHT**0.5 * right]
     return torch.cat([part.reshape(-1) for part in parts])
 
 
 def dot(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The product of two vectors that the ranks have in parts."""
+    """Returns the product of two vectors that are divided among the ranks."""
     total = (a * b).sum()
     dist.all_reduce(total)
     return total
 
 
 def reconstruct(measured: torch.Tensor, iterations: int) -> Any:
-    """(the start, the loss at each iteration)."""
+    """Returns the start and the loss at each iteration."""
     start = torch.zeros_like(measured)
     direction, before, history = torch.zeros_like(start), None, []
     for _ in range(iterations):
         start.requires_grad_()
         found = residuals(start, measured)
-        found.square().sum().backward()  # of this rank's part: the gradient is that of the sum
+        found.square().sum().backward()  # this rank's part of the sum over ranks
         assert start.grad is not None
         gradient, start = start.grad / 2, start.detach()
         found = found.detach()
@@ -87,7 +87,7 @@ def reconstruct(measured: torch.Tensor, iterations: int) -> Any:
             direction = direction * (size / before) - gradient
         else:
             direction = -gradient
-        with torch.no_grad():  # which leaves forward mode
+        with torch.no_grad():  # leaves forward mode
             _, change = jvp(lambda u: residuals(u, measured), (start,), (direction,))
         start = start - direction * (dot(gradient, direction) / dot(change, change))
         before = size
@@ -95,7 +95,7 @@ def reconstruct(measured: torch.Tensor, iterations: int) -> Any:
 
 
 def plate() -> torch.Tensor:
-    """Warm places on a cold plate: a ring, a cross and a bar."""
+    """Returns a cold plate with warm places: a ring, a cross and a bar."""
     y, x = torch.meshgrid(*[torch.arange(SIZE, dtype=torch.float64)] * 2, indexing="ij")
     radius = ((y - 20) ** 2 + (x - 20) ** 2).sqrt()
     ring = (radius > 7) & (radius < 11)
@@ -106,23 +106,23 @@ def plate() -> torch.Tensor:
 
 
 def own_rows(whole: torch.Tensor) -> torch.Tensor:
-    """This rank's rows."""
+    """Returns this rank's rows."""
     rank, count = dist.get_rank(), dist.get_world_size()
     return whole[SIZE * rank // count : SIZE * (rank + 1) // count].clone()
 
 
 def on_first(rows: torch.Tensor) -> Any:
-    """All rows, on rank 0; None on the others."""
+    """Returns all rows on rank 0, and None on the others."""
     if dist.get_rank() > 0:
         dist.gather_object(rows)
         return None
-    found = [rows] * dist.get_world_size()  # to be written
+    found = [rows] * dist.get_world_size()  # the buffers to receive into
     dist.gather_object(rows, found)
     return torch.cat(found)
 
 
 def draw(path: str, truth: Any, measured: Any, found: Any, history: list[float]) -> None:
-    """The plate before, after, and before again as it was found; borders of ranks are dotted."""
+    """Draws the plate before, after, and the reconstruction; borders of ranks are dotted."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -146,7 +146,7 @@ def draw(path: str, truth: Any, measured: Any, found: Any, history: list[float])
 
 
 def main() -> None:
-    """Measures, looks back, and prints how far off both are."""
+    """Measures, reconstructs the start, and prints the errors of both."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", default=None)
     parser.add_argument("--iterations", type=int, default=20)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Orbits through a solver of one's own: velocities, forces, and a fit, by nothing but a backward.
+"""Computes orbits with a custom solver: velocities, forces and a fit, from one backward.
 
 The solver is a Function that iterates until it has converged, and its backward is the implicit
-function theorem. From these two come its tangents of any order, under vmap too: velocity is the
-first, acceleration the second derivative by time. Usage: python examples/kepler.py
+function theorem. cograd derives tangents of any order from these two, also under vmap: velocity is
+the first, acceleration the second time derivative. Usage: python examples/kepler.py
 """
 
 import warnings
@@ -13,13 +13,13 @@ from typing import Any
 import cograd as torch
 from cograd.func import jacfwd, jvp, vmap
 
-warnings.filterwarnings("ignore", "vmap: Kepler")  # a loop over few samples is what is wanted
+warnings.filterwarnings("ignore", "vmap: Kepler")  # a loop over the few samples is fine here
 
 Motion = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class Kepler(torch.autograd.Function):
-    """The angle E with E - e sin(E) = m, for the eccentricity e and the time m."""
+    """Solves E - e sin(E) = m for E, with the eccentricity e and the time m."""
 
     @staticmethod
     def forward(ctx: Any, e: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
@@ -40,23 +40,23 @@ class Kepler(torch.autograd.Function):
 
 
 def position(e: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-    """The place at time t on an orbit of unit size around the origin."""
+    """Returns the position at time t on an orbit of unit size around the origin."""
     angle = Kepler.apply(e, t)
     return torch.stack([angle.cos() - e, (1 - e**2).sqrt() * angle.sin()])
 
 
 def velocity(e: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-    """The derivative of the place by time."""
+    """Returns the time derivative of the position."""
     return jvp(lambda t: position(e, t), (t,), (torch.ones_like(t),))[1]
 
 
 def acceleration(e: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-    """The derivative of the velocity by time."""
+    """Returns the time derivative of the velocity."""
     return jvp(lambda t: velocity(e, t), (t,), (torch.ones_like(t),))[1]
 
 
 def of_all(f: Motion) -> Motion:
-    """For every eccentricity and time."""
+    """Returns the speeds for all eccentricities and times."""
     return vmap(vmap(f, (None, 0)), (0, None))
 
 
@@ -70,7 +70,7 @@ print(f"Newton's law: off by {(force + place / distance**3).abs().max().item():.
 
 
 def misfit(guess: torch.Tensor) -> torch.Tensor:
-    """How far the speeds are from those that these eccentricities give."""
+    """Returns the differences between the measured speeds and those of these eccentricities."""
     return (of_all(velocity)(guess, t) - speed).reshape(-1)
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fits sin(x) by a + b * P3(c + d * x), where P3 is a Legendre polynomial and a user's Function.
+"""Fits sin(x) by a + b * P3(c + d * x), where P3 is a Legendre polynomial and a custom Function.
 
-Everything between the two rules is a program written for torch; only its import was changed.
-Afterwards the fit is drawn into legendre.png. Usage: python examples/legendre.py [--out FILE]
+The code between the two lines is a program written for torch; only its import was changed.
+Afterwards, the program draws the fit into legendre.png.
+Usage: python examples/legendre.py [--out FILE]
 """
-# The program takes its gradients to be there, which for a checker may be None:
+# The program assumes that gradients exist, but type checkers think that they may be None:
 # mypy: disable-error-code="operator"
 # pyright: reportOptionalOperand=false
 
@@ -18,7 +19,7 @@ import cograd as torch
 
 
 class LegendrePolynomial3(torch.autograd.Function):
-    """P3(x) = (5 x^3 - 3 x) / 2."""
+    """Computes P3(x) = (5 x^3 - 3 x) / 2."""
 
     @staticmethod
     def forward(ctx: Any, inputs: torch.Tensor) -> torch.Tensor:
@@ -63,7 +64,7 @@ print(f" totally costs {seconds} seconds.")
 
 
 def plot(path: str) -> None:
-    """Draws the curve, the fit, its first shape and the loss."""
+    """Draws the curve, the fit, the initial fit and the loss."""
     import matplotlib
 
     matplotlib.use("Agg")

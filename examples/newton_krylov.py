@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Newton's method on 2000 variables with Hessian-vector products; no Hessian is ever made.
+"""Runs Newton's method on 2000 variables with Hessian-vector products, without a Hessian.
 
 The Rosenbrock function's valley is too narrow for steepest descent. Newton's steps solve H p = -g
-by conjugate gradients, which need nothing but products H v: the tangent of the gradient along v.
+by conjugate gradients, which only need products H v: the tangent of the gradient along v.
 Usage: python examples/newton_krylov.py
 """
 
@@ -15,14 +15,14 @@ Function = Callable[[torch.Tensor], torch.Tensor]
 
 
 def rosenbrock(x: torch.Tensor) -> torch.Tensor:
-    """Zero where all x are one."""
+    """Computes the Rosenbrock function, which is zero where all x are one."""
     return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
 
 
 def newton_direction(
     times_hessian: Function, gradient: torch.Tensor, steps: int = 200
 ) -> torch.Tensor:
-    """Conjugate gradients for H p = -g; stops where H is not positive along the direction."""
+    """Solves H p = -g by conjugate gradients; stops if H is not positive along the direction."""
     p, r = torch.zeros_like(gradient), -gradient
     d, size = r, r @ r
     goal = 1e-2 * size * min(1.0, size.item() ** 0.5)
@@ -41,7 +41,7 @@ def newton_direction(
 
 
 def minimise(f: Function, x: torch.Tensor, steps: int = 500) -> tuple[torch.Tensor, int]:
-    """Newton steps from x, shortened until f falls: (the minimum, steps taken)."""
+    """Makes Newton steps, shortened until f decreases; returns the minimum and the step count."""
     for k in range(steps):
         gradient, times_hessian = linearize(grad(f), x)
         if gradient.norm() < 1e-8:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Training with clipped per-sample gradients: no sample moves the weights by more than the others.
+"""Trains with clipped per-sample gradients, which limit the influence of each sample.
 
-A few labels are wrong by far. The gradient of the mean loss follows them; the mean of gradients
-that were clipped sample by sample hardly does. Usage: python examples/per_sample_gradients.py
+A few labels are far off. The gradient of the mean loss follows them; the mean of gradients
+that were clipped for each sample hardly does. Usage: python examples/per_sample_gradients.py
 """
 
 from collections.abc import Callable
@@ -23,24 +23,24 @@ start = {name: p.detach() for name, p in model.named_parameters()}
 
 
 def loss(params: Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """The loss of one sample: no batch anywhere."""
+    """Returns the loss of one sample, without a batch dim."""
     return (functional_call(model, params, (x,))[0] - y) ** 2
 
 
 def clipped_mean(gradients: Params, largest: float = 1.0) -> Params:
-    """The mean over samples (dim 0) of gradients shortened to a norm of at most `largest`."""
+    """Returns the mean over samples (dim 0) of gradients clipped to a norm of `largest`."""
     norms = torch.stack([g.flatten(1).pow(2).sum(1) for g in gradients.values()]).sum(0).sqrt()
     scale = (largest / norms).clamp(max=1.0)
     return {name: torch.einsum("n...,n->...", g, scale) / len(g) for name, g in gradients.items()}
 
 
 def plain_mean(gradients: Params) -> Params:
-    """The gradient of the mean loss."""
+    """Returns the gradient of the mean loss."""
     return {name: g.mean(0) for name, g in gradients.items()}
 
 
 def train(mean: Callable[[Params], Params], steps: int = 400, rate: float = 0.05) -> Params:
-    """The parameters after steepest descent by means of the samples' gradients."""
+    """Returns the parameters after gradient descent with means of the samples' gradients."""
     per_sample = vmap(grad_and_value(loss), (None, 0, 0))
     params = start
     for _ in range(steps):

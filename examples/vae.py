@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A variational autoencoder of handwritten digits with two latent numbers.
+"""Trains a variational autoencoder of handwritten digits with two latent numbers.
 
-The encoder gives a normal distribution for each image, the decoder one for each pixel, whose
-scale is learnt, too; the bound on the likelihood is one `log_prob` of a `rsample` less one
-`kl_divergence`. The picture shows the images that the decoder makes along a grid of latent numbers,
-and where the encoder puts the digits.
+The encoder returns a normal distribution for each image, the decoder returns one for each pixel
+with a learnt scale. The bound on the likelihood is one `log_prob` of an `rsample` minus one
+`kl_divergence`. The picture shows the images that the decoder makes on a grid of latent numbers,
+and the latent numbers of the digits.
 
 Usage: python examples/vae.py [--epochs N] [--out vae.png] [--seed N]
 """
@@ -20,7 +20,7 @@ from cograd import nn
 
 
 class Autoencoder(nn.Module):
-    """64 pixels -> 2 latent numbers -> 64 pixels."""
+    """Maps 64 pixels to 2 latent numbers and back to 64 pixels."""
 
     def __init__(self, hidden: int = 128, latent: int = 2) -> None:
         super().__init__()
@@ -39,23 +39,23 @@ class Autoencoder(nn.Module):
         self.prior = D.Independent(D.Normal(torch.zeros(latent), torch.ones(latent)), 1)
 
     def encode(self, x: torch.Tensor) -> D.Independent:
-        """What is known of the latent numbers after seeing the images."""
+        """Returns the distribution of the latent numbers given the images."""
         mean, log_scale = self.encoder(x).chunk(2, -1)
         return D.Independent(D.Normal(mean, log_scale.exp()), 1)
 
     def decode(self, z: torch.Tensor) -> D.Independent:
-        """What is known of the images after seeing the latent numbers."""
+        """Returns the distribution of the images given the latent numbers."""
         return D.Independent(D.Normal(self.decoder(z), self.log_noise.exp()), 1)
 
     def bound(self, x: torch.Tensor, weight: float = 1.0) -> torch.Tensor:
-        """A lower bound of the mean log likelihood of an image, at the divergence's weight 1."""
+        """Returns the bound; with weight 1 it is a lower bound of the mean log likelihood."""
         posterior = self.encode(x)
         likelihood = self.decode(posterior.rsample()).log_prob(x)
         return (likelihood - weight * D.kl_divergence(posterior, self.prior)).mean()
 
 
 def train(model: Autoencoder, data: torch.Tensor, epochs: int, batch: int = 128) -> list[float]:
-    """The bound in each epoch. The divergence is let in slowly, so that no latent number idles."""
+    """Trains; returns the bound of each epoch. The weight of the divergence grows slowly."""
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     history = []
     for epoch in range(epochs):
@@ -78,7 +78,7 @@ def draw(
     history: list[float],
     side: int = 14,
 ) -> None:
-    """The bound, the manifold of images and the latent numbers of the data."""
+    """Draws the bound, the manifold of images and the latent numbers of the data."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -104,7 +104,7 @@ def draw(
 
 
 def main() -> None:
-    """Trains, prints what was reached and draws."""
+    """Trains, prints the results and draws the picture."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=80)
     parser.add_argument("--out", default=None)

@@ -7,15 +7,15 @@ from cograd.autograd import grad as differentiate
 D = torch.float64
 SHOWN = {}  # the first cell of a line -> the tests that show it
 ELSEWHERE = {
-    "a saved intermediate met by a second derivative": "test_function_safeguards.py::"
+    "a second derivative through a saved intermediate": "test_function_safeguards.py::"
     "test_saved_intermediate_raises_in_double_backward",
-    "the same kept as `ctx.attribute`": "test_function_safeguards.py::"
+    "a saved intermediate kept as `ctx.attribute`": "test_function_safeguards.py::"
     "test_intermediate_kept_as_attribute_raises_in_double_backward",
-    "an input in the graph written without `mark_dirty`": "test_function_safeguards.py::"
+    "a write to an input in the graph without `mark_dirty`": "test_function_safeguards.py::"
     "test_unmarked_write_to_an_input_in_the_graph_raises",
     "`save_for_backward` called twice": "test_function_safeguards.py::"
     "test_second_save_for_backward_raises",
-    "tensors returned in a list or dict only": "test_function_safeguards.py::"
+    "a Function that returns tensors only in a list or dict": "test_function_safeguards.py::"
     "test_tensors_in_an_output_container_are_not_lost_silently",
     "a tensor that requires grad in a list argument": "test_function_safeguards.py::"
     "test_tensor_hidden_in_a_container_warns",
@@ -38,15 +38,15 @@ ELSEWHERE = {
     "test_write_by_an_op_that_saved_the_tensor_does_not_grow",
     "`grad_fn.apply(g)` and `grad_fn(g)`": "test_autograd_hooks.py::"
     "test_grad_fn_apply_works_on_built_in_nodes",
-    "two views of a constant written one after the other": "test_view_rules.py::"
+    "writes to two views of a constant, one after the other": "test_view_rules.py::"
     "test_two_views_of_a_constant_base",
     "a view of a leaf whose `requires_grad` was switched off": "test_view_rules.py::"
     "test_view_that_is_a_leaf",
-    "a refused write to an inference tensor": "test_autograd_modes.py::"
+    "a forbidden write to an inference tensor": "test_autograd_modes.py::"
     "test_refused_write_to_inference_tensor_changes_nothing",
     "`ReLU(inplace=True)` with a full backward hook": "test_module_hooks.py::"
     "test_in_place_activation_under_a_full_backward_hook",
-    "the output of a module with a full backward hook written": "test_module_hooks.py::"
+    "a write to the output of a module with a full backward hook": "test_module_hooks.py::"
     "test_output_may_be_written",
     '"modified by an inplace operation" in anomaly mode': "test_anomaly.py::"
     "test_the_writer_is_named",
@@ -58,19 +58,19 @@ ELSEWHERE = {
     "a C++ Function under `vmap`, `grad`, `jvp`": "test_extension_transforms.py::test_samples",
     "`backward` in C++ called with the interpreter lock": "test_extension_cpp.py::"
     "test_backward_with_the_gil_held",
-    "a header edited, `load` again in the same process": "test_cpp_extension_build.py::"
+    "`load` after a change of a header, in the same process": "test_cpp_extension_build.py::"
     "test_header_edit_between_loads_in_one_process",
-    "the lock of a build that was killed": "test_cpp_extension_build.py::"
+    "`load` after a build that was killed": "test_cpp_extension_build.py::"
     "test_old_lock_file_does_not_matter",
-    "`generate_vmap_rule`, a result of arguments without samples alone": "test_function_vmap.py::"
+    "`generate_vmap_rule`, a result of unbatched arguments only": "test_function_vmap.py::"
     "test_an_output_of_an_unbatched_input_alone_counts_once_for_each_sample",
     "`fork` after a product or backward on several threads": "test_reentrant.py::"
     "test_fork_after_use",
-    "the program ends while daemon threads compute": "fuzz/test_fuzz.py::"
+    "a program that ends while daemon threads compute": "fuzz/test_fuzz.py::"
     "test_programs_that_end_badly",
     "a list that changes while it is read as a shape": "test_hostile_sequences.py::"
     "test_a_list_that_its_items_clear",
-    "no memory for a tensor": "test_out_of_memory.py::"
+    "not enough memory for a tensor": "test_out_of_memory.py::"
     "test_the_error_is_both_a_memory_error_and_a_runtime_error",
     "`LKJCholesky(4).sample()`": "test_distributions_values.py::test_lkj",
     "a tensor over a read-only array or bytes": "test_interop_lifetime.py::"
@@ -82,7 +82,7 @@ ELSEWHERE = {
     "`save` that fails": "test_serialization.py::test_save_replaces_a_file_as_a_whole",
     "full backward hooks of a module under `vmap`": "test_module_hooks.py::"
     "test_full_backward_hooks_run_once_for_all_samples_of_a_vmap",
-    "running statistics along `in_dims=1` of `batch_norm` under `vmap`": "test_running_stats.py::"
+    "running statistics of `batch_norm` batched with `in_dims=1`": "test_running_stats.py::"
     "test_running_statistics_along_another_dim_and_of_nested_vmaps",
     "a forward gradient of `running_mean`, `running_var`": "test_running_stats.py::"
     "test_a_forward_gradient_of_a_running_statistic_raises",

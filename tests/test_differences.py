@@ -41,7 +41,7 @@ def test_tests_elsewhere_exist(place):
     assert re.search(rf"^def {name}\(", (HERE / file).read_text("utf-8"), re.M)
 
 
-# worse or stricter
+# what may have to change in a torch program
 
 
 @shows("`z.conj()`")
@@ -66,7 +66,7 @@ def test_nobody_is_warned():
         assert pickle.loads(pickle.dumps(t)).tolist() == [2]
 
 
-@shows("`node._saved_dim` and other numbers")
+@shows("`node._saved_dim` and other saved numbers")
 def test_numbers_of_nodes():
     with pytest.raises(AttributeError, match="_saved_dim"):
         _ = leaf(1.0).sum(0).grad_fn._saved_dim
@@ -175,7 +175,7 @@ def test_identity_hooks_are_freed():
     assert gone() is None
 
 
-@shows("a write to what was saved inside of a `checkpoint`")
+@shows("a write to a tensor that was saved inside a `checkpoint`")
 def test_a_write_inside_of_a_checkpoint():
     def f(x):
         y = x.sin()
@@ -189,7 +189,7 @@ def test_a_write_inside_of_a_checkpoint():
         y.sum().backward()
 
 
-@shows("an unpack hook that gives another shape")
+@shows("an unpack hook that returns another shape")
 def test_unpacked_shape():
     with graph.saved_tensors_hooks(lambda t: t, lambda t: torch.ones(1, dtype=D)):
         y = leaf(1.0, 2.0).square()
@@ -245,7 +245,7 @@ def test_the_note_of_anomaly_mode():
     assert "test_differences.py" in text
 
 
-@shows("`grad` with grad_outputs of a wrong shape, not the first")
+@shows("`grad`, a wrong shape of a later entry of grad_outputs")
 def test_grad_outputs():
     x = leaf(1.0, 2.0)
     with pytest.raises(RuntimeError, match=r"grad_output\[1\]"):

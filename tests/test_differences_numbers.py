@@ -86,11 +86,11 @@ def test_var_mean():
     "gradient of `cumprod` at infinite factors",
     "gradient of `copysign` at infinity",
     "gradient of `acosh` below 1, where the value is NaN",
-    "gradient of `addcdiv` by a divisor of 1e200",
+    "gradient of `addcdiv` with respect to a divisor of 1e200",
     "gradient of `clamp(x, low, high)`, `low == high > x`",
-    "gradient of `kl_div` by targets of 0",
-    "gradient of `soft_margin_loss` by its target",
-    "`tanhshrink(1e-10)` of float64: gradient",
+    "gradient of `kl_div` with respect to targets of 0",
+    "gradient of `soft_margin_loss` with respect to its target",
+    "gradient of `tanhshrink(1e-10)` in float64",
 )
 def test_gradients():
     assert slope(lambda x: x.logcumsumexp(0), [-inf, 0.0]) == [0, 1]
@@ -115,7 +115,7 @@ def test_nan_in_margin_losses():
 @shows(
     "`special.ndtr(-20.5)`, gradient of `log_ndtr(-inf)`",
     "`i0(inf)`, `i1(inf)`, `bessel_y0(inf)`",
-    "`hermite_polynomial_h(1e300, 5)` and its kin",
+    "`hermite_polynomial_h(1e300, 5)` and similar polynomials",
     "`gammainc(nan, 0)`",
     "`zeta(2, inf)`",
     "Bessel functions of float16",
@@ -132,7 +132,7 @@ def test_special():
     assert half.dtype is torch.float16 and half.item() == pytest.approx(0.7651977, rel=5e-4)
 
 
-@shows("`kthvalue` of equal elements: which one has the gradient")
+@shows("`kthvalue` of equal elements: which one gets the gradient")
 def test_kthvalue():
     got = slope(lambda x: x.kthvalue(2).values, [1.0, 1.0, 1.0])
     assert sorted(got) == [0, 0, 1] and got[0] == 0
@@ -173,7 +173,7 @@ def test_sobol_goes_forward():
         torch.quasirandom.SobolEngine(2).fast_forward(-1)
 
 
-@shows("numbers of a seed", "generator states")
+@shows("random numbers of a seed", "generator states")
 def test_random_numbers():
     g = torch.Generator()
     torch.manual_seed(0)
@@ -232,7 +232,7 @@ def test_momentum_keeps_its_history():
     assert optimizer.state[p]["momentum_buffer"].requires_grad
 
 
-@shows("gradient of `as_strided_scatter` by its input")
+@shows("gradient of `as_strided_scatter` with respect to its input")
 def test_what_src_replaced_has_no_gradient():
     x, src = leaf(*range(6)), leaf(7.0, 8.0, 9.0, 10.0)
     weights = torch.arange(1.0, 7.0, dtype=D)
@@ -298,7 +298,7 @@ def test_array_namespace():
     assert torch.ones(1).__array_namespace__().__name__ == "cograd.array_api"
 
 
-@shows("the name of its node")
+@shows("the node name of a C++ Function")
 def test_name_of_a_compiled_function():
     source = (
         "struct Cube : cograd::autograd::Function<Cube> {"
@@ -413,7 +413,7 @@ def test_jacobian_of_cdist():
     assert same(found[1, :, 1], [[2 / 29**0.5, 5 / 29**0.5], [0.6, 0.8]])
 
 
-@shows("gradient of `polar` by a length of 0")
+@shows("gradient of `polar` with respect to a length of 0")
 def test_gradient_of_polar_at_0():
     assert same(slope_of_polar(0.0), [math.cos(0.5) + 2 * math.sin(0.5), 0.0])
     assert same(slope_of_polar(2.0)[0], math.cos(0.5) + 2 * math.sin(0.5))

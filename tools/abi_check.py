@@ -3,9 +3,9 @@
 
 The baseline, abi/cograd-<major>.symbols, has a line for every function of cograd/c_api.h with its C
 prototype, for every field of the public structs with its offset and size, and for every constant
-with its value. What is gone or changed is an error: extensions built earlier would break. What is
-new must be added with --update, after raising COGRAD_ABI_MINOR where a release had the old list.
-Where libabigail's abidiff is installed and --reference names an older libcograd.so, it runs too.
+with its value. A missing or changed line is an error: extensions built earlier would break. New
+lines must be added with --update, after raising COGRAD_ABI_MINOR if a release had the old list.
+If libabigail's abidiff is installed and --reference names an older libcograd.so, it runs, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def header_text() -> str:
 
 
 def squeeze(text: str) -> str:
-    """Returns the text with single blanks, and none inside of brackets."""
+    """Returns the text with single blanks, and none next to brackets."""
     return re.sub(r"\s*([(),*])\s*", r"\1", " ".join(text.split())).replace(",", ", ")
 
 
@@ -45,7 +45,7 @@ def prototypes() -> dict[str, str]:
 
 
 def callbacks() -> dict[str, str]:
-    """Returns the types of function pointers, and of opaque handles, by their names."""
+    """Returns the types of function pointers, and of opaque pointers, by their names."""
     found = {}
     for text in re.findall(r"\btypedef\s+([^;{}]*);", header_text()):
         pointer = re.search(r"\(\s*\*\s*(\w+)\s*\)\s*\(", text)
@@ -115,7 +115,7 @@ def exported(library: Path) -> dict[str, str]:
     for line in out.splitlines():
         symbol = line.split()[-1]
         name, _, version = symbol.partition("@")
-        if line.split()[-2] != "A":  # the nodes themselves
+        if line.split()[-2] != "A":  # skips the nodes themselves
             found[name] = version.lstrip("@")
     return found
 
@@ -128,19 +128,19 @@ def major() -> int:
 
 
 def describe() -> list[str]:
-    """Returns the lines of the baseline for the header as it is."""
+    """Returns the lines of the baseline for the current header."""
     lines = [f"function {name}: {text}" for name, text in sorted(prototypes().items())]
     lines += [f"type {name}: {text}" for name, text in sorted(callbacks().items())]
     return lines + probe()
 
 
 def key(line: str) -> str:
-    """Returns what a line of the baseline is about."""
+    """Returns the name that a line of the baseline describes."""
     return " ".join(line.split(":")[0].split()[:2])
 
 
 def compare(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
-    """Returns what is gone or changed, and what is new."""
+    """Returns the lines that are missing or changed, and the new ones."""
     before, now = {key(x): x for x in old}, {key(x): x for x in new}
     broken = []
     for k, line in before.items():
@@ -152,13 +152,13 @@ def compare(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
 
 
 def grown(old: str, new: str) -> bool:
-    """Whether a struct, which carries its size, only became longer."""
+    """Returns True if a struct that contains its size only became longer."""
     a, b = (re.fullmatch(r"struct (\w+) size (\d+)", x) for x in (old, new))
     return bool(a and b and int(b[2]) > int(a[2]) and "struct_size" in structs()[b[1]])
 
 
 def check_symbols(library: Path) -> list[str]:
-    """Returns what is wrong with the library's dynamic symbols."""
+    """Returns the errors in the library's dynamic symbols."""
     wrong = []
     node = f"COGRAD_{major()}"
     symbols = exported(library)
@@ -175,10 +175,10 @@ def check_symbols(library: Path) -> list[str]:
 
 
 def abidiff(reference: Path, library: Path) -> list[str]:
-    """Returns what libabigail finds gone or changed among the symbols that are kept.
+    """Returns the removals and changes of public symbols that libabigail finds.
 
-    Private symbols come and go, so they are left out. Types are compared as well where both
-    libraries carry debug information.
+    Private symbols may change, so they are left out. Types are also compared if both libraries
+    have debug information.
     """
     with tempfile.TemporaryDirectory() as folder:
         private = Path(folder) / "private.abignore"
@@ -204,7 +204,9 @@ def main() -> int:
     """Compares, or writes the baseline."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--update", action="store_true", help="write the baseline")
-    parser.add_argument("--library", type=Path, help="libcograd.so; that of the installed build")
+    parser.add_argument(
+        "--library", type=Path, help="libcograd.so; default: that of the installed build"
+    )
     parser.add_argument("--baseline", type=Path, default=ROOT / "abi" / f"cograd-{major()}.symbols")
     parser.add_argument("--reference", type=Path, help="an older libcograd.so, for abidiff")
     args = parser.parse_args()
@@ -223,7 +225,7 @@ def main() -> int:
     if args.reference and shutil.which("abidiff"):
         wrong += abidiff(args.reference, library)
     elif args.reference:
-        print("abi: abidiff is not installed, the reference was not compared")
+        print("abi: abidiff is not installed, so the reference was not compared")
     for line in wrong:
         print(f"abi: {line}")
     return bool(wrong)

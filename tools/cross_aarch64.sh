@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds libcograd.so for 64-bit Arm with Debian's cross compiler and runs the core's C++ tests
-# (tests/cpp) and a program each of the C++ and the C interface under qemu-user. Needs, on Debian or
-# Ubuntu:
+# (tests/cpp) and one program each of the C++ and the C interface under qemu-user. On Debian or
+# Ubuntu it needs:
 #   apt-get install g++-aarch64-linux-gnu qemu-user
-# OpenBLAS is the aarch64 wheel of scipy-openblas32; its run time needs zlib, which is Debian's,
-# unpacked beside it. Usage: tools/cross_aarch64.sh [test name or "interfaces" ...]
+# OpenBLAS is the aarch64 wheel of scipy-openblas32; its runtime needs zlib, so Debian's zlib is
+# unpacked next to it. Usage: tools/cross_aarch64.sh [test name or "interfaces" ...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-.venv/bin/python}
@@ -19,11 +19,11 @@ emulator=("$QEMU" -L /usr/aarch64-linux-gnu)
 
 for tool in aarch64-linux-gnu-g++ "$QEMU"; do
   command -v "$tool" >/dev/null || {
-    echo "cross_aarch64.sh: $tool is not here: apt-get install g++-aarch64-linux-gnu qemu-user" >&2
+    echo "cross_aarch64.sh: $tool is missing: apt-get install g++-aarch64-linux-gnu qemu-user" >&2
     exit 1
   }
 done
-# CMake and Ninja may live beside the interpreter.
+# CMake and Ninja may be next to the interpreter.
 PATH="$(cd "$(dirname "$PYTHON")" && pwd):$PATH"
 
 blas=$OUT/openblas
@@ -46,7 +46,7 @@ cmake -G Ninja -S . -B "$OUT/build" \
   -DOpenBLAS32_INCLUDE_DIR="$PWD/$blas/scipy_openblas32/include" -DOpenBLAS32_VERSION=cross >"$OUT/configure.log"
 cmake --build "$OUT/build" -j "$JOBS" ${KEEP_GOING:+-- -k 0}
 
-# In one archive; the ops register themselves, so all of it is linked.
+# The ops register themselves, so the whole archive is linked.
 compile=(aarch64-linux-gnu-g++ -std=c++20 -O1 -pthread -Icsrc -Icsrc/include)
 objects=("$OUT"/build/CMakeFiles/cograd_*.dir)
 rm -f "$OUT/objects.a"
@@ -62,7 +62,7 @@ check() {
   time run "$@" || failed+=" $(basename "$1")"
 }
 
-# The kernels' tests see what libcograd.so hides, so they link its objects.
+# The kernels' tests use symbols that libcograd.so hides, so they link its objects.
 for source in tests/cpp/*_test.cpp; do
   name=$(basename "$source" .cpp)
   wanted "$name" || continue
@@ -71,7 +71,7 @@ for source in tests/cpp/*_test.cpp; do
   check "$name" "$OUT/$name"
 done
 
-# What an extension sees: the interfaces of C++ and of C, forward and backward.
+# Tests the interfaces for extensions, C++ and C, forward and backward.
 if wanted interfaces; then
   interface=(-L"$OUT/build/cograd/lib" -lcograd -Wl,-rpath-link,"$lib:$zlib/lib/aarch64-linux-gnu")
   "${compile[@]}" examples/extensions/standalone/train.cpp "${interface[@]}" -o "$OUT/cpp_interface"

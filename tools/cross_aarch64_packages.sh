@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Unpacks Debian's packages for 64-bit Arm: cross_aarch64_packages.sh WORK ROOT package ...
-# WORK, an absolute path, keeps the lists of packages.
+# WORK, an absolute path, stores the lists of packages.
 set -euo pipefail
 work=$1 root=$2
 shift 2

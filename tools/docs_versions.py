@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lists the versions of the documentation that lie in a folder: docs_versions.py FOLDER.
+"""Lists the versions of the documentation in a directory: docs_versions.py FOLDER.
 
 `make docs DOCS_VERSION=0.1.0` builds into docs/_build/site/0.1.0 and calls this. It writes
-versions.json, the newest release first, which each page's choice of versions reads, and an
-index.html that leads to the newest release, or to the first if there is none.
+versions.json, the newest release first, which the version menu of each page reads, and an
+index.html that redirects to the newest release, or to the first version if there is no release.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ PAGE = """<!doctype html>
 
 
 def numbers(name: str) -> tuple[int, ...]:
-    """The numbers of a release; () for others, such as "dev"."""
+    """Returns the numbers of a release, and () for other versions, such as "dev"."""
     return tuple(map(int, name.split("."))) if re.fullmatch(r"\d+(\.\d+)*", name) else ()
 
 
 def versions(folder: Path) -> list[dict[str, str]]:
-    """Name and title of each version in the folder, the newest release first."""
+    """Returns name and title of each version in the directory, the newest release first."""
     names = sorted(p.parent.name for p in folder.glob("*/index.html"))
     names.sort(key=numbers, reverse=True)
     newest = next((n for n in names if numbers(n)), None)

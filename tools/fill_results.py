@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes measured figures into README.md and docs/performance.md: fill_results.py [RESULTS.json].
 
-Reads what `make bench` left in benchmarks/results/ (or the file given), replaces what stands
+Reads the results of `make bench` in benchmarks/results/ (or the given file), replaces the text
 between the comments `benchmarks: begin` and `benchmarks: end`, and copies the chart.
 """
 
@@ -44,11 +44,11 @@ def table(results: dict[str, Any]) -> str:
     """Returns the README's table."""
     versions, machine = results["versions"], results["machine"]
     lines = [
-        "Both sides in one run, taking turns on the same cores "
+        "Both were measured in one run, in turns on the same cores "
         f"({machine['threads']} threads, {machine['cpu']}, Python {machine['python']}, "
         f"{machine['date']}); reproduce with `make bench`.",
         "",
-        f"| | torch {versions['torch'].split('+')[0]} | cograd | times better |",
+        f"| | torch {versions['torch'].split('+')[0]} | cograd | ratio |",
         "|---|---|---|---|",
     ]
     rows = {(r["group"], r["name"]): r for r in results["rows"]}
@@ -67,7 +67,7 @@ def table(results: dict[str, Any]) -> str:
 
 
 def replace(path: Path, text: str) -> None:
-    """Replaces what stands between the two comments of a file."""
+    """Replaces the text between the two comments of a file."""
     old = path.read_text()
     pattern = r"(<!-- benchmarks: begin -->\n).*?(<!-- benchmarks: end -->)"
     new, count = re.subn(pattern, lambda m: f"{m[1]}{text}\n{m[2]}", old, flags=re.S)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes the C++ functions and methods of every op (csrc/include/cograd/ops*) from the op table.
 
-gen_headers.py [--check]: writes them, or says which are not those of the installed build.
+gen_headers.py [--check] writes them, or reports those that differ from the installed build.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ TYPES = {
     "DType": ("DType", "std::optional<DType>"),
     "String": ("std::string_view", "std::optional<std::string_view>"),
 }
-# Named one by one, since overload resolution is what parsing the headers costs most.
+# Named one by one, because overload resolution takes most of the time to parse the headers.
 BOXES = {
     "Tensor": "tensor",
     "TensorOrScalar": "operand",
@@ -66,7 +66,7 @@ RESERVED = {"default": "default_"}
 
 
 class Parameter:
-    """One C++ parameter: declaration with its default, and the expression that boxes it."""
+    """Holds a C++ parameter: its declaration with the default, and the expression that boxes it."""
 
     def __init__(self, arg: dict[str, Any]) -> None:
         nullable = arg["nullable"] or arg["default"] == "None"
@@ -85,7 +85,7 @@ class Parameter:
 
 
 def default_of(arg: dict[str, Any]) -> str | None:
-    """Returns a Python default as C++ text, None if there is none."""
+    """Returns a Python default as C++ text, or None if there is none."""
     text = arg["default"]
     if text is None:
         return None
@@ -119,7 +119,7 @@ def result_type(record: dict[str, Any]) -> str:
 
 
 class Op:
-    """One record as C++ text."""
+    """Writes an op record as C++ text."""
 
     def __init__(self, record: dict[str, Any]) -> None:
         self.name = record["name"]
@@ -162,7 +162,7 @@ class Op:
         return tuple(p.type for p in self.parameters)
 
     def ordered(self) -> bool:
-        """Whether no required parameter follows one with a default, as C++ wants it."""
+        """Returns True if no required parameter follows one with a default, as C++ requires."""
         seen = False
         for p in self.parameters:
             seen |= p.default is not None
@@ -190,7 +190,7 @@ class Op:
         return f"{self.result} {name}({params}) const {{ {body} }}\n"
 
     def call(self, passed: list[str]) -> str:
-        """No template but for tuples: each would be instantiated in every extension."""
+        """Uses templates only for tuples: every extension would instantiate each template."""
         if self.result == "Tensor":
             return f"op.tensor({self.boxed(passed)})"
         return f"ext::unboxed<{self.result}>(op.run_any({self.boxed(passed)}))"
@@ -201,12 +201,12 @@ class Op:
 
 
 def usable(op: Op, record: dict[str, Any]) -> bool:
-    """Whether the op has a C++ form of its own."""
+    """Returns True if the op has a separate C++ form."""
     return op.ordered() and record["cpp"] and record["name"] not in CPP_KEYWORDS
 
 
 def first_is_self(record: dict[str, Any]) -> bool:
-    """Whether the op can be a method of Tensor."""
+    """Returns True if the op can be a method of Tensor."""
     args = record["args"]
     return (
         bool(args) and args[0]["kind"] in ("Tensor", "TensorOrScalar") and not args[0]["nullable"]
@@ -214,7 +214,7 @@ def first_is_self(record: dict[str, Any]) -> bool:
 
 
 def generate() -> dict[str, str]:
-    """Text of each generated file, by its name."""
+    """Returns the text of each generated file, by its name."""
     functions: list[str] = []
     methods: list[str] = []
     seen: set[tuple[Any, ...]] = set()

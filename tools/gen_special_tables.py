@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes csrc/kernels/elementwise/special_tables.h: piecewise polynomials of the special functions.
 
-Needs mpmath, and minutes; run it when a function is added. Each function is interpolated at
+Needs mpmath and takes minutes; run it when you add a function. Each function is interpolated at
 Chebyshev nodes on equal pieces of its interval, and stored as powers of the piece's own variable
 in [-1, 1]. The coefficients of the incomplete gamma functions' uniform expansion follow from the
 recurrence of N. M. Temme, "The asymptotic expansion of the incomplete gamma functions" (1979),
@@ -21,7 +21,7 @@ Function = Callable[[mp.mpf], mp.mpf]
 
 
 def powers(f: Function, low: mp.mpf, high: mp.mpf, degree: int) -> list[mp.mpf]:
-    """Coefficients of powers of u in [-1, 1], which runs over [low, high]."""
+    """Returns coefficients of powers of u in [-1, 1], for the interval [low, high]."""
     n = degree + 1
     middle, half = (low + high) / 2, (high - low) / 2
     angles = [mp.pi * (2 * k + 1) / (2 * n) for k in range(n)]
@@ -44,7 +44,7 @@ def powers(f: Function, low: mp.mpf, high: mp.mpf, degree: int) -> list[mp.mpf]:
 
 
 def table(f: Function, low: float, high: float, relative: bool = True) -> tuple[int, list]:
-    """The fewest pieces of degree 15 or less that are within 2e-17 of f, and their polynomials."""
+    """Returns the fewest pieces of degree 15 or less within 2e-17 of f, and their polynomials."""
     low, high = mp.mpf(low), mp.mpf(high)
     for pieces in (1, 2, 3, 4, 6, 8, 12, 16):
         width = (high - low) / pieces
@@ -60,7 +60,7 @@ def table(f: Function, low: float, high: float, relative: bool = True) -> tuple[
 
 
 def close(f: Function, low: mp.mpf, high: mp.mpf, fit: list[mp.mpf], relative: bool) -> bool:
-    """Whether the polynomial is within 3e-17 of f between its nodes."""
+    """Returns True if the polynomial is within 3e-17 of f between its nodes."""
     for k in range(9):
         u = mp.cos(mp.pi * (k + mp.mpf(1) / 3) / 9)
         exact = f((low + high) / 2 + (high - low) / 2 * u)
@@ -81,7 +81,7 @@ def hankel(order: int, t: mp.mpf) -> tuple[mp.mpf, mp.mpf]:
 
 
 def airy(t: mp.mpf) -> tuple[mp.mpf, mp.mpf]:
-    """Modulus parts of Ai and Bi at -z, t = 1 / zeta^2 (DLMF 9.7.9), the second times zeta."""
+    """Returns modulus parts of Ai and zeta * Bi at -z, t = 1 / zeta^2 (DLMF 9.7.9)."""
     zeta = 1 / mp.sqrt(t)
     z = (3 * zeta / 2) ** (mp.mpf(2) / 3)
     chi = zeta - mp.pi / 4
@@ -91,7 +91,7 @@ def airy(t: mp.mpf) -> tuple[mp.mpf, mp.mpf]:
 
 
 def k_rest(order: int, t: mp.mpf) -> mp.mpf:
-    """What is analytic of K0 and K1 at 0, of t = x^2 (DLMF 10.31)."""
+    """Returns the analytic parts of K0 and K1 at 0, functions of t = x^2 (DLMF 10.31)."""
     x = mp.sqrt(t)
     if order == 0:
         return mp.besselk(0, x) + mp.log(x / 2) * mp.besseli(0, x)
@@ -99,7 +99,7 @@ def k_rest(order: int, t: mp.mpf) -> mp.mpf:
 
 
 def y_rest(order: int, t: mp.mpf) -> mp.mpf:
-    """What is analytic of Y0 and Y1 at 0, of t = x^2 (DLMF 10.8)."""
+    """Returns the analytic parts of Y0 and Y1 at 0, functions of t = x^2 (DLMF 10.8)."""
     x = mp.sqrt(t)
     if order == 0:
         return mp.bessely(0, x) - 2 / mp.pi * mp.log(x / 2) * mp.besselj(0, x)
@@ -108,24 +108,24 @@ def y_rest(order: int, t: mp.mpf) -> mp.mpf:
 
 
 def scaled(bessel: Callable[..., mp.mpf], order: int, sign: int) -> Function:
-    """sqrt(x) exp(sign x) of a modified Bessel function, of t = 1 / x."""
+    """Returns a modified Bessel function times sqrt(x) exp(sign x), a function of t = 1 / x."""
     return lambda t: mp.exp(sign / t) * bessel(order, 1 / t) / mp.sqrt(t)
 
 
 def airy_decay(t: mp.mpf) -> mp.mpf:
-    """Ai over its leading decay (DLMF 9.7.5), of t = 1 / zeta."""
+    """Returns Ai over its leading decay (DLMF 9.7.5), a function of t = 1 / zeta."""
     zeta = 1 / t
     x = (3 * zeta / 2) ** (mp.mpf(2) / 3)
     return mp.airyai(x) * mp.exp(zeta) * mp.sqrt(mp.sqrt(x))
 
 
 def erfcx(t: mp.mpf) -> mp.mpf:
-    """exp(x^2) erfc(x) / t, of t = 1 / (1 + x)."""
+    """Returns exp(x^2) erfc(x) / t, a function of t = 1 / (1 + x)."""
     x = 1 / t - 1
     return mp.exp(x * x) * mp.erfc(x) / t
 
 
-# Name, function of t, interval of t, whether its error counts relative to its value.
+# Name, function of t, interval of t, True if the error is relative to the value.
 TABLES: list[tuple[str, Function, float, float, bool]] = [
     ("kJ0", lambda t: mp.besselj(0, mp.sqrt(t)), 0, 64, False),
     ("kJ1", lambda t: mp.besselj(1, mp.sqrt(t)) / mp.sqrt(t), 0, 64, False),
@@ -165,7 +165,7 @@ def stirling(count: int) -> list[mp.mpf]:
 
 
 def temme(orders: int, terms: int) -> list[list[mp.mpf]]:
-    """Taylor coefficients in eta of c_k, by c_k = c_(k-1)' / eta + (-1)^k g_k / mu (DLMF 8.12)."""
+    """Returns Taylor coefficients of c_k = c_(k-1)' / eta + (-1)^k g_k / mu in eta (DLMF 8.12)."""
     n = terms + 2 * orders + 2
     # mu as a series of eta: eta = mu - ... solves eta eta' ... = mu mu' / (1 + mu).
     mu = [mp.mpf(0), mp.mpf(1)]
@@ -190,7 +190,7 @@ def temme(orders: int, terms: int) -> list[list[mp.mpf]]:
 
 
 def numbers(name: str, values: list[mp.mpf]) -> list[str]:
-    """The lines of an array of doubles."""
+    """Returns the lines of an array of doubles."""
     lines = [f"inline constexpr double {name}[] = {{"]
     row = "   "
     for v in values:

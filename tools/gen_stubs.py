@@ -6,9 +6,9 @@ Operations come from the table, `cograd._C._op_table()`: a list of dicts with th
 dict for each parameter, with `name`, `kind` and `nullable`), `result`, `returns` (field names of a
 named tuple), `doc`, and the flags `function`, `method`, `inplace`, `out`, `differentiable` and
 `internal`.
-What is bound by hand is read from the module itself: pybind11's signatures where they parse, the
-tables below for slots and attributes. With --check nothing is written; the exit status is 1 when a
-file differs from what would be.
+Names that are bound by hand are read from the module: from pybind11's signatures if they parse, and
+from the tables below for slots and attributes. With --check nothing is written, and the exit status
+is 1 if a file would change.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ RESULTS = {
     "Bool": "_bool",
     "None": "None",
 }
-# Attributes of Tensor that are descriptors: type, and whether they can be set.
+# Attributes of Tensor that are descriptors: type, and True if they can be set.
 ATTRIBUTES = {
     "shape": ("Size", False),
     "dtype": ("_dtype", False),
@@ -134,12 +134,12 @@ SLOTS = {
     "__index__": "(self) -> _int",
     "__hash__": "(self) -> _int",
 }
-# What is bound by hand without a docstring that says its types.
+# Names bound by hand whose docstring does not state the types.
 FLAGS = "is_complex is_conj is_floating_point is_inference is_neg is_pinned is_shared is_signed"
 COUNTS = "data_ptr dim element_size ndimension nelement numel storage_offset"
 FACTORY = "dtype: _dtype | None = None, device: _device | str | None = None"
 LEAVES = "(manager: object, *exc: object, **named: object) -> None"
-# The functions of C that are __enter__ of Python's managers: all others return None.
+# C functions that serve as __enter__ of Python's context managers; all others return None.
 RETURNS_MANAGER = {"_enter_autocast", "_enter_function_mode", "_enter_profile", "_enter_start"}
 HAND: dict[str, list[str]] = {
     "DisableTorchFunctionSubclass.__enter__": ["(self) -> None"],
@@ -264,7 +264,7 @@ def parameters(record: Record) -> list[str]:
         if info["nullable"] and (info["kind"] != "Tensor" or default is not None):
             hint += " | None"
         if star and "_int" in hint:
-            hint = "Any"  # shape(2, 3) and shape((2, 3)) alike
+            hint = "Any"  # both shape(2, 3) and shape((2, 3))
         elif star and info["kind"] == "Tensors":
             hint = "Tensor | Sequence[Tensor]"
         text = f"{star}{arg.arg}: {hint}"
@@ -294,7 +294,7 @@ def _is_literal(node: ast.expr) -> bool:
 
 
 def result_type(record: Record) -> str:
-    """Returns the annotation of what an operation returns."""
+    """Returns the annotation of an operation's result."""
     if record.get("returns"):
         return f"_{record['name']}_result"
     return RESULTS.get(str(record.get("result", "")), "Any")
@@ -385,7 +385,7 @@ def typed_fully(name: str, text: str, *, method: bool) -> str:
     return line.removeprefix("def f").removesuffix(":")
 
 
-# What annotations of Python functions may name in a stub.
+# Names that annotations of Python functions may use in a stub.
 NAMES = {
     *("Any Callable Generator Iterator None Self Sequence Size Tensor UntypedStorage".split()),
     *("bytes _complex dict list object str tuple type _bool _device _dtype _float _int".split()),
@@ -428,16 +428,16 @@ def annotated(function: Any, *, method: bool) -> str:
 
 
 def manager_method(name: str, function: object) -> str:
-    """Returns the signature of an `_enter_...` or `_exit_...` that classes take for theirs."""
+    """Returns the signature of an `_enter_...` or `_exit_...` that classes use as their own."""
     if not name.startswith(("_enter_", "_exit_")) or name in (inspect.getdoc(function) or ""):
-        return ""  # a function that is called by its own name says that in its docstring
+        return ""  # the docstring of a function called by its own name says so
     if name.startswith("_exit_"):
         return LEAVES
     return "(manager: _T) -> _T" if name in RETURNS_MANAGER else "(manager: object) -> None"
 
 
 def introspected(name: str, function: object, *, method: bool, owner: str = "") -> list[str]:
-    """Returns signatures of something bound by hand, from its docstring where it parses."""
+    """Returns signatures of an object bound by hand, from its docstring if it parses."""
     if by_hand := HAND.get(f"{owner}.{name}" if owner else name):
         return by_hand
     if found := manager_method(name, function):
@@ -479,7 +479,7 @@ def class_stub(name: str, cls: type, table_methods: dict[str, list[str]]) -> lis
         if member in {"__doc__", "__module__", "__dict__", "__weakref__", "__new__", "__buffer__"}:
             continue
         if member == "_pybind11_conduit_v1_" or f"{name}.{member}" == "_FunctionBase.apply":
-            continue  # Function.apply is typed where it is documented
+            continue  # Function.apply has its types where it is documented
         if f"{name}.{member}" in HAND:
             lines += definitions(member, HAND[f"{name}.{member}"], "    ")
         elif member in known:
@@ -511,7 +511,7 @@ def class_stub(name: str, cls: type, table_methods: dict[str, list[str]]) -> lis
         missing = [m for m in sorted(known) if m not in vars(cls)]
         for member in missing:
             lines += definitions(member, table_methods[member], "    ")
-    if name == "UntypedStorage":  # a slot of C, which vars() of Python before 3.12 does not show
+    if name == "UntypedStorage":  # a C slot, which vars() does not show before Python 3.12
         lines += definitions("__buffer__", HAND["UntypedStorage.__buffer__"], "    ")
     return lines if len(lines) > 1 else [lines[0] + " ..."]
 
@@ -525,7 +525,7 @@ LENGTHS = """class _Lengths:
 
 
 def named_tuple(op: str, fields: dict[str, str]) -> list[str]:
-    """Returns the lines of the class of an op's results, made of one sequence or of each."""
+    """Returns the class of an op's results, constructible from a sequence or from its items."""
     lines = [f"class _{op}_fields(NamedTuple):"]
     lines += [f"    {name}: {hint}" for name, hint in fields.items()]
     return [*lines, f"class _{op}_result(_Lengths, _{op}_fields): ...", ""]
@@ -570,7 +570,7 @@ def plain_type(value: object, classes: Iterable[str]) -> str:
 
 
 def package_stub(package: Any, module: Any, table: list[Record]) -> str:
-    """Returns the text of __init__.pyi: what `import cograd` offers, by where it comes from."""
+    """Returns the text of __init__.pyi: the names of `import cograd`, by their source."""
     typed = functions(table, "")
     results = sorted({f"_{r['name']}_result" for r in table if r.get("returns")})
     imports, body = [], []

@@ -3,9 +3,9 @@
 
 Steps, all of them by default: ruff, format, clang-format, files, stubs, headers, abi, mypy,
 typing, clang-tidy.
-clang-tidy takes seconds a file, so by default it sees the autograd core and the first files that
-differ from the branch main; `--tidy all` sees everything. Every step runs; the exit status is 1 if
-any of them complained.
+clang-tidy takes seconds per file, so by default it checks the autograd core and the first files
+that differ from the branch main; `--tidy all` checks everything. Every step runs; the exit status
+is 1 if a step failed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BIN = Path(sysconfig.get_path("scripts"))
 SPDX = "SPDX-License-Identifier: BSD-3-Clause"
 MAX_FILE_LINES = 700  # the goal is 400; above this a file is split
 MAX_TEST_LINES = 1200
-MAX_TIDY_FILES = 24  # five to ten CPU-seconds each; --tidy all sees everything
+MAX_TIDY_FILES = 24  # five to ten CPU seconds each; --tidy all checks everything
 
 
 def run(*command: str | Path) -> bool:
@@ -63,7 +63,7 @@ def clang_format(fix: bool) -> bool:
 
 
 def files(_fix: bool) -> bool:
-    """Checks licence lines, file lengths, and that no file names a person's machine."""
+    """Checks licence lines and file lengths."""
     ok = True
     for name in tracked("*.py", "*.pyi", "*.cpp", "*.h", "*.cmake", "*.sh", "CMakeLists.txt"):
         lines = (ROOT / name).read_text().splitlines()
@@ -98,15 +98,15 @@ def mypy(_fix: bool) -> bool:
 
 
 def typing(_fix: bool) -> bool:
-    """Type-checks what users write: examples/ and tests/typed, with mypy and with pyright."""
+    """Type-checks user programs, examples/ and tests/typed, with mypy and with pyright."""
     programs = tracked("tests/typed/*.py", "examples/*.py", "examples/extensions/inline/*.py")
-    # The other extensions import what their builds make.
+    # The other extensions import the results of their builds.
     programs = [n for n in programs if n.count("/") < 3 or "/inline/" in n]
     ok = run(sys.executable, "-m", "mypy", *programs)
     for name in ("basedpyright", "pyright"):
         if (BIN / name).exists():
             return run(BIN / name, "--pythonpath", sys.executable, "--level", "error") and ok
-    print("lint: typing: without pyright, which `pip install basedpyright` brings with its Node")
+    print("lint: typing: pyright not run; install it with `pip install basedpyright`")
     return ok
 
 
@@ -118,7 +118,7 @@ def compile_commands() -> Path | None:
 
 
 def tidy_files(which: str) -> list[str]:
-    """Returns the sources clang-tidy looks at."""
+    """Returns the sources that clang-tidy checks."""
     sources = tracked("csrc/*.cpp")
     if which == "all":
         return sources
@@ -133,7 +133,7 @@ def tidy_files(which: str) -> list[str]:
 
 
 def clang_tidy(which: str) -> bool:
-    """Runs clang-tidy, one process a core."""
+    """Runs clang-tidy with one process per core."""
     build = compile_commands()
     if build is None:
         print("clang-tidy: this Python has no build/*/compile_commands.json; `make install` first")
@@ -156,7 +156,7 @@ def clang_tidy(which: str) -> bool:
 def main() -> int:
     """Runs the chosen steps and reports each one's verdict and time."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fix", action="store_true", help="apply what can be applied")
+    parser.add_argument("--fix", action="store_true", help="apply automatic fixes")
     parser.add_argument("--tidy", choices=["core", "changed", "all"], default="core")
     parser.add_argument("steps", nargs="*")
     args = parser.parse_args()

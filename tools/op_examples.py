@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes what the examples of docs/_ext/*.toml print: op_examples.py [--check].
+"""Writes the output of the examples of docs/_ext/*.toml: op_examples.py [--check].
 
-An example is a doctest. After a change of its code, or of how tensors print, this runs every
-example anew and fills in its output.
+An example is a doctest. Run this after you change its code, or how tensors print: it runs every
+example and fills in its output.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def code_of(example: str) -> str:
 
 
 def run(code: str) -> str:
-    """Returns a doctest of the code, with what it prints."""
+    """Returns a doctest of the code, with its output."""
     import cograd
 
     cograd.manual_seed(0)
@@ -58,7 +58,7 @@ def entry(name: str, note: dict[str, str]) -> str:
 
 
 def rewrite(path: Path, check: bool) -> int:
-    """Runs the examples of a file and writes, or compares, what they print."""
+    """Runs the examples of a file and writes, or compares, their output."""
     old = path.read_text()
     notes = op_pages.notes(path)
     for note in notes.values():

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Says which system package is missing before a build starts: preflight.sh PYTHON [CXX].
+# Reports missing system packages before a build starts: preflight.sh PYTHON [CXX].
 python=$1
 cxx=${2:-g++}
 status=0

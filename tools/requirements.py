@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Prints the requirements of an extra of pyproject.toml, one a line: requirements.py EXTRA.
+"""Prints the requirements of an extra of pyproject.toml, one per line: requirements.py EXTRA.
 
-The extra `run` means the run-time dependencies alone; every other one includes them. Reads the
-file as text where Python has no tomllib (3.10).
+The extra `run` means only the run-time dependencies; every other extra includes them. The program
+reads the file as text if Python has no tomllib (3.10).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def arrays(section: str, text: str) -> dict[str, list[str]]:
 
     Args:
         section: the table's name, such as "project".
-        text: the document; only arrays of plain strings are understood, which all of ours are.
+        text: the document; only arrays of plain strings are supported, and it has no others.
     """
     body = re.search(rf"^\[{re.escape(section)}\]\n(.*?)(?=^\[|\Z)", text, re.M | re.S)
     if body is None:
@@ -30,7 +30,7 @@ def arrays(section: str, text: str) -> dict[str, list[str]]:
 
 
 def requirements(extra: str) -> list[str]:
-    """Returns what an extra installs, self-references such as cograd[demo] resolved."""
+    """Returns what an extra installs; self-references such as cograd[demo] are resolved."""
     text = (ROOT / "pyproject.toml").read_text()
     extras = arrays("project.optional-dependencies", text)
     result = list(arrays("project", text)["dependencies"])

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Runs Python with the package of a CMake preset: run_build.sh BUILD_DIR python-arguments...
-# The sources' .py files and the build's binaries are laid side by side as links.
+# It links the sources' .py files and the build's binaries into one directory.
 set -eu
 build=$1
 shift
@@ -15,5 +15,5 @@ done
 mkdir -p "$stage/include"
 ln -s "$root/csrc/include/cograd" "$stage/include/cograd"
 export PYTHONPATH="$root/$build/stage${PYTHONPATH:+:$PYTHONPATH}"
-# A sanitizer's run time is preloaded for Python alone, not for this shell.
+# Preloads a sanitizer's runtime only for Python, not for this shell.
 exec env ${COGRAD_PRELOAD:+LD_PRELOAD="$COGRAD_PRELOAD"} "${PYTHON:-python3}" "$@"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Builds the sanitizer variants and runs part of the suite and the fuzzers under each.
 
-With the baseline's kernels and, for addresses, the processor's best or every level's it has:
+It builds the kernels for the baseline and, for asan, for the processor's best or all ISA levels:
 python tools/sanitize.py [asan] [tsan] [--all-levels] [--quick] [--minutes M] [--tests FILE ...]
-In minutes: the kernels' C++ tests alone, python tools/sanitize.py kernels; the engine and the
-layer of Python alone, with an installed build's objects of the ops, python tools/sanitize.py engine
+Two runs take only minutes: `python tools/sanitize.py kernels` runs the kernels' C++ tests, and
+`python tools/sanitize.py engine` the engine and the bindings, with an installed build's ops.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-# What touches memory in the most ways; the whole suite takes hours.
+# The tests that access memory in the most ways; the whole suite takes hours.
 TESTS = """test_op_fuzz test_hostile_sequences test_hostile_sizes test_out_resize
 test_interop_lifetime test_indexing test_inplace_geometry test_strides test_autograd_backward
 test_autograd_hooks test_function_basic test_function_errors test_saved_hooks test_inplace_views
@@ -30,18 +30,18 @@ THREADED = """test_threads test_parallel_backward test_reentrant test_autograd_m
 test_data_workers""".split()
 ENGINE = """test_interop_lifetime test_autograd_backward test_autograd_hooks test_function_basic
 test_function_errors test_saved_hooks test_inplace_views test_indexing""".split()
-# Without the checks that take most of the compiler's time.
+# Leaves out the checks that take most of the compiler's time.
 QUICK = """address,shift,integer-divide-by-zero,signed-integer-overflow,bounds,bool,enum,
 pointer-overflow,nonnull-attribute""".replace("\n", "")
 FUZZ = ROOT / "tests" / "fuzz"
 OPTIONS = {
-    # Leaks are looked for while Python lives (tests/fuzz/leaks.py), not at exit.
+    # tests/fuzz/leaks.py searches for leaks before Python exits, not at exit.
     "asan": {
         "ASAN_OPTIONS": "allocator_may_return_null=1:max_allocation_size_mb=2048:handle_segv=2"
         ":detect_leaks=1:leak_check_at_exit=0",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
         "LSAN_OPTIONS": f"print_suppressions=0:suppressions={FUZZ / 'lsan.supp'}",
-        # Small objects in one mapping are neither poisoned nor searched for pointers.
+        # Small objects that share a mapping are neither poisoned nor searched for pointers.
         "PYTHONMALLOC": "malloc",
     },
     "tsan": {
@@ -55,26 +55,26 @@ HUNTERS = {"asan": ["ops", "files", "functions", "lifetimes"], "tsan": ["functio
 
 
 def library(name: str) -> str:
-    """The path of a library of the compiler's."""
+    """Returns the path of one of the compiler's libraries."""
     command = [os.environ.get("CXX", "g++"), f"-print-file-name={name}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def cmake(*arguments: str) -> None:
-    """Runs CMake, which may live beside the interpreter."""
+    """Runs CMake, which may be next to the interpreter."""
     path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     subprocess.run(["cmake", *arguments], cwd=ROOT, env=os.environ | path, check=True)
 
 
 def build(variant: str, levels: list[str], quick: bool) -> None:
-    """Into build/VARIANT, by the preset of that name; `quick` leaves out the slow checks."""
+    """Builds build/VARIANT by the preset of that name; `quick` leaves out the slow checks."""
     checks = [f"-DCOGRAD_SANITIZE={QUICK}"] if quick and variant == "asan" else []
     cmake("--preset", variant, f"-DCOGRAD_ISA_LEVELS={';'.join(levels)}", *checks)
     cmake("--build", "--preset", variant)
 
 
 def run_engine(minutes: float, seed: int) -> int:
-    """Tensors, autograd and the layer of Python with the sanitizers, the rest as installed."""
+    """Builds tensors, autograd and bindings with the sanitizers and uses the rest as installed."""
     tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
     installed = [p.parent for p in (ROOT / "build").glob(f"{tag}-{tag}-*/build.ninja")]
     if len(installed) != 1:
@@ -90,7 +90,7 @@ def run_engine(minutes: float, seed: int) -> int:
 
 
 def run_kernels(levels: list[str]) -> int:
-    """The kernels' C++ tests with the address sanitizer: without ops and Python, so minutes."""
+    """Runs the kernels' C++ tests under the address sanitizer, without ops and Python."""
     cmake("--preset", "asan", f"-DCOGRAD_ISA_LEVELS={';'.join(levels)}", "-B", "build/asan-kernels")
     sources = [
         *(ROOT / "csrc" / "kernels").rglob("*.cpp"),
@@ -105,7 +105,7 @@ def run_kernels(levels: list[str]) -> int:
     cmake("--build", "build/asan-kernels", "--target", *targets)
     failed = 0
     env = os.environ | {
-        # Programs fork with threads running, which the search for leaks cannot stop.
+        # Programs fork while threads run, which the search for leaks cannot stop.
         "ASAN_OPTIONS": "detect_leaks=0",
         "UBSAN_OPTIONS": OPTIONS["asan"]["UBSAN_OPTIONS"],
         "COGRAD_TEST_BUILD": "build/asan-kernels",
@@ -120,7 +120,7 @@ def run_kernels(levels: list[str]) -> int:
 
 
 def levels_here(every: bool) -> list[str]:
-    """The baseline and the best level of this processor, or all that it has."""
+    """Returns the baseline and the best ISA level of this processor, or all its levels."""
     from levels import cpu_flags
 
     flags = cpu_flags()
@@ -129,10 +129,10 @@ def levels_here(every: bool) -> list[str]:
 
 
 def run(variant: str, level: str, arguments: list[str], folder: str = "") -> int:
-    """Python's exit status with the package in `folder` (build/VARIANT)."""
+    """Runs Python with the package in `folder` (build/VARIANT); returns its exit status."""
     name = " ".join([variant, level, *arguments])
     print(f"--- {name}", flush=True)
-    # The C++ library as well: the sanitizer looks for __cxa_throw when it starts.
+    # Also preload the C++ library: the sanitizer looks for __cxa_throw when it starts.
     preload = f"{library(LIBRARIES[variant])} {library('libstdc++.so.6')}"
     env = os.environ | OPTIONS[variant] | {"PYTHON": sys.executable, "COGRAD_ISA": level}
     env["COGRAD_PRELOAD"] = preload
@@ -148,7 +148,7 @@ def run(variant: str, level: str, arguments: list[str], folder: str = "") -> int
 
 
 def run_tests(variant: str, level: str, files: list[str], folder: str = "") -> int:
-    """Whether a test failed or a sanitizer reported; a report ends its worker, not the run."""
+    """Returns True if a test failed or a sanitizer reported; a report ends only its worker."""
     reports = ROOT / (folder or f"build/{variant}") / "reports"
     shutil.rmtree(reports, ignore_errors=True)
     reports.mkdir(parents=True)
@@ -164,7 +164,7 @@ def run_tests(variant: str, level: str, files: list[str], folder: str = "") -> i
         OPTIONS[variant][key] = saved
     for report in sorted(reports.iterdir()):
         lines = report.read_text(errors="replace").splitlines()
-        # Refused sizes are noted as well.
+        # Refused sizes are logged, too.
         lines = [line for line in lines if "Sanitizer failed to allocate" not in line]
         if any(lines):
             print("\n".join(lines)[:6000], flush=True)
@@ -173,16 +173,14 @@ def run_tests(variant: str, level: str, files: list[str], folder: str = "") -> i
 
 
 def main() -> int:
-    """1 if a run failed; the others are made all the same."""
+    """Makes all runs and returns 1 if one failed."""
     parser = argparse.ArgumentParser(description="Builds and runs under sanitizers.")
-    parser.add_argument("variants", nargs="*", help="asan, tsan; or kernels, or engine")
-    parser.add_argument("--minutes", type=float, default=10, help="of fuzzing at each level")
+    parser.add_argument("variants", nargs="*", help="asan and tsan, or kernels, or engine")
+    parser.add_argument("--minutes", type=float, default=10, help="of fuzzing per level")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--tests", nargs="*", help="files of tests instead of a part of the suite")
-    parser.add_argument("--all-levels", action="store_true", help="not baseline and best alone")
-    parser.add_argument(
-        "--quick", action="store_true", help="asan without the checks slow to build"
-    )
+    parser.add_argument("--tests", nargs="*", help="test files to run instead of the default ones")
+    parser.add_argument("--all-levels", action="store_true", help="not only baseline and best")
+    parser.add_argument("--quick", action="store_true", help="omit asan checks that compile slowly")
     given = parser.parse_args()
     failed, levels = 0, levels_here(given.all_levels)
     if given.variants == ["kernels"]:
@@ -190,7 +188,7 @@ def main() -> int:
     if given.variants == ["engine"]:
         return run_engine(given.minutes, given.seed)
     for variant in given.variants or list(OPTIONS):
-        kernels = levels if variant == "asan" else levels[:1]  # races are no matter of kernels
+        kernels = levels if variant == "asan" else levels[:1]  # ISA levels do not matter for races
         build(variant, kernels, given.quick)
         names = TESTS if variant == "asan" else THREADED
         files = given.tests if given.tests is not None else [f"tests/{n}.py" for n in names]

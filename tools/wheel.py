@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Builds the wheel and gives it its manylinux tag: wheel.py [--out dist].
 
-OpenBLAS stays outside the wheel: it is the dependency scipy-openblas32, found at run time by a
-relative path. auditwheel decides the tag from the versions of the system's symbols. What comes out
-is packed again in one order, with one time (SOURCE_DATE_EPOCH, else 1980) and tightly: the same
-files give the same bytes.
+The wheel does not contain OpenBLAS: it depends on scipy-openblas32 and finds it at run time by a
+relative path. auditwheel determines the tag from the versions of the system's symbols. The result
+is packed again in a fixed order, with a fixed time (SOURCE_DATE_EPOCH, else 1980) and compressed
+well: the same files produce the same bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def deflated(data: bytes) -> bytes:
-    """Returns a raw deflate stream, by libdeflate where the package deflate is: smaller."""
+    """Returns a raw deflate stream, a smaller one by libdeflate if deflate is installed."""
     try:
         import deflate
     except ImportError:
@@ -65,7 +65,7 @@ def repack(wheel: Path) -> None:
 
 
 def repaired(raw: Path, out: Path) -> Path:
-    """Gives a wheel its tag, packs it into a folder in place of the one for the same Python."""
+    """Sets a wheel's tag and packs it into a directory, replacing that for the same Python."""
     env = dict(os.environ, LD_LIBRARY_PATH=scipy_openblas32.get_lib_dir())
     env["PATH"] = f"{sysconfig.get_path('scripts')}{os.pathsep}{env['PATH']}"
     auditwheel = [sys.executable, "-m", "auditwheel", "repair", "--exclude", "libscipy_openblas.so"]
@@ -85,7 +85,7 @@ def repaired(raw: Path, out: Path) -> Path:
 
 
 def build(out: Path) -> Path:
-    """Builds for this interpreter, from the source tree and its kept build folder."""
+    """Builds for this interpreter, from the source tree and its existing build directory."""
     raw = ROOT / "build" / "wheel"
     for old in raw.glob("cograd-*.whl"):
         old.unlink()
@@ -96,7 +96,7 @@ def build(out: Path) -> Path:
 
 
 def main() -> None:
-    """Builds, and prints what came out."""
+    """Builds, and prints the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
     wheel = build(parser.parse_args().out)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every wheel is tried with once installed, in about two seconds; needs no test package.
+"""Tests an installed wheel in about two seconds; needs no test package.
 
-Run it with the interpreter that the wheel went into, outside the source tree.
+Run it with the interpreter that the wheel is installed for, outside the source tree.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cograd.utils.data import DataLoader, TensorDataset
 
 
 def numbers() -> None:
-    """Products, a convolution, a transform, a solve and a sort against NumPy or themselves."""
+    """Checks products, a convolution, a transform, a solve and a sort."""
     a, b = np.random.default_rng(0).standard_normal((2, 9, 9))
     ta, tb = torch.tensor(a), torch.from_numpy(b)
     np.testing.assert_allclose((ta @ tb).numpy(), a @ b, atol=1e-12)
@@ -35,7 +35,7 @@ def numbers() -> None:
 
 
 def gradients() -> None:
-    """First and second derivatives, transforms, and an exception that comes back out of one."""
+    """Checks first and second derivatives, transforms, and an exception raised in a transform."""
     x = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
     assert gradcheck(lambda t: F.layer_norm(t, (4,)).softmax(-1).logsumexp(0), (x,))
     each = func.vmap(func.grad(lambda t: (t**3).sum()))(x.detach())
@@ -49,7 +49,7 @@ def gradients() -> None:
 
 
 def training() -> None:
-    """A small network learns, is saved, and gives the same when loaded."""
+    """Trains a small network, saves it, and checks that it computes the same when loaded."""
     torch.manual_seed(0)
     x = torch.randn(64, 5)
     y = x.sum(1, keepdim=True)
@@ -71,7 +71,7 @@ def training() -> None:
 
 
 def threads() -> None:
-    """Four threads with a graph each."""
+    """Runs four threads with a graph each."""
     wrong: list[object] = []
 
     def work() -> None:
@@ -89,7 +89,7 @@ def threads() -> None:
 
 
 def main() -> None:
-    """Runs all of it and says what was tried."""
+    """Runs all checks and prints what was tested."""
     package = Path(torch.__file__).parent
     assert "site-packages" in package.parts, f"{package} is not an installed cograd"
     for check in (numbers, gradients, training, threads):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Builds and tries a wheel for each CPython: wheels.py [--out dist] [--sdist] [PYTHON ...].
+"""Builds and tests a wheel for each CPython: wheels.py [--out dist] [--sdist] [PYTHON ...].
 
-The first wheel is that of the interpreter this runs with. libcograd.so knows no Python, so
-the others take it as it is. Without arguments the interpreters are those found by name on PATH and
-in pyenv's folder. Each wheel is installed beside nothing but its dependencies, where
-tools/wheel_smoke.py and `cograd doctor` run. --sdist builds the source archive too, from it alone
-in an empty folder a wheel, and says whether that has the same bytes as the tree's.
+The first wheel is that of the interpreter this runs with. libcograd.so does not link to Python, so
+the other wheels contain the same file. Without arguments, the interpreters are those found by name
+on PATH and in pyenv's directory. Each wheel is installed with only its dependencies, and then
+tools/wheel_smoke.py and `cograd doctor` run. --sdist also builds the source archive, builds a wheel
+from it alone in an empty directory, and reports if its bytes are those of the tree's wheel.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ print(*sys.version_info[:2], int(usual and os.path.exists(header)))
 
 
 def call(*command: object, **options: object) -> str:
-    """Runs a command outside the source tree; its output, or an exit that shows it."""
+    """Runs a command outside the source tree; returns its output, or exits with it on failure."""
     words = [str(c) for c in command]
     given = {"cwd": WORK, **options}
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
@@ -45,7 +45,7 @@ def call(*command: object, **options: object) -> str:
 
 
 def minor(python: str) -> int:
-    """The Y of CPython 3.Y if a wheel can be built with it, else 0."""
+    """Returns the Y of CPython 3.Y if it can build a wheel, else 0."""
     try:
         done = subprocess.run([python, "-c", PROBE], capture_output=True, text=True, timeout=60)
         major, found, usable = map(int, done.stdout.split())
@@ -55,7 +55,7 @@ def minor(python: str) -> int:
 
 
 def interpreters(given: list[str]) -> dict[int, str]:
-    """Interpreters by minor version: those given, else those found; not this one's version."""
+    """Returns the given or else found interpreters by minor version, without this one's."""
     names = list(given)
     if not given:
         pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv", "versions")
@@ -73,13 +73,13 @@ def interpreters(given: list[str]) -> dict[int, str]:
 
 
 def fresh(python: str, name: str) -> Path:
-    """A new virtual environment with pip and nothing else; its interpreter."""
+    """Creates a virtual environment with only pip; returns its interpreter."""
     call(python, "-m", "venv", "--clear", WORK / name)
     return WORK / name / "bin" / "python"
 
 
 def with_requirements(python: str, y: int) -> Path:
-    """The virtual environment of `make smoke VENV=.venv-3.Y` with what a build needs."""
+    """Returns the environment of `make smoke VENV=.venv-3.Y` with the build requirements."""
     folder = ROOT / f".venv-3.{y}"
     inside = folder / "bin" / "python"
     if not inside.exists():
@@ -91,13 +91,13 @@ def with_requirements(python: str, y: int) -> Path:
 
 
 def member(wheel: Path, name: str) -> bytes:
-    """A file out of a wheel."""
+    """Returns a file of a wheel."""
     with zipfile.ZipFile(wheel) as archive:
         return archive.read(name)
 
 
 def built(python: Path, source: Path, out: Path, *options: str) -> Path:
-    """A wheel by pip from a tree or an archive, repaired."""
+    """Builds a wheel by pip from a tree or an archive, and repairs it."""
     warnings = "ON" if os.environ.get("WERROR") else "OFF"
     werror = f"--config-settings=cmake.define.COGRAD_WERROR={warnings}"
     with tempfile.TemporaryDirectory() as folder:
@@ -108,7 +108,7 @@ def built(python: Path, source: Path, out: Path, *options: str) -> Path:
 
 
 def linked(python: str, y: int, core: Path, out: Path) -> Path:
-    """The wheel of another interpreter, with a libcograd.so that is there."""
+    """Builds the wheel of another interpreter with an existing libcograd.so."""
     prebuilt = f"--config-settings=cmake.define.COGRAD_PREBUILT={core}"
     wheel = built(with_requirements(python, y), ROOT, out, "--no-build-isolation", prebuilt)
     if member(wheel, "cograd/lib/libcograd.so") != core.read_bytes():
@@ -117,7 +117,7 @@ def linked(python: str, y: int, core: Path, out: Path) -> Path:
 
 
 def tried(python: Path, wheel: Path) -> str:
-    """Installs a wheel and uses it; one line about it."""
+    """Installs and tests a wheel; returns one line about it."""
     call(python, "-m", "pip", "install", "-q", "--force-reinstall", wheel)
     told = call(python, "-W", "error", ROOT / "tools" / "wheel_smoke.py")
     call(python, "-m", "cograd", "doctor")
@@ -125,7 +125,7 @@ def tried(python: Path, wheel: Path) -> str:
 
 
 def source_archive(first: Path) -> str:
-    """Builds the archive, from it a wheel for this interpreter; how it compares with the tree's."""
+    """Builds the archive and a wheel from it; returns how it compares with the tree's."""
     call(sys.executable, "-m", "build", "--sdist", "--no-isolation", "-o", first.parent, ROOT)
     archive = max(first.parent.glob("cograd-*.tar.gz"), key=lambda p: p.stat().st_mtime)
     python = fresh(sys.executable, "sdist")
@@ -141,7 +141,7 @@ def source_archive(first: Path) -> str:
 
 
 def main() -> None:
-    """Builds all, tries all, prints a line for each; exits 1 if one failed."""
+    """Builds and tests all, prints a line for each, and exits with 1 if one failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
     parser.add_argument("--sdist", action="store_true")

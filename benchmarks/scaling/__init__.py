@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Data-parallel steps: measured on the ranks of this machine, and predicted for thousands."""
+"""Measures data-parallel steps on this machine's ranks, and predicts those of thousands."""

@@ -2,7 +2,7 @@
 """Measures data-parallel steps on this machine's ranks and predicts those of 8 to 4096.
 
 python -m benchmarks.scaling                  measure on 1, 2 and 4 ranks, check the model, predict
-python -m benchmarks.scaling --read FILE      the same from a former measurement (--save FILE)
+python -m benchmarks.scaling --read FILE      the same from an earlier measurement (--save FILE)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MANY = [2**k for k in range(3, 13)]
 
 
 def mpiexec() -> str:
-    """The program that starts ranks: of this Python's environment, else the one on the path."""
+    """Returns the mpiexec of this Python's environment, or else the one on the path."""
     own = Path(sys.executable).parent / "mpiexec"
     found = str(own) if own.exists() else shutil.which("mpiexec")
     if found is None:
@@ -33,7 +33,7 @@ def mpiexec() -> str:
 
 
 def measure(ranks: int, batch: int, extra: list[str]) -> dict[str, Any]:
-    """The JSON of step.py on so many ranks."""
+    """Runs step.py on so many ranks and returns its JSON."""
     command = [mpiexec(), "-n", str(ranks), sys.executable, "-m", "benchmarks.scaling.step"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     out = subprocess.run(
@@ -48,7 +48,7 @@ def measure(ranks: int, batch: int, extra: list[str]) -> dict[str, Any]:
 
 
 def profile(one: dict[str, Any]) -> Profile:
-    """What a rank computes, of a measurement."""
+    """Returns the computation of a rank from a measurement."""
     forward, backward, update = one["parts"]
     scale = one["computing"] / (forward + backward + update)
     last = max(at for at, _ in one["gradients"])
@@ -63,13 +63,13 @@ def profile(one: dict[str, Any]) -> Profile:
 
 
 def ms(seconds: float) -> str:
-    """Milliseconds for a table."""
+    """Returns milliseconds as text for a table."""
     return f"{1e3 * seconds:8.1f}"
 
 
 def table(title: str, runs: list[dict[str, Any]], weak: bool) -> None:
-    """Prints what was measured; the first run has one rank."""
-    print(f"\n{title} ({runs[0]['parameters'] / 1e6:.1f} million parameters, ms a step)")
+    """Prints the measurements; the first run has one rank."""
+    print(f"\n{title} ({runs[0]['parameters'] / 1e6:.1f} million parameters, ms per step)")
     print(
         "ranks  batch    alone  computing      ddp     sums  overhead  hidden  speed-up  efficiency"
     )
@@ -87,8 +87,8 @@ def table(title: str, runs: list[dict[str, Any]], weak: bool) -> None:
 
 
 def check(runs: list[dict[str, Any]]) -> None:
-    """Holds the model against the runs with several ranks."""
-    print("\nThe model against these measurements (ms a step)")
+    """Compares the model with the runs on several ranks."""
+    print("\nThe model against these measurements (ms per step)")
     print("ranks  alpha us  beta GB/s  measured  predicted  difference")
     for run in runs:
         if run["ranks"] < 2:
@@ -103,11 +103,11 @@ def check(runs: list[dict[str, Any]]) -> None:
 
 
 def outlook(one: dict[str, Any], jitter: float) -> None:
-    """Prints predicted steps of many ranks, with the batch a rank has here."""
+    """Prints predicted steps of many ranks, with the measured batch per rank."""
     base = replace(profile(one), jitter=jitter)
     print(
-        f"\nPredicted, one rank a node, batch {one['batch']} a rank, {1e3 * base.total:.0f} ms of "
-        f"computation, jitter {jitter:.0%}: ms a step (efficiency, hidden)"
+        f"\nPredicted, one rank per node, batch {one['batch']} per rank, {1e3 * base.total:.0f} ms "
+        f"of computation, jitter {jitter:.0%}: ms per step (efficiency, hidden)"
     )
     print("ranks " + "".join(f"{name:>28}" for name in NETWORKS))
     for ranks in MANY:
@@ -124,21 +124,23 @@ def outlook(one: dict[str, Any], jitter: float) -> None:
 
 
 def batches(base: Profile, batch: int, network: Network, ranks: int = 64) -> None:
-    """Prints what a larger batch a rank does."""
+    """Prints the effect of a larger batch per rank."""
     cells = []
     for factor in (1, 2, 4, 8, 16):
         larger = base.scaled(factor)
         cells.append(
             f"{batch * factor} {larger.total / predict(larger, ranks, network).seconds:.0%}"
         )
-    print(f"\nEfficiency by batch a rank, {ranks} ranks over 10 Gb/s Ethernet: {', '.join(cells)}")
+    print(f"\nEfficiency by batch per rank, {ranks} ranks, 10 Gb/s Ethernet: {', '.join(cells)}")
 
 
 def main() -> None:
     """Reads the command line."""
     parser = argparse.ArgumentParser(prog="benchmarks.scaling", description=__doc__)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
-    parser.add_argument("--batch", type=int, default=64, help="a rank's, weak; all ranks': twice")
+    parser.add_argument(
+        "--batch", type=int, default=64, help="per rank (weak); strong uses twice that in all"
+    )
     parser.add_argument("--jitter", type=float, default=0.01)
     parser.add_argument("--save", type=Path)
     parser.add_argument("--read", type=Path)

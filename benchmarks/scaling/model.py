@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long a data-parallel step takes: an alpha-beta model of the sums, laid over backward.
+"""Predicts the time of a data-parallel step by an alpha-beta model of sums that overlap backward.
 
 A message of n bytes takes alpha + beta n seconds. A sum over p ranks by halving and doubling
 (Rabenseifner) takes 2 log2(p) messages, which carry 2 (p - 1)/p of the bytes, and adds (p - 1)/p of
-them up at gamma seconds a byte. Buckets travel one after the other, each when it is full; backward
-goes on meanwhile, slowed by the part of the communication that the processor has to do itself.
+them up at gamma seconds per byte. Buckets are sent one after the other, each when it is full.
+Backward continues meanwhile, slowed by the part of the communication that the processor itself
+does.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from dataclasses import dataclass, field, replace
 
 __all__ = ["NETWORKS", "Network", "Profile", "Step", "fit", "predict", "sum_time"]
 
-ALONE = 4 << 20  # bytes of a gradient that travels by itself
+ALONE = 4 << 20  # bytes of a gradient that is sent alone
 
 
 @dataclass(frozen=True)
 class Network:
-    """An interconnect.
+    """Describes an interconnect.
 
-    ``alpha`` is seconds a message, ``beta`` seconds a byte, ``gamma`` seconds a byte that is added
-    up; ``busy`` is the part of a sum's time in which the rank's own core is at work.
+    ``alpha`` is the seconds per message, ``beta`` the seconds per byte, ``gamma`` the seconds per
+    byte that is summed; ``busy`` is the part of a sum's time in which the rank's core works.
     """
 
     alpha: float
@@ -33,7 +34,7 @@ class Network:
     algorithm: str = "halving"
 
 
-# One rank a node; latencies and bandwidths that MPI programs see, not those on the label.
+# One rank per node; latencies and bandwidths as seen by MPI programs, not the nominal ones.
 NETWORKS = {
     "10 Gb/s Ethernet": Network(alpha=25e-6, beta=1 / 1.1e9, busy=0.5),
     "100 Gb/s InfiniBand": Network(alpha=2e-6, beta=1 / 11e9),
@@ -43,10 +44,10 @@ NETWORKS = {
 
 @dataclass(frozen=True)
 class Profile:
-    """One rank's computation: seconds of each part, and when in backward which gradients come.
+    """Describes a rank's computation: seconds of each part, and when gradients arrive.
 
-    ``gradients`` are (seconds since backward began, bytes) in the order in which they come.
-    ``handling`` is what dividing (and copying) gradients adds to backward, with several ranks.
+    ``gradients`` are (seconds since backward began, bytes) in the order in which they arrive.
+    ``handling`` is the time for dividing (and copying) gradients with several ranks.
     ``jitter`` is the standard deviation of a step over its mean: all wait for the slowest rank.
     """
 
@@ -59,11 +60,11 @@ class Profile:
 
     @property
     def total(self) -> float:
-        """Seconds of a step without communication."""
+        """Returns the seconds of a step without communication."""
         return self.forward + self.backward + self.update
 
     def scaled(self, factor: float) -> Profile:
-        """The same with another batch: forward and backward take ``factor`` times as long."""
+        """Returns it for another batch: forward and backward take ``factor`` times as long."""
         return replace(
             self,
             forward=self.forward * factor,
@@ -74,7 +75,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class Step:
-    """A predicted step: its seconds, those of all sums, and those that nothing hides."""
+    """Holds a predicted step: its seconds, those of all sums, and those not hidden."""
 
     seconds: float
     communication: float
@@ -82,12 +83,12 @@ class Step:
 
     @property
     def hidden(self) -> float:
-        """The fraction of communication behind backward."""
+        """Returns the fraction of communication hidden behind backward."""
         return 1 - self.exposed / self.communication if self.communication > 0 else 1.0
 
 
 def sum_time(nbytes: float, ranks: int, network: Network) -> float:
-    """Seconds of an all_reduce of ``nbytes`` over ``ranks``."""
+    """Returns the seconds of an all_reduce of ``nbytes`` over ``ranks``."""
     if ranks < 2:
         return 0.0
     share = (ranks - 1) / ranks
@@ -98,7 +99,7 @@ def sum_time(nbytes: float, ranks: int, network: Network) -> float:
 def buckets(
     gradients: Sequence[tuple[float, int]], cap: float, first: float = 1 << 20
 ) -> list[tuple[float, int]]:
-    """(when it is full, bytes) of each bucket that DistributedDataParallel would make."""
+    """Returns (when it is full, bytes) of each bucket of DistributedDataParallel."""
     found: list[tuple[float, int]] = []
     size, at = 0, 0.0
     for at, nbytes in gradients:
@@ -113,14 +114,14 @@ def buckets(
 
 
 def _slowest(profile: Profile, ranks: int) -> float:
-    """How much longer the slowest of many ranks takes than the mean one (normal, about)."""
+    """Returns about how much longer the slowest rank takes than the mean, if normal."""
     if ranks < 2 or profile.jitter == 0:
         return 0.0
     return profile.total * profile.jitter * math.sqrt(2 * math.log(ranks))
 
 
 def predict(profile: Profile, ranks: int, network: Network, cap: float = 25 * (1 << 20)) -> Step:
-    """The step of ``ranks`` ranks with buckets of ``cap`` bytes."""
+    """Predicts the step of ``ranks`` ranks with buckets of ``cap`` bytes."""
     if ranks < 2:
         return Step(profile.total, 0.0, 0.0)
     stolen = 0.0  # core time that communication has taken from backward so far
@@ -140,9 +141,9 @@ def predict(profile: Profile, ranks: int, network: Network, cap: float = 25 * (1
 
 
 def fit(times: Sequence[tuple[int, float]], ranks: int, gamma: float = 0.0) -> Network:
-    """The network whose sums take ``times``: (bytes, seconds) measured on ``ranks``.
+    """Fits a network whose sums take ``times``: (bytes, seconds) measured on ``ranks``.
 
-    Least squares of relative errors; the processor does all of the work, as on one machine.
+    It minimises squared relative errors; the processor does all of the work, as on one machine.
     """
     share, messages = (ranks - 1) / ranks, 2 * math.ceil(math.log2(ranks))
     rows = [(messages / t, 2 * share * n / t, 1 - share * n * gamma / t) for n, t in times]

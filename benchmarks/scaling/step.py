@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run by mpiexec on each rank: times steps of a multilayer perceptron; rank 0 prints JSON.
+"""Times steps of a multilayer perceptron; mpiexec runs it on each rank, and rank 0 prints JSON.
 
-Modes take turns, so that whatever else the machine does falls on all of them; of each the best
-round counts:
+Modes take turns, so that other programs on the machine affect all of them. The best round of each
+mode counts:
   alone      rank 0 computes, the others wait
   computing  all ranks compute, nothing is sent
   ddp        all ranks compute, and DistributedDataParallel averages the gradients
@@ -27,7 +27,7 @@ SIZES = [1 << k for k in range(10, 27, 2)]  # 1 KiB to 64 MiB
 
 
 def network(width: int, hidden: int) -> nn.Module:
-    """784 inputs, layers of ``width``, 10 outputs: 10 million parameters for 1700 and 4."""
+    """Maps 784 inputs to 10 outputs; width 1700 and 4 layers have 10 million parameters."""
     torch.manual_seed(0)
     layers: list[nn.Module] = []
     inputs = 784
@@ -38,7 +38,7 @@ def network(width: int, hidden: int) -> nn.Module:
 
 
 class Steps:
-    """A model, its batch and optimizer, and steps of the modes."""
+    """Holds a model, its batch and optimizer, and makes the steps of the modes."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         if options.alone_mb is not None:
@@ -58,7 +58,7 @@ class Steps:
             progress_by_thread(self.ddp.reducer)
 
     def step(self, model: nn.Module) -> tuple[float, float, float]:
-        """Seconds of forward, backward and update."""
+        """Returns the seconds of forward, backward and update."""
         begin = time.perf_counter()
         loss = nn.functional.cross_entropy(model(self.x), self.y)
         middle = time.perf_counter()
@@ -70,18 +70,18 @@ class Steps:
         return middle - begin, late - middle, end - late
 
     def sums(self) -> None:
-        """The sums of one step."""
+        """Runs the sums of one step."""
         works = [self.ddp.reducer.lane.sum(buffer) for buffer in self.buffers]
         for work in works:
             work.wait()
 
     def divide(self) -> None:
-        """What is done to the gradients besides the sums."""
+        """Does the work on gradients other than the sums."""
         for buffer in self.buffers:
             buffer.mul_(0.5)
 
     def gradients(self) -> list[tuple[float, int]]:
-        """When in backward each gradient comes, and its bytes."""
+        """Returns when each gradient arrives in backward, and its bytes."""
         found: list[tuple[float, int]] = []
         handles = [
             p.register_post_accumulate_grad_hook(
@@ -98,7 +98,7 @@ class Steps:
 
 
 def progress_by_thread(reducer: Any) -> None:
-    """The other way to let sums go on: a thread that asks MPI, in place of the hooks."""
+    """Drives the sums by a thread that calls MPI, instead of by hooks."""
     import threading
 
     lock, poll, finish = threading.Lock(), reducer.poll, reducer._finish
@@ -120,7 +120,7 @@ def progress_by_thread(reducer: Any) -> None:
 
 
 def timed(call: Callable[[], Any], times: int) -> float:
-    """Seconds of one call, on the slowest rank, after a barrier."""
+    """Returns the seconds of a call after a barrier, on the slowest rank."""
     dist.barrier()
     begin = time.perf_counter()
     for _ in range(times):
@@ -131,7 +131,7 @@ def timed(call: Callable[[], Any], times: int) -> float:
 
 
 def all_reduce_times(rounds: int) -> list[tuple[int, float]]:
-    """(bytes, seconds) of sums of several sizes."""
+    """Returns (bytes, seconds) of sums of several sizes."""
     found = []
     for nbytes in SIZES:
         x = torch.zeros(nbytes // 4)
@@ -143,17 +143,17 @@ def all_reduce_times(rounds: int) -> list[tuple[int, float]]:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measures and prints the JSON."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--width", type=int, default=1700)
     parser.add_argument("--hidden", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--steps", type=int, default=3, help="of each mode in a round")
+    parser.add_argument("--steps", type=int, default=3, help="steps of each mode per round")
     parser.add_argument("--bucket-mb", type=float, default=None)
     parser.add_argument("--views", action="store_true", help="gradient_as_bucket_view")
-    parser.add_argument("--alone-mb", type=float, help="size from which gradients travel alone")
-    parser.add_argument("--thread", action="store_true", help="progress by a thread")
+    parser.add_argument("--alone-mb", type=float, help="size from which gradients are sent alone")
+    parser.add_argument("--thread", action="store_true", help="call MPI from a thread")
     options = parser.parse_args()
     dist.init_process_group("mpi")
     torch.set_num_threads(1)

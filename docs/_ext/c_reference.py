@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A Sphinx extension: the reference of the C interface, from the comments of c_api.h."""
+"""A Sphinx extension that writes the C reference from the comments of c_api.h."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def page(text: str) -> str:
     """Returns the reference as Markdown."""
     head, *rest = SECTION.split(text)
     about = COMMENT.findall(head)
-    lines = ["# The C interface", "", prose(about[1]), "", "Made from `cograd/c_api.h`.", ""]
+    lines = ["# The C interface", "", prose(about[1]), "", "Generated from `cograd/c_api.h`.", ""]
     for name, section in zip(rest[::2], rest[1::2], strict=True):
         lines += [f"## {name[0].upper()}{name[1:]}", ""]
         for comment, code in items(section):

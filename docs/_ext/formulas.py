@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A Sphinx extension: formulas as MathML, written at build time, so that pages need no network.
+"""A Sphinx extension that writes formulas as MathML at build time, so that pages need no network.
 
-Docutils translates LaTeX, browsers draw it; Sphinx's own choices fetch MathJax when a page is
-viewed, or need a TeX installation.
+Docutils translates LaTeX, and browsers draw MathML; Sphinx's own renderers fetch MathJax when a
+page is viewed, or need a TeX installation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def mathml(node: nodes.Element, block: bool) -> str:
-    """Returns a formula's MathML; one that can't be translated is a warning and shown as code."""
+    """Returns a formula's MathML; warns and returns "" if it cannot be translated."""
     try:
         return latex2mathml.tex2mathml(node.astext(), as_block=block)
     except MathError as error:

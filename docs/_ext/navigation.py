@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A Sphinx extension: the sidebar's tree, made once instead of once a page, without the op pages.
+"""A Sphinx extension that makes the sidebar's tree once, not once per page, without the op pages.
 
-A theme asks Sphinx for the whole tree on every page; with a page for each op that is most of a
-build, and hundreds of links on each page. Op pages are found through api/ops and the search.
+A theme requests the whole tree from Sphinx for every page. With a page for each op, this would take
+most of a build and add hundreds of links to each page. Users find op pages by api/ops and search.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LINK = re.compile(r'href="([^"]*)"')
 
 
 class Tree:
-    """The tree as the first page shows it, and the entries above each entry."""
+    """Holds the tree as seen from the first page, and the entries above each entry."""
 
     def __init__(self, app: Any) -> None:
         self.builder = app.builder
@@ -39,7 +39,7 @@ class Tree:
         }
 
     def show(self, page: str) -> str:
-        """The tree on ``page``: links from there, and its entry, or the one above it, marked."""
+        """Returns the tree for ``page``, with its entry, or the one above it, marked."""
         here = self.builder.get_target_uri(page)
         entry = here
         while entry not in self.chains and "/" in entry:
@@ -60,7 +60,7 @@ class Tree:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Connects the extension, in front of the theme's own handler."""
+    """Connects the extension before the theme's own handler."""
     trees: list[Tree] = []
 
     def give(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A Sphinx extension: a page for each operation, from the table of operations and op_notes.toml.
+"""A Sphinx extension that writes a page for each operation, from the op table and op_notes.toml.
 
-What the declaration says (arguments, dtypes, forms, derivatives, the formula in NumPy's terms) is
-never repeated by hand. The notes hold what it can't say: `math` (LaTeX), `gradient` (where it is
-not defined and what is returned there: a sentence, a word of DEFINED, or "=abs" for what abs says),
-`shape`, `errors`, `source`, and an `example`, which tests/test_op_pages.py runs.
-tests/test_gradient_notes.py runs backward where a sentence or a word makes a claim.
+The notes do not repeat the declaration (arguments, dtypes, forms, derivatives, the formula in
+NumPy's terms). They have what it cannot state: `math` (LaTeX), `gradient` (where it is not defined
+and what is returned there: a sentence, a key of DEFINED, or "=abs" for the text of abs), `shape`,
+`errors`, `source`, and an `example`, which tests/test_op_pages.py runs.
+tests/test_gradient_notes.py runs backward to check the sentences and keys.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CLASS_EXAMPLES = HERE / "class_examples.toml"
 Record = dict[str, Any]
 
 FAMILIES = {
-    "elementwise": "Element by element",
+    "elementwise": "Elementwise",
     "reduction": "Over dimensions",
     "contraction": "Products and convolutions",
     "decomposition": "Factorisations and systems",
@@ -40,7 +40,7 @@ FAMILIES = {
 SHAPES = {
     "elementwise": "Tensor arguments are broadcast against each other; the result has their common "
     "shape.",
-    "reduction": "Without `dim` all elements are taken; a `dim` that is reduced is removed, or "
+    "reduction": "Without `dim`, all elements are reduced; a reduced `dim` is removed, or "
     "stays with size 1 under `keepdim=True`.",
     "view": "The result shares the memory of its input.",
 }
@@ -49,7 +49,7 @@ DEFINED = {
     "polynomial": "A polynomial of the inputs: defined everywhere.",
     "smooth": "Smooth: defined everywhere.",
     "real": "Smooth: defined everywhere on the real line.",
-    "random": "0 everywhere: what is drawn counts as a constant.",
+    "random": "It is 0 everywhere: random numbers count as constants.",
 }
 KINDS = {
     "Tensor": "Tensor",
@@ -73,7 +73,7 @@ GROUPS = [
     ("complex", ["complex64", "complex128"]),
 ]
 ERRORS = [
-    ({"Tensor", "Tensors", "TensorOrScalar"}, "`TypeError`: an argument of a kind not listed."),
+    ({"Tensor", "Tensors", "TensorOrScalar"}, "`TypeError`: an argument's type is not listed."),
     ({"Dim", "Dims"}, "`IndexError`: a dim outside of the input's dims."),
 ]
 
@@ -88,7 +88,7 @@ def pages(table: list[Record]) -> dict[str, list[Record]]:
 
 
 def title(name: str, records: list[Record]) -> str:
-    """Returns what a user writes for the op: cograd.add, or Tensor.add_ where no function is."""
+    """Returns the name of the op for users: cograd.add, or Tensor.add_ if it has no function."""
     method = all(r["method"] and not r["function"] for r in records) and "." not in name
     return f"Tensor.{name}" if method else f"cograd.{name}"
 
@@ -109,7 +109,7 @@ def signatures(name: str, r: Record) -> list[str]:
 
 
 def dtypes(r: Record) -> str:
-    """Returns the dtypes an op claims, with the families that are whole said in a word."""
+    """Returns the dtypes of an op, with one word for each complete family."""
     left, words = list(r["dtypes"]), []
     for word, members in GROUPS:
         if all(m in left for m in members):
@@ -119,7 +119,7 @@ def dtypes(r: Record) -> str:
 
 
 def arguments(records: list[Record]) -> list[str]:
-    """Returns a table of the arguments for each set of names; forms that share it share a table."""
+    """Returns a table of arguments for each set of names; forms with equal names share one."""
     tables: dict[tuple[str, ...], list[list[Record]]] = {}
     for r in records:
         if r["args"]:
@@ -151,7 +151,7 @@ def _code(text: str | None) -> str:
 
 
 def defined(records: list[Record], note: str | None) -> str:
-    """Returns the note, or the word that follows from how the op's tangents are declared."""
+    """Returns the note, or the key that follows from the declaration of the op's tangents."""
     rules = {r["tangent"] for r in records if r["differentiable"]}
     if note is None and rules <= {"linear", "multilinear"}:
         return "linear" if rules == {"linear"} else "polynomial"
@@ -163,9 +163,9 @@ def gradient(records: list[Record], notes: Record) -> str:
     if not any(r["differentiable"] for r in records):
         return "None: the result does not require a gradient."
     constants = sorted({c for r in records for c in r["constants"]})
-    text = "Reverse and forward mode, to any order."
+    text = "Reverse and forward mode work to any order."
     if constants:
-        text += f" None for {', '.join(_code(c) for c in constants)}."
+        text += f" There is none for {', '.join(_code(c) for c in constants)}."
     if any(r["holomorphic"] and "complex64" in r["dtypes"] for r in records):
         text += " Holomorphic for complex numbers."
     note = defined(records, notes.get("gradient"))
@@ -173,7 +173,7 @@ def gradient(records: list[Record], notes: Record) -> str:
 
 
 def errors(records: list[Record], notes: Record) -> list[str]:
-    """Returns what the op raises."""
+    """Returns the errors that the op raises."""
     kinds = {a["kind"] for r in records for a in r["args"]}
     found = [text for some, text in ERRORS if kinds & some]
     if any(r["kind"] == "elementwise" and len(r["args"]) > 1 for r in records):
@@ -186,7 +186,7 @@ def errors(records: list[Record], notes: Record) -> list[str]:
 def page(name: str, records: list[Record], notes: Record) -> str:
     """Returns the text of an op's page."""
     first = records[0]
-    # An orphan is in the search but not in every page's sidebar, whose cost is quadratic.
+    # The search finds an orphan, and it is not in every page's sidebar, whose cost is quadratic.
     lines = ["---", "orphan: true", "---", "", f"# {title(name, records)}", ""]
     lines += ["```{code-block} python"]
     lines += dict.fromkeys(s for r in records for s in signatures(name, r))
@@ -220,7 +220,7 @@ def page(name: str, records: list[Record], notes: Record) -> str:
 
 def index(found: dict[str, list[Record]]) -> str:
     """Returns the page that lists all of them by family."""
-    lines = ["# Operations", "", "Made from the table of operations: a page for each.", ""]
+    lines = ["# Operations", "", "Generated from the op table. Each operation has a page.", ""]
     for kind, family in FAMILIES.items():
         members = {n: rs for n, rs in found.items() if rs[0]["kind"] == kind}
         if members:
@@ -231,12 +231,12 @@ def index(found: dict[str, list[Record]]) -> str:
 
 
 def notes(path: Path = NOTES) -> dict[str, Record]:
-    """Returns what is written by hand, by the page's (or the class') name."""
+    """Returns the hand-written notes, by the name of the page or class."""
     return tomllib.loads(path.read_text())
 
 
 def resolved(by_hand: dict[str, Record]) -> dict[str, Record]:
-    """Returns the notes with "=abs" replaced by what abs says of its gradient."""
+    """Returns the notes with "=abs" replaced by the gradient text of abs."""
     found = {}
     for name, note in by_hand.items():
         same = note.get("gradient", "")
@@ -264,7 +264,7 @@ def write(folder: Path) -> None:
 
 
 def names_in_examples() -> dict[str, Any]:
-    """Returns what an example may use without an import."""
+    """Returns the names that an example may use without an import."""
     import cograd
 
     names = {"cograd": cograd, "nn": cograd.nn, "optim": cograd.optim, "D": cograd.distributions}
@@ -272,13 +272,13 @@ def names_in_examples() -> dict[str, Any]:
 
 
 def named(name: str) -> Any:
-    """Returns what a name below cograd stands for; modules are imported on the way."""
+    """Returns the object of a name below cograd; imports modules on the way."""
     *path, last = name.split(".")
     return getattr(importlib.import_module(".".join(["cograd", *path])), last)
 
 
 def class_examples() -> dict[int, list[str]]:
-    """Returns the lines that a class', function's or object's docstring ends with, by its id."""
+    """Returns the example lines that end an object's docstring, by the object's id."""
     return {
         id(named(name)): ["", *note["example"].splitlines(), ""]
         for name, note in notes(CLASS_EXAMPLES).items()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A Sphinx extension: docstrings are prose with formulas, where * and | mean product and modulus.
+"""A Sphinx extension that reads docstrings as prose, where * and | mean product and modulus.
 
-Backticks mark code, as in the Markdown pages; nothing else is markup but napoleon's sections,
-lists and literal blocks.
+Backticks mark code, as in the Markdown pages. The only other markup is napoleon's sections, lists
+and literal blocks.
 """
 
 from __future__ import annotations
@@ -52,6 +52,6 @@ def on_docstring(
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Registers with Sphinx, behind napoleon."""
+    """Registers with Sphinx, to run after napoleon."""
     app.connect("autodoc-process-docstring", on_docstring, priority=900)
     return {"parallel_read_safe": True}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The choice of another version, where the pages lie beside those of others (see versions.json).
+// Adds a version menu if the docs of other versions are next to these (see versions.json).
 "use strict";
 (async () => {
   const root = new URL(document.documentElement.dataset.content_root || "./", location.href);
@@ -7,7 +7,7 @@
   try {
     versions = await (await fetch(new URL("../versions.json", root))).json();
   } catch {
-    return;  // these pages stand alone
+    return;  // there are no other versions
   }
   const here = root.pathname.split("/").filter(Boolean).pop();
   const page = location.pathname.slice(root.pathname.length);

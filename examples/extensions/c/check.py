@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Builds soft_dtw.c, checks its gradient, and fits one sequence to another in spite of a delay."""
+"""Builds soft_dtw.c, checks its gradient, and fits one sequence to another despite a delay."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ soft_dtw = load("soft_dtw", Path(__file__).parent / "soft_dtw.c", extra_ldflags=
 
 
 def distance(a, b, gamma=0.01):
-    """Soft-DTW of [n] and [m], with squared differences as costs."""
+    """Returns the soft-DTW of [n] and [m], with squared differences as costs."""
     return soft_dtw((a.unsqueeze(1) - b.unsqueeze(0)) ** 2, gamma)
 
 

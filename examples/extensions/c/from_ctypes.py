@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Drives the C interface from another language, here Python's ctypes: tensors, ops, gradients."""
+"""Uses the C interface from another language, here Python's ctypes: tensors, ops, gradients."""
 
 import ctypes
 from ctypes import (
@@ -25,7 +25,7 @@ FLOAT64, TENSOR, FLOAT = 9, 1, 4
 
 
 class Payload(ctypes.Union):
-    """The union in cograd_value."""
+    """Mirrors the union in cograd_value."""
 
     _fields_ = [
         ("tensor", c_void_p),
@@ -36,19 +36,19 @@ class Payload(ctypes.Union):
 
 
 class Value(ctypes.Structure):
-    """cograd_value."""
+    """Mirrors cograd_value."""
 
     _fields_ = [("kind", c_int32), ("owned", c_uint32), ("u", Payload), ("length", c_size_t)]
 
 
 def check(status):
-    """Raises the last error unless the call went well."""
+    """Raises the last error if the call failed."""
     if status != 0:
         raise RuntimeError(lib.cograd_last_error().decode())
 
 
 def tensor(values):
-    """A float64 vector."""
+    """Returns a float64 vector."""
     out = c_void_p()
     check(lib.cograd_tensor_empty(FLOAT64, 1, (c_int64 * 1)(len(values)), byref(out)))
     ctypes.memmove(lib.cograd_tensor_data(out), (c_double * len(values))(*values), 8 * len(values))
@@ -56,12 +56,12 @@ def tensor(values):
 
 
 def values(t, n):
-    """The first n elements of a float64 tensor."""
+    """Returns the first n elements of a float64 tensor."""
     return ctypes.cast(lib.cograd_tensor_data(t), POINTER(c_double))[:n]
 
 
 def call(name, *tensors):
-    """Result of an op that takes tensors and returns one."""
+    """Calls an op that accepts tensors and returns one."""
     op, result = c_void_p(), Value()
     check(lib.cograd_op_find(name.encode(), c_size_t(len(name)), byref(op)))
     args = (Value * len(tensors))(*[Value(TENSOR, 0, Payload(tensor=t.value), 0) for t in tensors])

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A C program without Python: calls the op of soft_dtw.c, which is linked in, and ops of cograd's by
- * name, and compares a gradient with differences. */
+/* A C program without Python: calls the op of soft_dtw.c, which is linked in, and cograd's ops by
+ * name, and compares a gradient with finite differences. */
 #include <cograd/c_api.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,10 +21,10 @@ static cograd_tensor call(const char* name, cograd_tensor x) {
   argument.u.tensor = x;
   check(cograd_op_find(name, strlen(name), &op));
   check(cograd_op_call(op, &argument, 1, &result));
-  return result.u.tensor; /* the result's handle is now the caller's */
+  return result.u.tensor; /* the caller owns the result now */
 }
 
-/* soft_dtw(cos(x)); y gets it with its graph. */
+/* Computes soft_dtw(cos(x)) into y, with its graph. */
 static double distance(cograd_tensor x, cograd_tensor* y) {
   cograd_tensor cost = call("cos", x);
   double value = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! scale(x, a) = a * x with its gradient, in Rust and without any crate.
+//! Registers scale(x, a) = a * x with its gradient, in Rust and without any crate.
 //! rustc --edition=2021 --crate-type=cdylib -O -Lnative=LIB -ldylib=cograd scale.rs
 use std::ffi::{c_char, c_void};
 use std::ptr::{null, null_mut};
@@ -58,7 +58,7 @@ extern "C" {
     fn cograd_context_state(ctx: *mut c_void) -> *mut c_void;
 }
 
-/// a * t, as a new reference.
+/// Returns a * t as a new reference.
 unsafe fn times(t: Tensor, a: f64, out: &mut Tensor) -> Status {
     let mut op = null();
     let status = cograd_op_find(c"mul".as_ptr(), 3, &mut op);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Soft-DTW, a differentiable distance between two sequences: the cheapest way through a matrix of
+/* Soft-DTW, a differentiable distance between two sequences: the cheapest path through a matrix of
  * costs, where min(a, b, c) is -gamma log(exp(-a/gamma) + exp(-b/gamma) + exp(-c/gamma)). */
 #include <cograd/c_api.h>
 #include <math.h>
@@ -19,10 +19,10 @@ static double soft_min(double a, double b, double c, double gamma) {
                              exp((least - c) / gamma));
 }
 
-/* What backward needs besides the costs. */
+/* Holds what backward needs besides the costs. */
 typedef struct {
   double gamma;
-  double* best; /* [n + 1, m + 1]: the cheapest way to each cell */
+  double* best; /* [n + 1, m + 1]: the cost of the cheapest path to each cell */
 } Path;
 static void free_path(void* p) {
   if (p != NULL) free(((Path*)p)->best);
@@ -80,7 +80,7 @@ static cograd_status forward(cograd_context ctx, void* user, const cograd_value*
   return s;
 }
 
-/* How much of the way goes through each cell: from the last cell backwards. */
+/* Computes how much of the path goes through each cell, from the last cell backwards. */
 static cograd_status backward(cograd_context ctx, void* user, const cograd_tensor* grads,
                               size_t n_grads, cograd_tensor* out, size_t n_inputs) {
   const Path* path = (const Path*)cograd_context_state(ctx);
@@ -126,5 +126,5 @@ __attribute__((constructor)) static void register_op(void) {
   d.backward = backward;
   d.abi_major = COGRAD_ABI_MAJOR;
   d.abi_minor = COGRAD_ABI_MINOR;
-  cograd_op_register(&d); /* a failure is raised by whoever loads this library */
+  cograd_op_register(&d); /* loading this library raises if this fails */
 }

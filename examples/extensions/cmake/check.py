@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks the installed package: gradients, and rates found again from a trajectory."""
+"""Checks the installed package: gradients, and finds rates from a trajectory."""
 
 from rk4 import rk4
 

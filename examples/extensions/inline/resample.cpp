@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A differentiable bilinear image resampler: values of an image between its pixels.
+// A differentiable bilinear image resampler, which computes values between the pixels of an image.
 #include <cmath>
 
 using namespace cograd;
@@ -27,9 +27,9 @@ struct Corners {
   }
 };
 
-// Values of image [C, H, W] at points [N, 2] (rows, columns), as [C, N].
+// Computes the values [C, N] of image [C, H, W] at points [N, 2] (rows, columns).
 struct Resample : autograd::Function<Resample> {
-  static constexpr bool once_differentiable = true;  // backward works on the numbers, not with ops
+  static constexpr bool once_differentiable = true;  // backward works on elements, not with ops
 
   static Tensor forward(AutogradContext* ctx, const Tensor& image, const Tensor& points) {
     COGRAD_CHECK_VALUE(image.dim() == 3, "image has ", image.dim(), " dims, expected 3");
@@ -62,7 +62,7 @@ struct Resample : autograd::Function<Resample> {
     COGRAD_DISPATCH_FLOATING(image.dtype(), "Resample", [&] {
       const auto im = image.accessor<scalar_t, 3>();
       const auto at = points.accessor<scalar_t, 2>();
-      const auto g = grad.accessor<scalar_t, 2>();  // of any strides: gradients often are expanded
+      const auto g = grad.accessor<scalar_t, 2>();  // any strides: gradients are often expanded
       const auto di = d_image.accessor<scalar_t, 3>();
       const auto dp = d_points.accessor<scalar_t, 2>();
       for (int64_t n = 0; n < points.size(0); ++n)

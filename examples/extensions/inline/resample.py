@@ -17,7 +17,7 @@ points = (torch.rand(7, 2, dtype=torch.float64) * 7 - 1).requires_grad_()
 assert gradcheck(resampler.Resample, (image, points))
 print("gradients: ok")
 
-# A picture and the same turned by 0.3 rad: the angle comes back by gradient descent.
+# Rotates a picture by 0.3 rad and finds the angle by gradient descent.
 n = 32
 axis = torch.linspace(-1, 1, n)
 y, x = axis.reshape(n, 1), axis.reshape(1, n)
@@ -26,7 +26,7 @@ grid = torch.stack([(y + 0 * x).reshape(-1), (x + 0 * y).reshape(-1)], dim=1)
 
 
 def turned(angle: torch.Tensor) -> torch.Tensor:
-    """The picture turned by an angle, [1, n * n]."""
+    """Returns the picture rotated by an angle, [1, n * n]."""
     c, s = torch.cos(angle), torch.sin(angle)
     rows = c * grid[:, 0] + s * grid[:, 1]
     columns = c * grid[:, 1] - s * grid[:, 0]

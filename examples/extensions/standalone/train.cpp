@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A C++ program without Python: trains a small network that tells two spirals apart, with an
-// activation function of its own, whose gradient it checks first.
+// A C++ program without Python: trains a small network that tells two spirals apart, with a
+// custom activation function, whose gradient it checks first.
 #include <cograd/extension.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 using namespace cograd;
 using autograd::AutogradContext;
 
-// x * tanh(softplus(x)), with the derivative by hand.
+// Computes x * tanh(softplus(x)), with a hand-written derivative.
 struct Mish : autograd::Function<Mish> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x) {
     ctx->save_for_backward({x});
@@ -23,7 +23,7 @@ struct Mish : autograd::Function<Mish> {
   static Tensor softplus(const Tensor& x) { return x.clamp_min(0) + (-x.abs()).exp().log1p(); }
 };
 
-// Compares the gradient of Mish with differences of its values.
+// Compares the gradient of Mish with finite differences.
 double worst_error() {
   const Tensor x = tensor({-3.0, -0.5, 0.25, 2.0}, kDouble).requires_grad_();
   const Tensor g = autograd::grad({Mish::apply(x).sum()}, {x})[0];

@@ -16,7 +16,7 @@ using Rates = std::array<double, 4>;  // a, b, c, d
 State slope(const State& y, const Rates& p) {
   return {p[0] * y[0] - p[1] * y[0] * y[1], p[3] * y[0] * y[1] - p[2] * y[1]};
 }
-// Adds g's product with the derivatives of slope at y to gy and gp.
+// Adds the product of g and the derivatives of slope at y to gy and gp.
 void slope_adjoint(const State& y, const Rates& p, const State& g, State& gy, Rates& gp) {
   gy[0] += g[0] * (p[0] - p[1] * y[1]) + g[1] * p[3] * y[1];
   gy[1] += -g[0] * p[1] * y[0] + g[1] * (p[3] * y[0] - p[2]);
@@ -27,7 +27,7 @@ void slope_adjoint(const State& y, const Rates& p, const State& g, State& gy, Ra
 }
 State plus(const State& y, double h, const State& k) { return {y[0] + h * k[0], y[1] + h * k[1]}; }
 
-// One step; the four points at which the slope was taken go to `at`.
+// Makes one step; stores the four points at which the slope was computed in `at`.
 State step(const State& y, const Rates& p, double h, std::array<State, 4>& at) {
   at[0] = y;
   const State k1 = slope(at[0], p);
@@ -41,14 +41,14 @@ State step(const State& y, const Rates& p, double h, std::array<State, 4>& at) {
   for (size_t i = 0; i < 2; ++i) out[i] = y[i] + h / 6 * (k1[i] + 2 * k2[i] + 2 * k3[i] + k4[i]);
   return out;
 }
-// The gradient before a step from that after it.
+// Returns the gradient before a step from the gradient after it.
 State step_adjoint(const State& y, const Rates& p, double h, const State& g, Rates& gp) {
   std::array<State, 4> at;
   step(y, p, h, at);
   State gy = g;
-  State later{};  // gradient of the point at which the next slope was taken
+  State later{};  // gradient of the point of the next slope
   constexpr double kWeight[4] = {1, 2, 2, 1};
-  const double reach[4] = {h / 2, h / 2, h, 0};  // of slope i in point i + 1
+  const double reach[4] = {h / 2, h / 2, h, 0};  // factor of slope i in point i + 1
   for (int i = 3; i >= 0; --i) {
     const auto s = static_cast<size_t>(i);
     State gk;
@@ -60,7 +60,7 @@ State step_adjoint(const State& y, const Rates& p, double h, const State& g, Rat
   return gy;
 }
 
-// y [batch, 2] and rates [4] to the trajectory [steps + 1, batch, 2].
+// Maps y [batch, 2] and rates [4] to the trajectory [steps + 1, batch, 2].
 struct Rk4 : autograd::Function<Rk4> {
   static constexpr bool once_differentiable = true;
 

@@ -46,7 +46,7 @@ struct RmsNorm : autograd::Function<RmsNorm> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
     const double eps = ctx->saved_data["eps"].toDouble();
-    if (GradMode::is_enabled()) {  // create_graph=True: with ops, which have derivatives themselves
+    if (GradMode::is_enabled()) {  // create_graph=True: use ops, which are differentiable
       const Tensor &input = saved[0], &weight = saved[1];
       const Tensor r = (input.square().mean(-1, true) + eps).rsqrt();
       const Tensor gw = grads[0] * weight, xhat = input * r;
