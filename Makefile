@@ -71,6 +71,10 @@ $(STAMPS)/installed: $(STAMPS)/venv $(STAMPS)/deps-run $(SOURCES)
 
 install: $(STAMPS)/installed
 
+# Everything that .ci/run needs, but the project itself.
+.PHONY: environment
+environment: $(STAMPS)/deps-dev $(STAMPS)/deps-docs
+
 demo: $(STAMPS)/deps-demo $(STAMPS)/installed
 	$(PY) examples/legendre.py
 	$(PY) examples/digits.py
@@ -111,8 +115,9 @@ $(STAMPS)/torch: $(STAMPS)/venv
 	$(PIP) install $(PIP_ARGS) $(TORCH_INDEX) "torch==2.13.0"
 	$(END)
 
+LINT_ARGS ?=
 lint: $(STAMPS)/deps-dev $(STAMPS)/installed
-	$(PY) tools/lint.py
+	$(PY) tools/lint.py $(LINT_ARGS)
 
 format: $(STAMPS)/deps-dev
 	$(PY) tools/lint.py --fix
