@@ -22,9 +22,7 @@ LONGEST = 60
 FORM = re.compile(r"[a-z0-9.][a-z0-9_./, -]*: \S+ \S.*")
 # What git writes for stashes ("WIP on main: ...", "index on main: ..."), and unfinished work.
 UNFINISHED = re.compile(r"\b(wip|stash)\b|^(on|index on|untracked files on) [^:]*:", re.I)
-BY_GIT = re.compile(
-    r'Merge (branch|branches|commit|commits|tag|tags|remote-tracking branch|pull request)\b|Revert "'
-)
+BY_GIT = re.compile(r'Merge (branch|commit|tag|remote-tracking branch|pull request)|Revert "')
 
 
 def fault(subject: str) -> str:
