@@ -27,7 +27,8 @@ SOURCES := $(shell find csrc python cmake -type f -not -name '*.pyc' 2>/dev/null
 # All settings are passed each time, because CMake would remember a value passed once.
 SETTINGS := --config-settings=cmake.define.COGRAD_WERROR=$(if $(WERROR),ON,OFF) \
   --config-settings=cmake.define.COGRAD_PREBUILT=$(if $(PREBUILT),$(abspath $(PREBUILT)))
-BUILD := $(PIP) install $(PIP_ARGS) --no-build-isolation --no-deps --force-reinstall $(SETTINGS)
+# Builds without isolation, installs with pip and shows the build's progress; PIP_ARGS=-v shows all.
+BUILD := $(PY) tools/install.py $(SETTINGS) $(PIP_ARGS)
 
 .PHONY: help demo test smoke nightly fuzz pairs sanitize bench lint format wheel wheels docs stubs install clean distclean
 .DEFAULT_GOAL := help
@@ -66,7 +67,7 @@ $(STAMPS)/deps-%: $(STAMPS)/venv pyproject.toml tools/requirements.py
 
 $(STAMPS)/installed: $(STAMPS)/venv $(STAMPS)/deps-run $(SOURCES)
 	$(BEGIN)
-	$(BUILD) .
+	$(BUILD)
 	$(END)
 
 install: $(STAMPS)/installed
