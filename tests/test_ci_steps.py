@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """.ci/steps.sh: which steps run, in a small repository with a .ci/run of its own."""
 
+import importlib.util
+import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 STEPS = ROOT / ".ci" / "steps.sh"
+TAG = f"cp{sys.version_info[0]}{sys.version_info[1]}"
 
 pytestmark = pytest.mark.skipif(
     not STEPS.exists() or shutil.which("git") is None or shutil.which("bash") is None,
@@ -260,3 +264,63 @@ def test_the_inputs_of_this_project_exist():
                 check=True,
             )
             assert listed.stdout, name
+
+
+# ---------------------------------------------------------------------------- clang-tidy
+
+
+@pytest.fixture
+def lint(tmp_path, monkeypatch):
+    """tools/lint.py on a small repository, with a clang-tidy that writes down what it checks."""
+    spec = importlib.util.spec_from_file_location("lint_tool", ROOT / "tools" / "lint.py")
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    build = tmp_path / "build" / f"{TAG}-{TAG}-linux"
+    for name in ("csrc/tensor/a.cpp", "csrc/tensor/b.cpp", "csrc/tensor/c.h", ".clang-tidy"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    build.mkdir(parents=True)
+    commands = [
+        {"file": str(tmp_path / f"csrc/tensor/{n}.cpp"), "command": f"true -I{tmp_path} -c {n}"}
+        for n in "ab"
+    ]
+    (build / "compile_commands.json").write_text(json.dumps(commands))
+    checker = tmp_path / "bin" / "clang-tidy"
+    checker.parent.mkdir()
+    checker.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && exit\nfor name; do :; done\n'
+        'echo "$name" >>checked\ngrep -q wrong "$name" && exit 1\nexit 0\n'
+    )
+    checker.chmod(0o755)
+    subprocess.run(["git", "init", "-q", "-b", "main", str(tmp_path)], check=True)
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    monkeypatch.setattr(tool, "BIN", checker.parent)
+    monkeypatch.setenv("COGRAD_CI_CACHE", str(tmp_path / "cache"))
+
+    def checked():
+        (tmp_path / "checked").write_text("")
+        ok = tool.clang_tidy("core")
+        names = (tmp_path / "checked").read_text().split()
+        return ok, sorted(Path(n).stem for n in names)
+
+    return checked
+
+
+def test_clang_tidy_leaves_out_what_has_passed(lint, tmp_path, monkeypatch):
+    source, header = tmp_path / "csrc/tensor/a.cpp", tmp_path / "csrc/tensor/c.h"
+    assert lint() == (True, ["a", "b"])
+    assert lint() == (True, [])
+    source.write_text("wrong")
+    assert lint() == (False, ["a"])
+    assert lint() == (False, ["a"])  # a failure is not remembered
+    source.write_text("right")
+    assert lint() == (True, ["a"])
+    for path in (header, tmp_path / ".clang-tidy"):
+        path.write_text("changed")
+        assert lint() == (True, ["a", "b"])
+    assert lint() == (True, [])
+    for record in (tmp_path / "cache").iterdir():
+        os.utime(record, (0, 0))
+    assert lint() == (True, ["a", "b"])
+    monkeypatch.setenv("COGRAD_CI_CACHE", "")
+    assert lint() == (True, ["a", "b"])
