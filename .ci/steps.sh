@@ -118,7 +118,7 @@ circumstances() {
   "${CXX:-g++}" --version || true
   .venv/bin/python -VV && .venv/bin/python -m pip freeze --exclude cograd || return
   printf 'PYTEST_ARGS=%s\n' "${PYTEST_ARGS:-}"
-  env | grep -v '^COGRAD_CI_' | LC_ALL=C sort | grep -E \
+  env | grep -vE '^COGRAD_(CI|SUBJECTS)_' | LC_ALL=C sort | grep -E \
     '^(CC|CXX|(C|CXX|CPP|LD)FLAGS|WERROR|SMOKE|[A-Z]*_ARGS|FUZZ_[A-Z]*|PYTEST_[A-Z]*)=|^(COGRAD|CMAKE|SKBUILD|OPENBLAS|OMP|MKL|MPI|PYTHON[A-Z])[A-Z_]*=' || true
 }
 

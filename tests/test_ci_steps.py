@@ -168,7 +168,7 @@ def test_commands_tools_and_variables_count(checkout):
     assert checkout.ran(PYTEST_ARGS="-k one") == EVERY
     assert checkout.ran(CXXFLAGS="-O1") == EVERY
     assert checkout.ran(COGRAD_ISA="base") == EVERY
-    assert checkout.ran(EDITOR="ed") == UNCHANGED
+    assert checkout.ran(EDITOR="ed", COGRAD_SUBJECTS_SINCE="HEAD") == UNCHANGED
     checkout.write(".ci/run", RUN.replace('echo "ran $1"', 'echo "ran $1" && true'))
     assert checkout.ran() == [n for n in EVERY if n != "edit"]  # which is another function
     checkout.write(".ci/steps.sh", STEPS.read_text() + "# changed\n")
