@@ -5,7 +5,7 @@
 #   step NAME COMMAND                runs COMMAND, a function with arguments, as a step
 #   step NAME COMMAND INPUT...       skips it if it has passed on this machine with the same INPUTs
 #
-# INPUTs are git's pathspecs. The record of a pass is a file in $COGRAD_CI_CACHE, named by a hash
+# INPUTs are git's pathspecs; an exclusion (':!PATTERN') ends at the word `and`. The record of a pass is a file in $COGRAD_CI_CACHE, named by a hash
 # of the step's text, of the files that match (tracked or not ignored), and of `circumstances`. It
 # counts for 30 days, in any checkout. COGRAD_CI_CACHE= (empty) turns this off. A pass is recorded
 # only if no input changed while the step ran.
@@ -79,7 +79,7 @@ match_files() {
   local next=$1 input
   shift
   for input in "$@"; do
-    case $input in ':!'*) continue ;; esac
+    case $input in ':!'* | and) continue ;; esac
     if ! IFS= read -r -d '' _ < <(git_files "$input"); then
       printf 'step %s: no file matches its input %s; correct it in .ci/run\n' "$next" "$input" >&2
       return 1
@@ -99,13 +99,27 @@ step_key() {
   printf '%s\n' "$hash"
 }
 
+list_inputs() {
+  local group=()
+  while [ $# -gt 0 ]; do
+    if [ "$1" = and ]; then
+      git_files "${group[@]}"
+      group=()
+    else
+      group+=("$1")
+    fi
+    shift
+  done
+  git_files "${group[@]}"
+}
+
 contents_of() {
   local file files=()
   while IFS= read -r -d '' file; do
     [ -f "$file" ] || continue
     files+=("$file")
     if [ -x "$file" ]; then printf 'executable %s\n' "$file"; fi
-  done < <(git_files "$@" | LC_ALL=C sort -zu)
+  done < <(list_inputs "$@" | LC_ALL=C sort -zu)
   printf '%s\0' "${files[@]}" | xargs -0 sha256sum
 }
 
