@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pages that the library writes, driven in headless Chromium where it is installed."""
+"""Drives pages that the library writes in headless Chromium, where it is installed."""
 
 import json
 import re
@@ -16,7 +16,7 @@ FLAGS = [
 ]  # fmt: skip
 browser = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
-# What a test's script may use: say, click, type into the search, press Enter.
+# Functions for a test's script: say, click, type into the search, press Enter.
 DRIVER = """
 const said = [], say = (x) => said.push(x);
 const frame = () => new Promise((f) => setTimeout(f, 50));
@@ -40,7 +40,7 @@ const enter = () => find.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter
 
 
 def in_browser(path, tmp_path, script):
-    """Runs a script in the page once it is ready; what it says with say(...) comes back."""
+    """Runs a script in the page once it is ready; returns the texts that it passes to say(...)."""
     driver = DRIVER.replace("SCRIPT", script)
     page = path.read_text().replace("</html>", f"<script>{driver}</script></html>")
     test_page = tmp_path / "driven.html"

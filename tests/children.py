@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs code in forked children, so that a crash is a failed test and not the end of the run."""
+"""Runs code in forked children, so that a crash fails a test and does not end the run."""
 
 import gc
 import os
@@ -14,24 +14,25 @@ GIB = 2**30
 
 
 def address_space():
-    """Bytes of address space this process has mapped."""
+    """Returns the bytes of address space that this process has mapped."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def outcome(function, memory=3 * GIB, seconds=30):
-    """What ``function()`` did in a child: "ok ...", "SomeError: text", "signal 11", "exit 1" or
-    "still running". ``memory`` bounds the child's address space, in bytes beyond today's."""
+    """Runs ``function()`` in a child; returns "ok ...", "SomeError: text", "signal 11", "exit 1" or
+    "still running". ``memory`` limits the bytes that the child may map in addition to today's.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         text = "ok"
         try:
             os.close(reading)
-            gc.freeze()  # a collection here need not look at the whole suite
+            gc.freeze()  # keeps the suite's objects out of collections here
             os.dup2(os.open(os.devnull, os.O_RDWR), 2)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            if not _build_info.sanitize:  # which has address space of its own
+            if not _build_info.sanitize:  # sanitizers reserve address space themselves
                 limit = address_space() + memory
                 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
             warnings.simplefilter("ignore")
@@ -56,7 +57,7 @@ def _read(reading):
 
 
 def _wait(child, seconds):
-    """None if the child ended well."""
+    """Returns None if the child ended normally, else a description of its end."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -71,5 +72,5 @@ def _wait(child, seconds):
 
 
 def is_error(text):
-    """Whether an outcome is an exception (or a result), not a crash or an endless loop."""
+    """Returns whether an outcome is an exception or a result, not a crash or an endless loop."""
     return not text.startswith(("signal", "exit", "still"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shared fixtures, markers and small helpers of the test suite."""
+"""Fixtures, markers and small helpers that the whole test suite shares."""
 
 import ctypes
 import gc
@@ -37,14 +37,14 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True, scope="module")
 def light_collections():
-    """Leaves what pytest holds out of collections: with 50,000 items each takes half a second."""
+    """Excludes pytest's objects from collections, which take 0.5 s with 50,000 items."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
 def clean_state():
-    """Fixed seed before each test; a test that leaves a global mode changed fails."""
+    """Sets a fixed seed before each test; a test that leaves a global mode changed fails."""
     torch.manual_seed(1234)
     assert torch.is_grad_enabled()
     dtype = torch.get_default_dtype()
@@ -58,7 +58,7 @@ def clean_state():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Tells the leak check which tests failed: their tracebacks hold on to everything."""
+    """Tells the leak check which tests failed: their tracebacks keep objects alive."""
     report = yield
     if call.when == "call":
         item.call_passed = report.passed
@@ -67,7 +67,7 @@ def pytest_runtest_makereport(item, call):
 
 @pytest.fixture(autouse=True)
 def nothing_leaks(request):
-    """A test that leaves graph nodes (Function contexts are nodes) behind fails."""
+    """Fails a test that leaves graph nodes (Function contexts are nodes) behind."""
     before = torch._C._live_nodes()
     yield
     if not getattr(request.node, "call_passed", False):
@@ -75,41 +75,41 @@ def nothing_leaks(request):
     if request.node.get_closest_marker("keeps_nodes") is not None:
         return
     if torch._C._live_nodes() > before:
-        gc.collect()  # cycles are allowed, as long as the collector finds them
+        gc.collect()  # cycles are allowed if the collector finds them
     left = torch._C._live_nodes() - before
     assert left <= 0, f"{left} graph nodes that the test made are still alive"
 
 
 def leaf(values, dtype=None):
-    """Float64 leaf that requires grad, from nested lists, a number or a NumPy array."""
+    """Returns a float64 leaf that requires grad, from nested lists, a number or a NumPy array."""
     return torch.tensor(np.asarray(values).tolist(), dtype=dtype or torch.float64).requires_grad_()
 
 
 def ones(*shape):
-    """Float64 tensor of ones that does not require grad."""
+    """Returns a float64 tensor of ones that does not require grad."""
     return torch.ones(shape, dtype=torch.float64)
 
 
 def arr(tensor):
-    """NumPy copy of a tensor's values, whatever its history."""
+    """Returns a tensor's values as a NumPy copy, whatever its history."""
     return np.array(tensor.detach().tolist())
 
 
 def same(tensor, expected, tol=1e-12):
-    """True when shape and values agree to a relative and absolute tolerance."""
+    """Returns whether shape and values agree within a relative and absolute tolerance."""
     expected = np.asarray(expected, dtype=np.float64)
     got = arr(tensor)
     return tuple(tensor.shape) == expected.shape and np.allclose(got, expected, rtol=tol, atol=tol)
 
 
 def live_tensors():
-    """Tensor objects Python can see after a full collection."""
+    """Returns the tensor objects that Python can see after a full collection."""
     gc.collect()
     return sum(issubclass(type(obj), torch.Tensor) for obj in gc.get_objects())
 
 
 def resident_mb():
-    """Resident memory of this process in MiB, after a full collection and a heap trim."""
+    """Returns the resident memory of this process in MiB, after a full collection and heap trim."""
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

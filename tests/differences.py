@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""For the tests of docs/differences.md: which test shows which line of it."""
+"""Records which test shows which line of docs/differences.md."""
 
 import cograd as torch
 from cograd.autograd import grad as differentiate
@@ -110,7 +110,7 @@ def leaf(*values, dtype=D):
 
 
 def slope(f, *values, dtype=D):
-    """The gradients of f's sum by its tensors."""
+    """Returns the gradients of the sum of f with respect to its tensors."""
     xs = [torch.tensor(v, dtype=dtype, requires_grad=True) for v in values]
     found = differentiate(f(*xs).sum(), xs)
     return found[0].tolist() if len(found) == 1 else [g.tolist() for g in found]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Distributions with parameters and values, as text over ``D`` and ``T``; tests share this.
+"""Distributions with parameters and values, as text over ``D`` and ``T``; several tests use it.
 
-``T(list)`` is a float64 tensor. It imports neither cograd nor torch, and is evaluated with either.
+``T(list)`` is a float64 tensor. The file imports neither cograd nor torch; both can evaluate it.
 """
 
 E2 = "T([[2.0, 0.3], [0.3, 1.0]])"
@@ -96,5 +96,5 @@ ALL = [(name, params, value) for name, cases in CASES.items() for params, value 
 
 
 def built(D, T, name, params, **options):
-    """The distribution of a case."""
+    """Builds the distribution of a case."""
     return eval(f"D.{name}({params}, **options)", {"D": D, "T": T, "options": options})

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a command with each set of kernels this processor has: python tests/levels.py COMMAND ...
+"""Runs a command with each set of kernels of this processor: python tests/levels.py COMMAND ...
 
-The sets are those of OpenBLAS (OPENBLAS_CORETYPE) and our own levels (COGRAD_ISA). Stops at the
-first run that fails.
+The sets are those of OpenBLAS (OPENBLAS_CORETYPE) and cograd's own levels (COGRAD_ISA). It stops
+at the first run that fails.
 """
 
 import os
@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-# What a core type's kernels need, as /proc/cpuinfo names it; OpenBLAS itself does not look.
+# The flags of /proc/cpuinfo that a core type's kernels need; OpenBLAS does not check them.
 CORE_TYPES = {
     "PRESCOTT": {"pni"},
     "NEHALEM": {"sse4_2"},
@@ -21,7 +21,7 @@ CORE_TYPES = {
     "ZEN": {"avx2", "fma"},
     "SKYLAKEX": {"avx512f", "avx512bw", "avx512dq", "avx512vl", "fma"},
 }
-# The processor's best level is what all other tests run; COGRAD_ISA never raises it.
+# All other tests run the processor's best level; COGRAD_ISA never raises it.
 LEVELS = {"base": {"pni"}, "v3": {"avx512f"}}
 
 CORE_NAME = """
@@ -34,14 +34,14 @@ print(name().decode())
 
 
 def cpu_flags():
-    """What /proc/cpuinfo says of the first processor; nothing where there is none."""
+    """Returns the first processor's flags in /proc/cpuinfo, or nothing if there is no such file."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     return set(next((line.split() for line in lines if line.startswith("flags")), ()))
 
 
 def environments():
-    """The variables of each run; core types that OpenBLAS was built without appear once."""
+    """Returns the variables of each run; core types that OpenBLAS lacks appear once."""
     flags = cpu_flags()
     found, names = [], set()
     for core, needed in CORE_TYPES.items():
@@ -62,7 +62,7 @@ def environments():
 
 
 def main(command):
-    """Runs `command` everywhere; programs that its tests compile are kept from run to run."""
+    """Runs `command` with each set; programs that its tests compile are kept between the runs."""
     with tempfile.TemporaryDirectory() as programs:
         for variables in environments():
             name = " ".join(f"{k}={v}" for k, v in variables.items())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs programs of tests/mpi on several ranks of MPI.
 
-A test file calls `run_ranks(n, "program.py", ...)`; a program is a plain script. A check program
-imports `checks` (tests/mpi/checks.py): its functions named `check_*` run one after the other on
-every rank of one launch, because a launch costs half a second.
+A test file calls `run_ranks(n, "program.py", ...)`, where a program is a plain script. A check
+program imports `checks` (tests/mpi/checks.py): its functions named `check_*` run one after the
+other on every rank of one launch, because a launch costs half a second.
 """
 
 import importlib.util
@@ -27,17 +27,17 @@ needs_mpi = pytest.mark.skipif(
 
 
 class Outcome(NamedTuple):
-    """How a launch ended."""
+    """The result of a launch."""
 
-    code: int  # of mpiexec
+    code: int  # exit code of mpiexec
     out: str
     err: str
     seconds: float
-    left: list  # command lines of processes that outlived mpiexec (they are killed)
+    left: list  # command lines of processes that outlived mpiexec (they were killed)
 
 
 def launch(n, program, *arguments, env=None):
-    """mpiexec with `program` (a file of tests/mpi or a path), in a session of its own."""
+    """Starts mpiexec with `program` (a file of tests/mpi or a path), in its own session."""
     path = PROGRAMS / program
     environment = {
         **os.environ,
@@ -57,8 +57,9 @@ def launch(n, program, *arguments, env=None):
 
 
 def run_ranks(n, program, *arguments, timeout=60, env=None, ok=True):
-    """Runs a program on `n` ranks; fails the test on a non-zero code (if `ok`) or after `timeout`
-    seconds. Returns the Outcome."""
+    """Runs a program on `n` ranks and returns the Outcome; fails the test if the code is not zero
+    (and `ok` is set) or after `timeout` seconds.
+    """
     began = time.monotonic()
     process, mark = launch(n, program, *arguments, env=env)
     try:
@@ -87,7 +88,7 @@ def _mark():
 
 
 def _marked(mark):
-    """Processes of a launch, known by their environment."""
+    """Returns the processes of a launch, recognised by their environment."""
     found, text = [], f"COGRAD_TEST_LAUNCH={mark}\0".encode()
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -100,7 +101,7 @@ def _marked(mark):
 
 
 def _outlived(mark):
-    """What is left a moment after mpiexec has ended."""
+    """Returns the processes that are left a moment after mpiexec has ended."""
     end = time.monotonic() + 3
     left = _marked(mark)
     while left and time.monotonic() < end:
@@ -124,6 +125,6 @@ def _kill(pid):
 
 
 def shared_memory():
-    """Names of MPI's files in /dev/shm."""
+    """Returns the names of MPI's files in /dev/shm."""
     folder = Path("/dev/shm")
     return {p.name for p in folder.iterdir() if "mpi" in p.name} if folder.is_dir() else set()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Modules that are compared with torch's, and what a comparison looks at.
+"""Modules that are compared with torch's, and the values that a comparison reads.
 
-A row is a constructor and its inputs as text; this file runs under either package. In a row
-``nn`` is the package's, ``T(...)`` makes an input of random numbers and ``I(..., hi=n)`` one of
-integers. A family of modules adds its rows to ``ROWS``. The values that torch gives are written by
+A row is a constructor and its inputs as text; this file runs with either package. In a row,
+``nn`` is the package's module, ``T(...)`` makes a random input and ``I(..., hi=n)`` one of
+integers. A family of modules adds its rows to ``ROWS``. torch's values are written by
 
     python tests/nn_rows.py tests/nn_rows.npz        # with a Python that has torch
 """
@@ -227,7 +227,7 @@ ROWS = [
 
 
 def makers(torch, row):
-    """What a row's text may name; the numbers depend on the row alone."""
+    """Returns the names that a row's text may use; the numbers depend only on the row."""
     rng = np.random.default_rng(zlib.crc32(row.encode()))
 
     def of(array):
@@ -246,7 +246,7 @@ def makers(torch, row):
 
 
 def set_state(torch, module, rng):
-    """Random numbers in all parameters and buffers, running variances positive."""
+    """Fills parameters and buffers with random numbers, positive ones for variances."""
     for name, t in module.state_dict().items():
         if t.dtype.is_floating_point and "_random_samples" not in name:
             values = rng.uniform(0.5, 1.5, tuple(t.shape))
@@ -264,7 +264,7 @@ def tensors_in(torch, value):
 
 
 def evaluate(torch, row, module=None):
-    """Name -> array: results, gradients of inputs and parameters, and the state afterwards."""
+    """Returns name -> array: results, gradients of inputs and parameters, and the final state."""
     rng, names = makers(torch, row)
     constructor, inputs = (part.strip() for part in row.split("|"))
     with warnings.catch_warnings():
@@ -274,7 +274,7 @@ def evaluate(torch, row, module=None):
         module.double()
         args = eval(f"[{inputs}]", dict(names))
         if "Lazy" in constructor:
-            module(*args)  # materialises
+            module(*args)  # creates the parameters of lazy modules
         set_state(torch, module, rng)
         for a in tensors_in(torch, args):
             a.requires_grad_(a.dtype.is_floating_point)
@@ -298,7 +298,7 @@ def evaluate(torch, row, module=None):
 
 
 def record(torch, path):
-    """Writes what ``torch`` gives for all rows."""
+    """Writes the values that ``torch`` computes for all rows."""
     arrays = {}
     for row in ROWS:
         for name, value in evaluate(torch, row).items():

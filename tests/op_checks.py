@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is checked of every op of the table; each check takes a record and mostly one sample."""
+"""The checks of every op of the table; each one receives a record and mostly one sample."""
 
 import math
 import warnings
@@ -64,7 +64,7 @@ def compare_with_ref(record, got, want, label, rtol):
 
 
 def check_forward(record, sample, ops=OPS):
-    """Against the NumPy expression in float64 and float32."""
+    """Compares the op with its NumPy expression in float64 and float32."""
     args, kwargs = arguments(record, sample)
     f = ops.function(record)
     for dtype in (F8,) if record["reads_bytes"] else (F8, torch.float32):
@@ -85,7 +85,7 @@ def check_forward(record, sample, ops=OPS):
 
 
 def check_small_floats(record, sample, ops=OPS):
-    """float16 and bfloat16 work like a rounded float64, or are refused by name."""
+    """Checks that float16 and bfloat16 give rounded float64 results, or raise and name the op."""
     if record["reads_bytes"]:
         return
     args, kwargs = arguments(record, sample)
@@ -114,7 +114,7 @@ def check_small_floats(record, sample, ops=OPS):
 
 
 def check_integers(record, sample, ops=OPS):
-    """Integer and bool inputs agree with the NumPy expression, or are refused by name."""
+    """Checks that integer and bool inputs agree with NumPy, or raise with the op's name."""
     if not record["ref"] or record["reads_bytes"]:
         return
     args, kwargs = arguments(record, sample)
@@ -151,7 +151,7 @@ def check_integers(record, sample, ops=OPS):
                 return x
             return x.astype(np.float64 if kind is np.float64 and id(t) in made else np.int64)
 
-        # torch cuts the scalar factors of integer sums.
+        # torch truncates the scalar factors of integer sums.
         k = {n: int(v) if n in ("alpha", "beta", "value") else v for n, v in k.items()}
         try:
             want = evaluate_ref(record, a, k, wide)
@@ -162,7 +162,7 @@ def check_integers(record, sample, ops=OPS):
 
 
 def strided_copies(t):
-    """Tensors equal to t that lie differently in memory."""
+    """Returns tensors equal to t with other memory layouts."""
     wide = torch.zeros(
         tuple(t.shape[:-1]) + (2 * t.shape[-1] + 1,) if t.ndim else (3,), dtype=t.dtype
     )
@@ -185,7 +185,7 @@ def check_non_contiguous(record, sample, ops=OPS):
         try:
             got = call(f, a, k)
         except RuntimeError as e:
-            # view() and its kin are the only ops that may depend on the layout.
+            # Only view() and similar ops may depend on the layout.
             bytes_read = record["reads_bytes"]
             words = "must be 1 to view" if bytes_read else "view size is not compatible"
             if record["name"] == "view_as_complex":
@@ -197,7 +197,7 @@ def check_non_contiguous(record, sample, ops=OPS):
 
 
 def flat_arguments(record, sample):
-    """The sample with its tensors in one dim; None where they have several shapes."""
+    """Returns the sample with its tensors in one dim, or None if their shapes differ."""
     args, kwargs = arguments(record, sample)
     shapes = {tuple(t.shape) for t in tensors_in((args, kwargs)) if t.ndim}
     if len(shapes) != 1 or math.prod(next(iter(shapes))) < 2:
@@ -206,14 +206,14 @@ def flat_arguments(record, sample):
 
 
 def is_elementwise(record, sample):
-    """Whether the op is said to be elementwise and the sample's tensors have one shape."""
+    """Returns whether the op is declared elementwise and the sample's tensors have one shape."""
     if record["kind"] != "elementwise" or record.get("internal"):
-        return False  # callers of an internal op have checked the shapes: only the samples' fit
+        return False  # callers of an internal op check shapes: only its samples are valid
     return flat_arguments(record, sample) is not None
 
 
 def check_kind(record, sample, ops=OPS):
-    """What the kind promises: of elements, of memory, of where the values come from."""
+    """Checks what the kind promises about elements, memory and the origin of values."""
     args, kwargs = arguments(record, sample)
     f, label = ops.function(record), f"{record['name']}({sample})"
     inputs = tensors_in((args, kwargs))
@@ -244,7 +244,7 @@ def has_floats(record):
 
 
 def cast_sample(record, sample, dtype):
-    """The sample with the tensors that the claim is about in `dtype`; None if it has none."""
+    """Returns the sample with the tensors of the claim cast to `dtype`; None if it has none."""
     args, kwargs = arguments(record, sample)
     about = is_float if has_floats(record) else lambda t: t.dtype is torch.int64
     chosen = [t for t in tensors_in((args, kwargs)) if about(t)]
@@ -265,7 +265,7 @@ REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError
 
 
 def check_dtypes(record, dtype, ops=OPS):
-    """A dtype that is claimed works in forward, gradient and out=; one that is not raises."""
+    """Checks that a claimed dtype works in forward, gradient and out=, and that others raise."""
     f, claimed = ops.function(record), str(dtype).partition(".")[2] in record["dtypes"]
     label = f"{record['name']} in {dtype}"
     worked, refused, tried = [], [], 0
@@ -281,7 +281,7 @@ def check_dtypes(record, dtype, ops=OPS):
     if not claimed:
         assert not worked or not tried, f"{label}: not claimed, but works"
         return bool(tried)
-    # Integers may be refused where the sample has fractions among its numbers.
+    # Integers may be refused if the sample has fractions.
     enough = worked if not dtype.is_floating_point else not refused
     assert enough or not tried, f"{label}: claimed, but {refused}"
     for args, kwargs, want in worked:
@@ -295,7 +295,7 @@ def check_dtypes(record, dtype, ops=OPS):
 
 
 def check_gradient_runs(record, args, kwargs, dtype, label, ops):
-    """Backward gives gradients of the inputs' shapes and dtypes."""
+    """Checks that backward returns gradients of the inputs' shapes and dtypes."""
     constants = constants_of(record, args)
     args, kwargs = tree_map(
         lambda t: (
@@ -314,7 +314,7 @@ def check_gradient_runs(record, args, kwargs, dtype, label, ops):
 
 
 def check_dims(record, sample, ops=OPS):
-    """A dim that no tensor has raises IndexError, whichever parameter it is given for."""
+    """Checks that a dim that no tensor has raises IndexError, for each parameter."""
     args, kwargs = arguments(record, sample)
     kinds = {a["name"]: a["kind"] for a in record["args"]}
     values = bind(record, args, kwargs)
@@ -335,7 +335,7 @@ def check_dims(record, sample, ops=OPS):
 
 
 def replaced(record, values, name, value):
-    """The call (args, kwargs) with one argument changed."""
+    """Returns the call (args, kwargs) with one argument changed."""
     values = dict(values) | {name: value}
     args, kwargs = [], {}
     for a in record["args"]:
@@ -349,7 +349,7 @@ def replaced(record, values, name, value):
 
 
 def check_elementwise_shapes(record, sample, ops=OPS):
-    """0-dim, empty, large and broadcast inputs of an element-wise op."""
+    """Checks 0-dim, empty, large and broadcast inputs of an elementwise op."""
     if not is_elementwise(record, sample):
         return
     args, kwargs = arguments(record, sample)
@@ -375,7 +375,7 @@ def check_elementwise_shapes(record, sample, ops=OPS):
     )
     tensors = [t for t in tensors_in(flat) if t.ndim]
     if len(tensors) >= 2:
-        # The i-th tensor keeps dim i only; the result must be that of the expanded tensors.
+        # The i-th tensor keeps only dim i; the result must be that of the expanded tensors.
         k, size = len(tensors), 2
         position = iter(range(k))
 
@@ -391,7 +391,7 @@ def check_elementwise_shapes(record, sample, ops=OPS):
         assert_same(call(f, *a), call(f, *full), f"{label}: broadcast")
 
 
-# Steps and tolerances of the numeric derivative, by the coarsest dtype among the results.
+# Steps and tolerances of the numeric derivative, for the coarsest dtype among the results.
 STEPS = {
     F8: {"eps": 1e-6, "atol": 1e-5},
     torch.float32: {"eps": 2.0**-7, "atol": 1e-3},
@@ -401,7 +401,7 @@ STEPS = {
 
 
 def constants_of(record, args):
-    """ids of the tensors that must not require grad; class weights only with class targets."""
+    """Returns ids of tensors that must not require grad; class weights only for class targets."""
     return {
         id(args[i])
         for i in record["constants"]
@@ -466,7 +466,7 @@ def raises_without_derivative(result, name):
 
 
 def check_not_differentiable(record, sample, ops=OPS):
-    """An op declared without a derivative gives results without history, or one that says so."""
+    """Checks that results of an op without derivative have no history, or that backward raises."""
     args, kwargs = arguments(record, sample)
     args, kwargs = tree_map(lambda t: t.requires_grad_() if t.dtype is F8 else t, (args, kwargs))
     for r in results(call(ops.function(record), args, kwargs)):
@@ -487,7 +487,7 @@ def check_method(record, sample, ops=OPS):
 
 
 def check_inplace(record, sample, ops=OPS):
-    """Same values as out of place, the same object, one version more, the same gradient."""
+    """Checks the in-place form: equal values and gradient, the same object, a new version."""
     args, kwargs = arguments(record, sample)
     if not (args and isinstance(args[0], torch.Tensor)):
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The op table's samples as functions of many samples at once; the tests of vmap share this."""
+"""The op table's samples as functions of a batch of samples; the tests of vmap use it."""
 
 import itertools
 
@@ -32,12 +32,12 @@ DERIVATIVES = [c for c in CASES if c.values[0]["differentiable"] and has_derivat
 
 
 def turns():
-    """The dims of the samples, tensor by tensor."""
+    """Returns the batch dims of each tensor."""
     return itertools.cycle([0, 1, 0, 0, 1, 0])
 
 
 class Samples:
-    """One sample of an op as a function of its tensors, of which some differ by vmap's sample."""
+    """One sample of an op as a function of its tensors, some of which have a batch dim."""
 
     def __init__(self, record, sample, floats_only=True):
         self.f = OPS.function(record)
@@ -48,7 +48,7 @@ class Samples:
             if not known and (t.dtype is F8 or not floats_only):
                 self.values.append(t)
         self.where = {id(t): i for i, t in enumerate(self.values)}
-        # Every sample is a valid argument where the given one is.
+        # Each element of the batch is a valid argument if the given sample is valid.
         self.batched = [
             torch.stack([self.variant(v, k) for k in range(SIZE)], min(d, v.dim()))
             for d, v in zip(turns(), self.values, strict=False)

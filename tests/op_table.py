@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reads the op table's records and runs their samples; the tests made from it share this.
+"""Reads the op table's records and runs their samples; the tests made from the table use it.
 
-A record holds `name`, `signature`, `doc`, `samples`, `ref`, `namespace` and the flags `method`,
+A record has `name`, `signature`, `doc`, `samples`, `ref`, `namespace` and the flags `method`,
 `function`, `inplace`, `out`, `differentiable`, `internal`. `samples` is a ';'-separated list of
-Python argument lists over the makers T, P, S, I and B, with a ~ in front where the gradient is by
-definition not the derivative of the values; `ref` is a NumPy expression over the argument
-names. There the tensors are also x (or a), b and c in order, the other parameters p0, p1, ...
+Python argument lists that use the functions T, P, S, I and B, with a leading ~ if the gradient is
+by definition not the derivative of the values; `ref` is a NumPy expression over the argument
+names. In it the tensors are also x (or a), b and c in order, the other parameters p0, p1, ...
 """
 
 import inspect
@@ -26,7 +26,7 @@ TOLERANCE = {F8: 1e-10, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16
 
 
 def split_samples(text):
-    """Splits at ';' outside brackets and quotes."""
+    """Splits at each ';' outside of brackets and quotes."""
     parts, depth, quote, current = [], 0, "", ""
     for c in text:
         if quote:
@@ -51,7 +51,7 @@ def samples_of(record):
 
 
 def has_derivative(sample):
-    """Whether the gradient is that of the values."""
+    """Returns whether the gradient is the derivative of the values."""
     return not sample.startswith("~")
 
 
@@ -65,7 +65,7 @@ def makers(seed):
         return torch.tensor(rng.uniform(0.1, 2, shape), dtype=F8)
 
     def make_definite(*shape):
-        """Symmetric matrices with eigenvalues in [1, n + 1]."""
+        """Returns symmetric matrices with eigenvalues in [1, n + 1]."""
         x = rng.uniform(-1, 1, (*shape, shape[-1]))
         n = shape[-1]
         return torch.tensor(x @ np.swapaxes(x, -1, -2) / n + np.eye(n), dtype=F8)
@@ -92,7 +92,7 @@ DTYPES = {
 
 
 def environment():
-    """What samples and refs may name; dtypes by their names (bool stays the Python type)."""
+    """Returns the names that samples and refs may use; dtypes by their names (bool is Python's)."""
     return {
         "torch": torch,
         "cograd": torch,
@@ -106,7 +106,7 @@ def environment():
 
 
 def arguments(record, sample):
-    """(args, kwargs) of one sample, the same at every call."""
+    """Returns (args, kwargs) of one sample, the same in every call."""
     env = environment() | makers(zlib.crc32(f"{record['name']}({sample})".encode()))
     env["_call"] = lambda *args, **kwargs: (args, kwargs)
     try:
@@ -116,11 +116,11 @@ def arguments(record, sample):
 
 
 def bind(record, args, kwargs):
-    """Argument name -> value, defaults filled in from the signature."""
+    """Returns argument name -> value, with defaults from the signature."""
     env = environment()
     signature = record["signature"]
     if variadic := re.search(r"\*(\w+)", signature):
-        signature = signature.replace(", *,", ",")  # what follows *size is by keyword anyway
+        signature = signature.replace(", *,", ",")  # parameters after *size are keywords anyway
     exec(f"def _f({signature}): pass", env)
     bound = inspect.signature(env["_f"]).bind(*args, **kwargs)
     bound.apply_defaults()
@@ -133,7 +133,7 @@ def bind(record, args, kwargs):
 
 
 def tree_map(f, value):
-    """Applies f to every tensor inside tuples, lists and dicts."""
+    """Applies f to every tensor in tuples, lists and dicts."""
     if isinstance(value, torch.Tensor):
         return f(value)
     if isinstance(value, dict):
@@ -150,7 +150,7 @@ def tensors_in(value):
 
 
 def results(value):
-    """The tensors an op returned, as a list; a plain number counts as a 0-dim tensor."""
+    """Returns the tensors that an op returned, as a list; a number becomes a 0-dim tensor."""
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, (bool, int, float)):
@@ -161,13 +161,13 @@ def results(value):
 
 
 def plain(t):
-    """NumPy array of any tensor (bfloat16 through float64)."""
+    """Returns any tensor as a NumPy array (bfloat16 through float64)."""
     t = t.detach()
     return (t.double() if t.dtype is torch.bfloat16 else t).numpy()
 
 
 def short_names(values):
-    """The names a ref of the element-wise table uses: x, a, b, c and p0, p1, ..."""
+    """Returns the names that a ref of the elementwise table uses: x, a, b, c and p0, p1, ..."""
     tensors = [v for v in values.values() if isinstance(v, (np.ndarray, np.generic))]
     others = [v for v in values.values() if not isinstance(v, (np.ndarray, np.generic))]
     names = dict(zip("abc", values.values(), strict=False))  # operands may be numbers
@@ -178,7 +178,7 @@ def short_names(values):
 
 
 def evaluate_ref(record, args, kwargs, convert):
-    """The results of the record's ref; `convert` makes the array of a tensor."""
+    """Evaluates the record's ref; `convert` makes the array of a tensor."""
     dtypes = {v: np.dtype(n) for n, v in DTYPES.items() if n != "bfloat16"}
     values = bind(record, *tree_map(convert, (args, kwargs)))
     values = {k: dtypes.get(v, v) if isinstance(v, torch.dtype) else v for k, v in values.items()}
@@ -224,7 +224,7 @@ OPS = Ops()
 
 
 def call(f, args, kwargs):
-    """Calls with a fixed seed, so that ops that draw numbers can be compared with themselves."""
+    """Calls with a fixed seed, so that random ops can be compared with themselves."""
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -88,17 +88,17 @@ OPTIMIZERS = {
     ],
 }
 CASES = [(name, options) for name, several in OPTIMIZERS.items() for options in several]
-# torch's formulas for these are not the same in bfloat16; Muon always computes in it.
+# torch's formulas for these differ in bfloat16; Muon always computes in it.
 LOOSE = {"Muon": 0.02}
 
 
 def label(case):
-    """One line for a case."""
+    """Returns one line for a case."""
     return f"{case[0]} {json.dumps(case[1])}" if isinstance(case, tuple) else str(case)
 
 
 def start(name, complex_numbers=False):
-    """The parameters at the beginning: matrices, and a vector where the optimizer takes one."""
+    """Returns the initial parameters: matrices, and a vector if the optimizer accepts one."""
     rng = np.random.default_rng(7)
     shapes = [(2, 3), (3, 2)] if name == "Muon" else [(2, 2), (3,)]
     values = [rng.standard_normal(shape) for shape in shapes]
@@ -106,7 +106,7 @@ def start(name, complex_numbers=False):
 
 
 def loss(params, step):
-    """Bowls of several widths, which change over time, with ripples."""
+    """Returns a loss of bowls of several widths, which change over time, with ripples."""
     total = 0
     for i, p in enumerate(params):
         d = p - 0.3
@@ -118,7 +118,7 @@ def loss(params, step):
 
 
 class Run:
-    """An optimizer at work on parameters of a dtype."""
+    """An optimizer with parameters of a dtype."""
 
     def __init__(self, torch, name, options, dtype="float64", **more):
         self.torch = torch
@@ -130,7 +130,7 @@ class Run:
         self.done = 0
 
     def step(self):
-        """One step; what the parameters are then."""
+        """Runs one step; returns the parameters after it."""
         step = self.done
         self.done += 1
 
@@ -144,22 +144,22 @@ class Run:
         return self.values()
 
     def values(self):
-        """The parameters as one vector of doubles."""
+        """Returns the parameters as one vector of doubles."""
         wide = self.torch.complex128 if self.params[0].is_complex() else self.torch.float64
         parts = [p.detach().to(wide).numpy().reshape(-1) for p in self.params]
         return np.concatenate(parts)
 
     def trajectory(self, steps=STEPS):
-        """The values after each step."""
+        """Returns the values after each step."""
         return np.array([self.step() for _ in range(steps)])
 
     def kinds(self):
-        """Name, dtype and shape of the state of each parameter."""
+        """Returns name, dtype and shape of the state of each parameter."""
         return {str(i): kinds(s) for i, s in self.optimizer.state_dict()["state"].items()}
 
 
 def kinds(state):
-    """Names with dtypes and shapes of tensors, types of others."""
+    """Returns names, with dtypes and shapes of tensors and types of other values."""
     found = {}
     for key, value in state.items():
         if hasattr(value, "dtype"):
@@ -170,7 +170,7 @@ def kinds(state):
 
 
 def plain(value):
-    """Tensors as NumPy arrays, for the other library."""
+    """Converts tensors to NumPy arrays, for the other library."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -179,7 +179,7 @@ def plain(value):
 
 
 def tensors(torch, value):
-    """NumPy arrays as tensors."""
+    """Converts NumPy arrays to tensors."""
     if isinstance(value, dict):
         return {key: tensors(torch, item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -188,7 +188,7 @@ def tensors(torch, value):
 
 
 class Power:
-    """A function with a state that is saved."""
+    """A function object whose state is saved."""
 
     def __init__(self):
         self.base = 0.5
@@ -198,7 +198,7 @@ class Power:
 
 
 def schedules(torch):
-    """Name to a function from an optimizer to its schedule."""
+    """Returns name -> function from an optimizer to its schedule."""
     s, swa = torch.optim.lr_scheduler, torch.optim.swa_utils
     return {
         "LambdaLR": lambda o: s.LambdaLR(o, [lambda e: 0.9**e, lambda e: 1 / (1 + e)]),
@@ -260,7 +260,7 @@ def schedules(torch):
 
 
 class ScheduleRun:
-    """A schedule at work on two groups."""
+    """A schedule with two parameter groups."""
 
     def __init__(self, torch, name, tensor_lr=False):
         rate = torch.tensor if tensor_lr else float
@@ -272,7 +272,7 @@ class ScheduleRun:
         self.epoch = 0
 
     def step(self):
-        """Rates and momenta of the next epoch."""
+        """Returns rates and momenta of the next epoch."""
         self.optimizer.step()
         if self.needs_metric:
             self.schedule.step(math.sin(self.epoch / 5) + self.epoch / 50)
@@ -285,12 +285,12 @@ class ScheduleRun:
         return rates + [float(g["momentum"]) for g in groups]
 
     def rates(self, epochs=100):
-        """Those of the next epochs."""
+        """Returns the rates and momenta of the next epochs."""
         return [self.step() for _ in range(epochs)]
 
 
 def record(torch):
-    """Writes what torch computes into tests/recorded."""
+    """Writes what torch computes to tests/recorded."""
     lines = []
     for name, options in CASES:
         run = Run(torch, name, options)
@@ -314,12 +314,12 @@ def record(torch):
 
 
 def saved_keys(run):
-    """The names in a schedule's state."""
+    """Returns the names in a schedule's state."""
     return run.schedule.state_dict().keys()
 
 
 def recorded(name):
-    """Case to entry, of one of the files."""
+    """Returns case -> entry of one of the files."""
     lines = (RECORDED / name).read_text().splitlines()
     return {entry["case"]: entry for entry in map(json.loads, lines)}
 

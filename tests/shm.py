@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What processes leave in /dev/shm."""
+"""Lists the segments that processes leave in /dev/shm."""
 
 import os
 
-OTHERS = ("sem.", "torch_", "mpich_shm_", "ucx_shm_")  # of processes that other tests run meanwhile
+OTHERS = ("sem.", "torch_", "mpich_shm_", "ucx_shm_")  # from processes of other tests
 
 
 def segments():
-    """Names in /dev/shm but for those that other processes make too."""
+    """Returns the names in /dev/shm, without those that other processes create too."""
     return {name for name in os.listdir("/dev/shm") if not name.startswith(OTHERS)}

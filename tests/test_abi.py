@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The stable ABI: what libcograd exports, and that one built op loads in every Python."""
+"""The stable ABI: the exports of libcograd, and one compiled op that loads in every Python."""
 
 import importlib.util
 import os
@@ -47,14 +47,14 @@ def nm(*args):
 
 @pytest.fixture(scope="module")
 def prebuilt(tmp_path_factory):
-    """Path of the built op: the one COGRAD_PREBUILT_OP names, or one built now."""
+    """Returns the path of the compiled op: COGRAD_PREBUILT_OP, or one compiled now."""
     given = os.environ.get("COGRAD_PREBUILT_OP")
     if given:
         return Path(given)
     if not any(map(shutil.which, ("c++", "g++", "clang++"))):
         pytest.skip("there is no C++ compiler")
     folder = tmp_path_factory.mktemp("prebuilt")
-    # In a process of its own, where it is loaded too.
+    # In a separate process, which also loads it.
     code = (
         "import sys; from cograd.utils import cpp_extension; cpp_extension.load('t_prebuilt', "
         "sys.argv[1], build_directory=sys.argv[2], is_python_module=False)"
@@ -83,7 +83,7 @@ def test_prebuilt_op_knows_nothing_of_python(prebuilt):
 
 
 def test_prebuilt_op_loads_in_other_pythons(prebuilt):
-    """Every environment beside the source tree that has cograd, as .ci/run makes them."""
+    """The op loads in all environments with cograd beside the source tree (see .ci/run)."""
     done = []
     for python in sorted(ROOT.glob(".venv*/bin/python")):
         probe = [str(python), "-c", "import cograd.utils.cpp_extension"]
@@ -179,7 +179,7 @@ def test_abidiff_looks_at_the_kept_symbols_alone(tool, tmp_path):
 
 @needs_compiler
 def test_library_of_another_major_is_refused(tmp_path):
-    """One that was linked against a libcograd whose symbols have another version."""
+    """A library linked against a libcograd whose symbols have another version is refused."""
     (tmp_path / "fake.c").write_text("void cograd_op_register(void) {}\n")
     (tmp_path / "fake.map").write_text("COGRAD_2 { global: cograd_*; local: *; };\n")
     (tmp_path / "op.c").write_text(

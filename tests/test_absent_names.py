@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names that are absent answer; names of torch that do nothing here are there."""
+"""Absent names raise an explanation; names of torch without effect here exist."""
 
 import _thread
 import difflib
@@ -86,7 +86,7 @@ def test_misspelt_names(module, name, near):
 
 
 def test_misspelt_methods():
-    """Python names the near ones under an uncaught error, where dir() is short enough."""
+    """Python suggests similar names after an uncaught error if dir() is short enough."""
     code = "import cograd, sys; x = cograd.nn.Parameter(cograd.ones(2)); x.squeez()"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert "Did you mean: 'squeeze'?" in run.stderr

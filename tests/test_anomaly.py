@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Anomaly mode: tracebacks of forward calls, values that are not finite, writers in place."""
+"""Anomaly mode: tracebacks of forward calls, non-finite values, in-place writers."""
 
 import gc
 import threading
@@ -46,7 +46,7 @@ class Raises(Function):
 
 
 def raised(kind, run):
-    """The exception, its notes and the texts of the warnings."""
+    """Returns the exception, its notes and the texts of the warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with pytest.raises(kind) as info:
@@ -286,7 +286,7 @@ def test_inf_in_backward_names_the_first_node():
     def run():
         with detect_anomaly(inf=True):
             x = leaf([4.0, 0.0])
-            y = torch.sqrt(x) * 3  # d sqrt(0) = inf
+            y = torch.sqrt(x) * 3  # the derivative of sqrt at 0 is inf
             y.sum().backward()
 
     error, notes, _ = raised(RuntimeError, run)

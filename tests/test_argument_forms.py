@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Forms of arguments that torch takes: biases that broadcast, out=, axis=, None, Python types."""
+"""Forms of arguments that torch accepts: broadcast biases, out=, axis=, None, Python types."""
 
 import re
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""cograd.array_api, function by function beside array-api-strict, with arguments by hypothesis."""
+"""cograd.array_api compared with array-api-strict, function by function, by hypothesis."""
 
 import inspect
 
@@ -27,7 +27,7 @@ REAL_NUMBERS = INTS + REALS
 
 
 def values(draw, shape, dtype, low=-4, high=4):
-    """An array of a dtype, of numbers that few functions are undefined at."""
+    """Draws an array of a dtype, with numbers at which few functions are undefined."""
     seed = draw(st.integers(0, 2**32 - 1))
     rng = np.random.default_rng(seed)
     if dtype == "bool":
@@ -69,7 +69,7 @@ def as_numpy(value):
 
 
 def agree(mine, theirs, where):
-    """Shapes, dtypes and values; lists item by item."""
+    """Compares shapes, dtypes and values; lists item by item."""
     if isinstance(theirs, (tuple, list)):
         assert len(mine) == len(theirs), where
         for a, b in zip(mine, theirs):
@@ -88,7 +88,7 @@ def agree(mine, theirs, where):
 
 
 def beside(name, args, kwargs, module=""):
-    """Calls both; what the strict one refuses is not asked."""
+    """Calls both; skips what array-api-strict refuses."""
     one = getattr(getattr(xp, module) if module else xp, name)
     other = getattr(getattr(strict, module) if module else strict, name)
     with np.errstate(all="ignore"):
@@ -351,7 +351,7 @@ def test_creation():
 
 
 def beside_default(name, args, kwargs):
-    """As beside; float64 of the strict one is our default dtype."""
+    """Compares as ``beside``; float64 of array-api-strict is our default dtype."""
     theirs = getattr(strict, name)(*args, **{k: to_strict(v) for k, v in kwargs.items()})
     mine = getattr(xp, name)(*args, **{k: to_mine(v) for k, v in kwargs.items()})
     if kwargs.get("dtype") is None and str(theirs.dtype).endswith(("float64", "complex128")):
@@ -498,7 +498,7 @@ def test_fft_frequencies():
 
 
 def test_every_name_of_the_standard_is_there():
-    skipped = {"broadcast_shapes", "isin", "Device"}  # of later versions, or no name of its
+    skipped = {"broadcast_shapes", "isin", "Device"}  # of later versions, or without a public name
     names = [n for n in strict.__all__ if "flags" not in n.lower() and not n.startswith("__")]
     assert {n for n in names if not hasattr(xp, n)} <= skipped
     for module in ("linalg", "fft"):
@@ -532,7 +532,7 @@ SPECIAL += [np.inf, -np.inf, np.nan, 1e-300, 1e300, np.pi, -np.pi]
 
 
 def test_special_values():
-    """Zeros with signs, infinities and NaN, in every function of one and two real numbers."""
+    """Zeros of both signs, infinities and NaN, in every function of one and two real numbers."""
     one = np.array(SPECIAL)
     two = [g.reshape(-1) for g in np.meshgrid(one, one)]
     names = [n for n in xp._elementwise if n not in ("clip", "remainder")]

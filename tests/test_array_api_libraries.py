@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Libraries written for the array API standard take tensors, and gradients flow through."""
+"""Libraries written for the array API standard accept tensors, and gradients flow through."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ def compare(mine, theirs):
 
 
 def run(code):
-    """The code after HEAD, where SciPy looks at the namespaces of arrays."""
+    """Runs code after HEAD, with which SciPy uses the namespaces of arrays."""
     env = {**os.environ, "SCIPY_ARRAY_API": "1"}
     done = subprocess.run(
         [sys.executable, "-c", HEAD + code], env=env, capture_output=True, text=True

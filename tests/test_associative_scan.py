@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""associative_scan beside loops, its gradients, and what it refuses."""
+"""associative_scan compared with loops, its gradients, and the inputs it refuses."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from cograd.autograd import gradcheck
 
 
 def step(p, q):
-    """Of the recurrence x[t] = a[t] x[t-1] + b[t]."""
+    """Combines two steps of the recurrence x[t] = a[t] x[t-1] + b[t]."""
     return p[0] * q[0], q[0] * p[1] + q[1]
 
 
@@ -76,7 +76,7 @@ X = torch.ones(2, 3)
     [
         ((3, X, 0), ValueError, "combine_fn must be callable, got int"),
         ((torch.add, [], 0), ValueError, "xs has no tensor"),
-        ((torch.add, 3, 0), TypeError, "xs must hold tensors alone, got int"),
+        ((torch.add, 3, 0), TypeError, "xs must contain only tensors, got int"),
         ((torch.add, torch.ones(()), 0), ValueError, r"at least one dim .*got \[\(\)\]"),
         ((torch.add, torch.ones(0, 2), 0), ValueError, r"got \[\(0, 2\)\]"),
         ((step, (X, X[0]), 0), ValueError, r"one shape .*got \[\(2, 3\), \(3,\)\]"),

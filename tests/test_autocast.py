@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""autocast and GradScaler: which op gets which dtype, state of the thread, gradients."""
+"""autocast and GradScaler: the dtype of each op, state of the thread, gradients."""
 
 import gc
 import threading
@@ -25,7 +25,7 @@ def edges(t):
     return {node for node, _ in t.grad_fn.next_functions if node is not None}
 
 
-# What the result's dtype is for float32 arguments; decided by torch 2.13 on a CPU.
+# The result's dtype for float32 arguments, as torch 2.13 determines it on a CPU.
 CASES = {
     "matmul": (lambda x: x @ x, LOW),
     "mm": (lambda x: torch.mm(x, x), LOW),
@@ -162,7 +162,7 @@ def test_parameters_are_cast_once_and_no_longer_than_the_block():
         with torch.no_grad():
             assert not F.linear(x, w).requires_grad
         with torch.no_grad():
-            w.mul_(2)  # what was cast before is not used for the new values
+            w.mul_(2)  # the earlier cast must not be used for the new values
         assert_close(F.linear(x, w), 2 * a, rtol=2e-2, atol=2e-2)
         assert torch.is_autocast_cache_enabled()
     (a.sum() + b.sum()).backward()
@@ -217,7 +217,7 @@ def test_threads_have_their_own():
     assert seen == [WIDE]
 
     def run():
-        torch.set_autocast_enabled("cpu", True)  # and ends so
+        torch.set_autocast_enabled("cpu", True)  # the mode ends like this, too
         seen.append((x @ x).dtype)
 
     thread = threading.Thread(target=run)
@@ -236,7 +236,7 @@ def test_transforms_and_checkpoint():
         y = checkpoint(lambda v: F.linear(x, v).relu(), w, use_reentrant=False)
     assert got.dtype == LOW and grad.dtype == WIDE
     assert_close(got, F.linear(x, w).to(LOW), rtol=2e-2, atol=2e-2)
-    y.sum().backward()  # outside of the block: the second run is under autocast as the first was
+    y.sum().backward()  # outside of the block: the second run uses autocast, as the first one did
     assert w.grad.dtype == WIDE
 
 

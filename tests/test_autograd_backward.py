@@ -358,7 +358,7 @@ def test_grad_outputs_none_entry_means_one_for_scalars():
 
 @pytest.mark.beyond_torch
 def test_grad_outputs_of_wrong_shape_names_the_index():
-    # torch compares the gradients with == while it looks for the index and fails there
+    # torch compares the gradients with == to find the index, and fails there
     x = leaf([1.0, 2.0])
     with pytest.raises(RuntimeError, match=r"grad_output\[1\].*output\[1\]"):
         autograd.grad([x * x, x * 2], x, grad_outputs=[ones(2), ones(3)])

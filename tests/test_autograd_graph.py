@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shapes of graphs: diamonds, wide, deep, re-entrant, failing, repeated."""
+"""Shapes of graphs: diamonds, wide, deep, reentrant, failing, repeated."""
 
 import gc
 import sys
@@ -119,13 +119,13 @@ def chain(x, depth):
 
 
 def on_small_stack(function, kib=256):
-    """Run function on a thread with a stack of kib KiB; hand on its exception."""
+    """Runs function on a thread with a stack of kib KiB; re-raises its exception."""
     failed = []
 
     def body():
         try:
             function()
-        except BaseException as error:  # handed on to the caller
+        except BaseException as error:  # re-raised in the caller
             failed.append(error)
 
     before = threading.stack_size(kib * 1024)

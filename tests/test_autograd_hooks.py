@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tensor hooks, retain_grad and the face of grad_fn."""
+"""Tensor hooks, retain_grad and the attributes of grad_fn."""
 
 import pytest
 from conftest import leaf, ones, same
@@ -440,7 +440,7 @@ def test_python_attributes_and_identity_survive_the_core():
 
 
 class GivesNone(autograd.Function):
-    """Passes no gradient back."""
+    """Returns no gradient."""
 
     @staticmethod
     def forward(ctx, x):

@@ -344,7 +344,7 @@ def test_leaves_take_over_their_pieces_of_a_joined_gradient(join):
     want = w.reshape(2, n)
     assert torch.equal(x.grad, want[0]) and torch.equal(y.grad, want[1])
     assert y.grad.data_ptr() - x.grad.data_ptr() == x.grad.nbytes, "nothing was copied"
-    # From here on they have nothing to do with each other.
+    # From here on they are independent of each other.
     x.grad.add_(1)
     assert torch.equal(y.grad, want[1]) and y.grad._version == 0
     assert x.grad.untyped_storage().nbytes() == 4 * n and x.grad._base is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""no_grad, enable_grad, set_grad_enabled and inference_mode in every form they are used."""
+"""no_grad, enable_grad, set_grad_enabled and inference_mode in all forms of use."""
 
 import random
 import signal
@@ -377,5 +377,5 @@ def test_interrupts_leave_no_mode():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-        torch.inference_mode().__exit__()  # one that was not entered brings back the usual modes
+        torch.inference_mode().__exit__()  # leaving a mode that was not entered restores defaults
     assert interrupts > 10

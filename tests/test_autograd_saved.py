@@ -303,7 +303,7 @@ def test_saved_leaf_is_the_same_python_object():
 @pytest.mark.parametrize("count", [3, 100_000])
 @pytest.mark.parametrize("hooks", [False, True])
 def test_a_function_gets_its_saved_tensors_with_their_history(count, hooks):
-    """Functions of users look at requires_grad, also in a backward without a graph."""
+    """A user's Function may read requires_grad, also in a backward without a graph."""
     seen = []
 
     class Square(torch.autograd.Function):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""cograd.backends: the choice of libraries, their results, threads and forks; torch's switches."""
+"""cograd.backends: choice of libraries, their results, threads and forks; torch's switches."""
 
 import importlib
 import os
@@ -30,7 +30,7 @@ CONVOLUTIONS = [
 
 
 def convolve(size, kernel, stride, padding, dilation, groups, bias):
-    """Values and gradients of one convolution."""
+    """Returns values and gradients of one convolution."""
     cograd.manual_seed(0)
     x = cograd.randn(size, requires_grad=True)
     w = cograd.randn(kernel, requires_grad=True)
@@ -76,7 +76,7 @@ def test_onednn_leaves_other_dtypes_and_empty_batches_to_cograd():
         w = cograd.randn(4, 3, 3, 3, dtype=cograd.float64)
         y = cograd.conv2d(x, w)
         assert cograd.conv2d(cograd.zeros(0, 3, 8, 8), w.float()).shape == (0, 4, 6, 6)
-        # An output that no padding of oneDNN's gives.
+        # oneDNN has no padding that gives this output.
         z = cograd.conv_transpose2d(
             x.float(), w.float().mT.reshape(3, 4, 3, 3), dilation=3, stride=2, output_padding=2
         )

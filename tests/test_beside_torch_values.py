@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Values that a call-by-call comparison with torch 2.13 found to differ; the numbers are torch's,
-or the mathematical ones where torch's are rounded."""
+"""Values in which a call-by-call comparison with torch 2.13 found differences; the numbers are
+torch's, or the mathematical ones where torch's are rounded.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ def leaf(*values: float, dtype: object = float32) -> Tensor:
 
 
 def gradients(f, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The first and the second derivative of an elementwise function."""
+    """Returns the first and the second derivative of an elementwise function."""
     (first,) = cograd.autograd.grad(f(x).sum(), x, create_graph=True)
     (second,) = cograd.autograd.grad(first.sum(), x)
     return first.detach(), second
@@ -337,7 +338,7 @@ def test_parameters_that_are_real_refuse_imaginary_parts(call):
 
 @pytest.mark.parametrize("at", [-12.0, -7.0, -4.5, -1.0, 0.0, 2.0, 9.0])
 def test_gelu_by_tanh_loses_no_digits_far_below_zero(at):
-    # v sigmoid(2 u) and its derivative, u = sqrt(2 / pi) (v + 0.044715 v^3), in 60 digits
+    # v sigmoid(2 u) and its derivative, where u = sqrt(2 / pi) (v + 0.044715 v^3), in 60 digits
     with mpmath.workdps(60):
         c = mpmath.sqrt(8 / mpmath.pi)
         value = lambda v: v / (1 + mpmath.exp(-c * (v + mpmath.mpf("0.044715") * v**3)))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""NULL given to the C interface: every function of c_api.h that returns a status says so.
+"""Every function of the C interface that returns a status reports an error for NULL.
 
-The list of functions, and what each takes, is read from the header: a new one joins by itself.
+The functions and their parameters are read from c_api.h, so a new function is tested at once.
 """
 
 import re
@@ -18,7 +18,7 @@ LIBRARY = Path(cpp_extension.library_paths()[0]) / "libcograd.so"
 
 TYPE_ERROR = 3
 
-# Where NULL has a meaning, by function; "*": in every function.
+# Parameters for which NULL is valid, by function; "*": in every function.
 MAY_BE_NULL = {
     "*": {"context", "state", "user", "destroy", "deleter", "doc", "data", "strides", "grads"},
     "cograd_tensor_item": {"as_double", "as_int"},
@@ -34,7 +34,7 @@ MAY_BE_NULL = {
 
 
 def functions():
-    """(name, [(type, parameter)]) of every function that returns a status."""
+    """Returns (name, [(type, parameter)]) of every function that returns a status."""
     text = re.sub(r"/\*.*?\*/", " ", HEADER.read_text(), flags=re.S)
     found = []
     for name, inside in re.findall(
@@ -55,7 +55,7 @@ def functions():
 
 
 def split(text):
-    """The parts between commas that stand in no parentheses."""
+    """Splits at the commas that are not in parentheses."""
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
         depth += (c == "(") - (c == ")")
@@ -72,7 +72,7 @@ def is_pointer(kind):
     return "*" in kind or kind in (*HANDLES, "function", "cograd_hook_fn", "cograd_range_fn")
 
 
-# Calls one function with NULL at one place and something that serves at the others.
+# Calls one function with NULL for one parameter and valid values for the others.
 CHILD = """
 import ctypes, sys
 lib = ctypes.CDLL(sys.argv[1])
@@ -127,7 +127,7 @@ def call(name, parameters, nulls):
 
 
 def required(name, parameters):
-    """The places where NULL is an error."""
+    """Returns the parameters for which NULL is an error."""
     allowed = MAY_BE_NULL["*"] | MAY_BE_NULL.get(name, set())
     return [i for i, (kind, p) in enumerate(parameters) if is_pointer(kind) and p not in allowed]
 

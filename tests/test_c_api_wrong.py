@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the C interface makes of arguments that no caller should give: an error that names the
-argument, and no crash. NULL for the functions that return a status: test_c_api_null.py."""
+"""For arguments that no caller should pass, the C interface reports an error that names the
+argument, and does not crash. test_c_api_null.py tests NULL in functions that return a status.
+"""
 
 import re
 import subprocess
@@ -15,7 +16,7 @@ LIBRARY = Path(cpp_extension.library_paths()[0]) / "libcograd.so"
 
 OK, VALUE_ERROR, TYPE_ERROR, INDEX_ERROR = 0, 2, 3, 4
 
-# Each case runs in a process of its own: it prints a status and the message.
+# Each case runs in its own process, which prints a status and the message.
 PRELUDE = """
 import ctypes, sys
 from ctypes import POINTER, Structure, Union, byref, c_char_p, c_double, c_int32, c_int64, c_size_t
@@ -86,7 +87,7 @@ roots = (c_void_p * 2)(root, None)
 
 
 def run(body):
-    """(status, message) of the last line's value."""
+    """Returns (status, message) for the value of the last line."""
     *lines, last = body.strip().split("\n")
     code = "\n".join([PRELUDE, *lines, f"status = {last}"])
     code += '\nprint("status", status, lib.cograd_last_error().decode(), flush=True)\n'
@@ -154,7 +155,7 @@ def test_null_for_functions_without_a_status(call):
     run(call)
 
 
-NAMED = {  # body: status, what the message must hold
+NAMED = {  # body -> status, text in the message
     "backward(roots)": (
         "lib.cograd_backward(roots, None, c_size_t(2), None, c_size_t(0), 0)",
         TYPE_ERROR,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""utils.checkpoint: both forms, the determinism check, early stop, nesting, selective contexts."""
+"""utils.checkpoint: both forms, determinism check, early stop, nesting, selective contexts."""
 
 import contextlib
 import functools
@@ -241,7 +241,7 @@ def test_random_numbers_are_new_on_request(reentrant):
 
 
 def changing(first, later):
-    """A function that is ``first`` in its first call and ``later`` afterwards."""
+    """Returns a function that acts as ``first`` in its first call and as ``later`` afterwards."""
     calls = []
 
     def f(x):
@@ -502,7 +502,7 @@ def test_selective_with_wrong_arguments():
 
 
 def test_an_interrupt_leaves_no_hook_on():
-    """Ctrl-C at the begin or the end of any Python function that a checkpoint runs."""
+    """Ctrl-C may come at the begin or the end of any Python function that a checkpoint runs."""
 
     class Interrupt(BaseException):
         pass
@@ -513,7 +513,7 @@ def test_an_interrupt_leaves_no_hook_on():
 
         def tick(frame, event, arg):
             nonlocal left
-            callback = frame.f_code.co_filename == weakref.__file__  # nobody hears what it raises
+            callback = frame.f_code.co_filename == weakref.__file__  # its exceptions are ignored
             left -= event in ("call", "return") and not callback
             if left == 0 and not callback:
                 raise Interrupt
@@ -524,7 +524,7 @@ def test_an_interrupt_leaves_no_hook_on():
         try:
             checkpoint(curve, x, use_reentrant=False).sum().backward()
         except Interrupt as error:
-            caught = error  # whose traceback holds the frames
+            caught = error  # its traceback holds the frames
         finally:
             sys.setprofile(before)
         assert (x * x).grad_fn._raw_saved_self.unpack_hook is None, countdown
@@ -555,10 +555,10 @@ HELD = {
 
 
 @pytest.mark.parametrize("held", HELD.values(), ids=HELD)
-@pytest.mark.parametrize("size", [3, 2**16])  # beyond which kernels work on handles of their own
+@pytest.mark.parametrize("size", [3, 2**16])  # larger inputs use kernels with separate tensors
 @pytest.mark.parametrize("of_graph", [True, False])
 def test_reentrant_whatever_keeps_its_inputs(held, size, of_graph):
-    """Also that of one of two: the gradient of the other must not be all there is."""
+    """It also keeps one of two inputs: the gradient of the other must not be all there is."""
     x = torch.linspace(0.5, 1.5, size, dtype=torch.float64).requires_grad_()
     w = torch.tensor([2.0, 3.0], dtype=torch.float64, requires_grad=True)
 

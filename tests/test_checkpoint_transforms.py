@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checkpoints inside of the transforms of functions."""
+"""Checkpoints inside function transforms."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ OPS = {
 
 @pytest.mark.parametrize("name", OPS)
 def test_nested_checkpoints_compute_again_what_they_computed(name):
-    """Inside of vmaps, levels of forward mode and functions that the forward knew nothing of."""
+    """The backward runs inside vmaps, dual levels and functions that the forward did not run in."""
     op = OPS[name]
     x = cograd.rand(2, 2, dtype=F8) + 0.1
 
@@ -129,7 +129,7 @@ def test_nested_checkpoints_compute_again_what_they_computed(name):
         nested(leaf), leaf, cograd.eye(4, dtype=F8), is_grads_batched=True
     )
     close(rows, expected)
-    # The backward runs within a level of forward mode, and within another function.
+    # The backward runs inside a dual level, and inside another function.
     weight = cograd.rand(4, dtype=F8)
     value, direction = jvp(lambda v: pullback(v)[0], (weight,), (weight,))
     close(value, direction)

@@ -85,14 +85,14 @@ def test_lifetimes(classes):
     b = classes.Stack()
     a.link(b)
     del b
-    assert alive() == before + 2  # a still has it
+    assert alive() == before + 2  # a still holds it
     assert len(a.linked()) == 0
     a.link()
     assert alive() == before + 1
     held = a.me()
     del a
     assert alive() == before + 1
-    held.__init__()  # another one in its place
+    held.__init__()  # creates another object in its place
     assert alive() == before + 1
     del held
     assert alive() == before
@@ -186,7 +186,7 @@ def test_operands_of_other_types(classes):
 
 
 def test_objects_made_while_one_is_being_made(classes):
-    """As a signal's handler does, or a finaliser that the collector runs."""
+    """Signal handlers and finalisers that the collector runs create objects this way."""
     made = []
 
     def work():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""python -m cograd COMMAND, and what show_config() says."""
+"""python -m cograd COMMAND, and the output of show_config()."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def test_config_command_honours_the_level():
 
 
 def test_a_reader_that_stops_is_no_error():
-    """As in `python -m cograd config | head`."""
+    """`python -m cograd config | head` stops reading like this."""
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-m", "cograd", "config"]

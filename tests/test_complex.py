@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Complex numbers: creation, promotion, exchange, printing, views of parts, gradients' rules."""
+"""Complex numbers: creation, promotion, exchange, printing, views of parts, rules of gradients."""
 
 import pickle
 
@@ -244,7 +244,7 @@ def test_what_has_no_meaning_raises(call):
 def test_gradients_are_conjugate_wirtinger():
     z = leaf(3 + 4j)
     z.abs().sum().backward()
-    assert z.grad.item() == pytest.approx(0.6 + 0.8j)  # the way of steepest ascent
+    assert z.grad.item() == pytest.approx(0.6 + 0.8j)  # the direction of steepest ascent
     z.grad = None
     (z * z).real.sum().backward()
     assert z.grad.item() == 6 - 8j  # 2 conj(z)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Complex functions where a naive formula overflows, vanishes or meets inf * 0."""
+"""Complex functions where a naive formula overflows, underflows or computes inf * 0."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ DTYPES = ("complex64", "complex128")
 REAL = {"complex64": np.float32, "complex128": np.float64}
 TOLERANCE = {"complex64": 3e-6, "complex128": 2e-14}
 BIG = {"complex64": 3e38, "complex128": 1.6e308}
-# exp of the first is finite but its half is not far from the largest number; of the second not.
+# exp of the first is finite and near the largest number; exp of the second overflows.
 EDGE = {"complex64": (88.5, 90.0), "complex128": (709.5, 720.0)}
 
 
 def compute(name: str, values: list[complex], dtype: str) -> tuple[list[complex], list[complex]]:
-    """Returns results and gradients; the values repeated, so that whole vectors are run too."""
+    """Returns results and gradients; repeats the values, so that whole vectors are computed too."""
     z = torch.tensor(values * 9, dtype=getattr(torch, dtype)).requires_grad_()
     y = getattr(torch, name)(z)
     (g,) = torch.autograd.grad(y, z, torch.ones_like(y))
@@ -37,7 +37,7 @@ def compute(name: str, values: list[complex], dtype: str) -> tuple[list[complex]
 
 
 def same(a: complex, b: complex) -> bool:
-    """True where both parts are the same, NaN and the sign of a zero included."""
+    """Returns whether both parts are equal, including NaN and the sign of a zero."""
     return all(
         (math.isnan(p) and math.isnan(q)) or (p == q and math.copysign(1, p) == math.copysign(1, q))
         for p, q in ((a.real, b.real), (a.imag, b.imag))
@@ -45,7 +45,7 @@ def same(a: complex, b: complex) -> bool:
 
 
 def magnitudes(dtype: str) -> list[float]:
-    """Finite sizes from the smallest to the largest."""
+    """Returns finite sizes from the smallest to the largest."""
     f = np.finfo(REAL[dtype])
     tiny, large = float(f.tiny), float(f.max)
     lists = [0.0, float(f.smallest_subnormal), tiny / 8, tiny, 1e-10, 1e-3, 0.3, 0.5]
@@ -54,14 +54,14 @@ def magnitudes(dtype: str) -> list[float]:
 
 
 def plane(dtype: str) -> list[complex]:
-    """All pairs of the sizes with both signs, as numbers of the dtype."""
+    """Returns all pairs of the sizes with both signs, as numbers of the dtype."""
     parts = [s * m for m in magnitudes(dtype) for s in (1.0, -1.0)]
     numbers = np.array([complex(a, b) for a, b in itertools.product(parts, parts)], dtype=dtype)
     return [complex(v) for v in numbers]
 
 
 def wide(name: str, z: complex, dtype: str) -> complex | None:
-    """The function in extended precision rounded to the dtype; None where that overflows too."""
+    """Returns the function in extended precision, rounded to the dtype; None if that overflows."""
     w = np.clongdouble(z) if dtype == "complex128" else np.complex128(z)
     functions: dict[str, Callable[[Any], Any]] = {
         "reciprocal": lambda v: 1 / v,
@@ -83,7 +83,7 @@ PLANE_OPS = "reciprocal sqrt rsqrt exp log log2 log10 sin cos sinh cosh sigmoid"
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", PLANE_OPS)
 def test_finite_plane(name: str, dtype: str) -> None:
-    """Results are those of extended precision, relative to the larger part."""
+    """Results agree with extended precision, relative to the larger part."""
     values = [z for z in plane(dtype) if z != 0]
     got, _ = compute(name, values, dtype)
     smallest = float(np.finfo(REAL[dtype]).smallest_subnormal)
@@ -101,7 +101,7 @@ def test_finite_plane(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_log1p(dtype: str) -> None:
-    """log1p near 0 and -1, and where the square of the size overflows or vanishes."""
+    """log1p is correct near 0 and -1, and where the square of the size overflows or underflows."""
     big = 3e19 if dtype == "complex64" else 1e200
     near = [complex(big, 1), complex(big, 0), complex(-1, 1e-30), complex(BIG[dtype], BIG[dtype])]
     got, grads = compute("log1p", near, dtype)
@@ -126,7 +126,7 @@ def test_log_near_one(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_sigmoid_far_left(dtype: str) -> None:
-    """exp(-z) overflows; the result and the gradient do not."""
+    """exp(-z) overflows, but the result and the gradient do not."""
     far = [complex(-100, 0), complex(-89, 3), complex(-100, 1), complex(-710, 2), complex(-1e6, 5)]
     for got in (*compute("sigmoid", far, dtype), compute("sigmoid", far, dtype)[0]):
         for z, y in zip(far, got, strict=True):
@@ -171,7 +171,7 @@ LIMITS = [
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("name", "z", "want"), LIMITS)
 def test_limits(name: str, z: complex, want: complex, dtype: str) -> None:
-    """The limits of C99 at infinities, and both sides of the cuts."""
+    """Results follow C99 at infinities and on both sides of the branch cuts."""
     got, _ = compute(name, [z], dtype)
     parts = np.dtype(dtype).type(complex(want))
     a, b = got[0], complex(parts)
@@ -182,7 +182,7 @@ def test_limits(name: str, z: complex, want: complex, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_exp_near_overflow(dtype: str) -> None:
-    """exp(a) overflows, its product with the cosine does not."""
+    """exp(a) overflows, but its product with the cosine does not."""
     a = 89.0 if dtype == "complex64" else 710.0
     got, _ = compute("exp", [complex(a, 1.5707)], dtype)
     half = cmath.exp(complex(a / 2, 1.5707 / 2))
@@ -194,7 +194,7 @@ def test_exp_near_overflow(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_quotients(dtype: str) -> None:
-    """Quotients of numbers whose squares, or reciprocals, are no numbers."""
+    """Quotients are right for numbers whose squares or reciprocals overflow or underflow."""
     big, tiny = BIG[dtype], float(np.finfo(REAL[dtype]).tiny) / 4
     cases = [
         (complex(big, big), complex(big, big), 1 + 0j),
@@ -220,7 +220,7 @@ def test_quotients(dtype: str) -> None:
                         assert r == pytest.approx(w, abs=1e-6), (p, q, v)
                     else:
                         assert math.isinf(r) == math.isinf(w) or math.isinf(v.real), (p, q, v)
-    for p, q, want in cases[:5]:  # one number for the divisor
+    for p, q, want in cases[:5]:  # the same divisor for all
         y = torch.full((33,), p, dtype=getattr(torch, dtype)) / torch.tensor(
             q, dtype=getattr(torch, dtype)
         )
@@ -229,7 +229,7 @@ def test_quotients(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_in_place_and_strided(dtype: str) -> None:
-    """The second pass reads the inputs, also where the result lies over them."""
+    """The second pass reads the inputs, also where the result overlaps them."""
     values = [z for z in plane(dtype) if z != 0]
     for name in ("sqrt", "log", "sigmoid", "exp", "reciprocal", "sinh"):
         z = torch.tensor(values, dtype=getattr(torch, dtype))
@@ -242,7 +242,7 @@ def test_in_place_and_strided(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_gradients_are_finite(dtype: str) -> None:
-    """Where the derivative is an ordinary number, or vanishes, so is the gradient."""
+    """Where the derivative is finite, or vanishes, the gradient is finite too."""
     big = math.sqrt(BIG[dtype]) * 3
     for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh", "log", "log1p", "log10"):
         _, grads = compute(name, [complex(0.3, big), complex(big, 0.5), complex(-big, 2)], dtype)
@@ -256,7 +256,7 @@ def test_gradients_are_finite(dtype: str) -> None:
 
 
 def test_acosh_gradient_on_the_cut() -> None:
-    """The derivative from below is the conjugate of that from above."""
+    """The derivative from below is the conjugate of the one from above."""
     _, (above, below) = compute("acosh", [complex(-90, 0.0), complex(-90, -0.0)], "complex128")
     assert below == above.conjugate()
     assert above.real == pytest.approx(-1 / math.sqrt(90**2 - 1))
@@ -272,7 +272,7 @@ def test_power_of_a_whole_number() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_sgn_of_extremes(dtype: str) -> None:
-    """Neither the largest nor the smallest numbers lose their direction."""
+    """The largest and the smallest numbers keep their direction."""
     small = float(np.finfo(REAL[dtype]).smallest_subnormal)
     z = torch.tensor([complex(s, s) for s in (BIG[dtype], small, 1.0)], dtype=getattr(torch, dtype))
     np.testing.assert_allclose(torch.sgn(z).numpy(), [math.sqrt(0.5) * (1 + 1j)] * 3, rtol=1e-6)
@@ -280,7 +280,7 @@ def test_sgn_of_extremes(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_nan_to_num(dtype: str) -> None:
-    """Each part is repaired by itself, and passes its gradient by itself."""
+    """Each part is replaced separately, and passes its gradient separately."""
     z = torch.tensor([complex(NAN, 1), complex(INF, -INF), 2 + 3j], dtype=getattr(torch, dtype))
     big = float(np.finfo(REAL[dtype]).max)
     assert torch.nan_to_num(z).tolist() == [1j, complex(big, -big), 2 + 3j]
@@ -293,7 +293,7 @@ def test_nan_to_num(dtype: str) -> None:
 
 
 def test_ranges() -> None:
-    """linspace and logspace between complex numbers."""
+    """linspace and logspace work between complex numbers."""
     assert torch.linspace(0, 1 + 2j, 3).tolist() == [0, 0.5 + 1j, 1 + 2j]
     assert torch.linspace(0, 1, 3, dtype=torch.complex128).tolist() == [0, 0.5, 1]
     out = torch.empty(3, dtype=torch.complex128)
@@ -310,7 +310,7 @@ def test_ranges() -> None:
 
 
 def test_normal_around_complex_means() -> None:
-    """Complex means, real deviations; each part has half of the variance."""
+    """Means are complex, deviations real; each part has half of the variance."""
     torch.manual_seed(0)
     mean = torch.full((20000,), 1 + 2j)
     for std in (2.0, torch.full((20000,), 2.0)):
@@ -324,7 +324,7 @@ def test_normal_around_complex_means() -> None:
 
 
 def test_abs_in_place() -> None:
-    """The absolute value of a complex tensor is real and does not fit over it."""
+    """The absolute value of a complex tensor is real, so it cannot be written in place."""
     z = torch.tensor([3 + 4j])
     for run in (z.abs_, z.absolute_, lambda: torch.abs_(z)):
         with pytest.raises(RuntimeError, match="In-place abs is not supported for complex"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every record that claims complex numbers, on its own samples made complex."""
+"""Every record that claims complex dtypes, on its own samples made complex."""
 
 import zlib
 
@@ -22,9 +22,9 @@ import cograd as torch
 from cograd.autograd import gradcheck
 
 C16 = torch.complex128
-# Their refs are of other functions than those of complex numbers.
+# Their refs do not apply to complex numbers.
 NO_REF = {"sgn", "ldexp", "vdot", "linalg_matrix_norm", "bincount"}
-# Samples that draw numbers, or whose result has no values.
+# Their samples are random, or their result has no defined values.
 NO_VALUES = {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}
 
 
@@ -39,7 +39,7 @@ def complex_makers(seed):
         return make(*shape) + 1.5
 
     def make_definite(*shape):
-        """Hermitian matrices with eigenvalues in [1, n + 1]."""
+        """Returns Hermitian matrices with eigenvalues in [1, n + 1]."""
         x = make(*shape, shape[-1])
         return x @ x.mH / shape[-1] + torch.eye(shape[-1], dtype=C16)
 
@@ -62,7 +62,7 @@ def tensors_in(value):
 def has_complex(record, sample):
     try:
         return any(t.is_complex() for t in tensors_in(complex_arguments(record, sample)))
-    except NotImplementedError:  # a sample that sorts its tensors
+    except NotImplementedError:  # the sample sorts its tensors
         return False
 
 
@@ -96,7 +96,7 @@ DIFFERENTIABLE = [
     if case.values[0]["differentiable"]
     and has_derivative(case.values[1])
     and case.values[0]["name"] not in NO_VALUES
-    and "'prod'" not in case.values[1]  # of scatter_reduce
+    and "'prod'" not in case.values[1]  # a mode of scatter_reduce
 ]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""CONTRIBUTING's walk through adding an operation: its code compiles as it stands."""
+"""CONTRIBUTING's steps for adding an operation: their code compiles unchanged."""
 
 import re
 import shutil
@@ -23,7 +23,7 @@ def blocks():
 
 
 def compiles(source, *include):
-    """The compiler's complaints about the text, with these folders before the project's."""
+    """Returns the compiler's errors for a text; ``include`` comes before the project's headers."""
     folders = [f"-I{f}" for f in (*include, ROOT / "csrc", ROOT / "csrc" / "include")]
     command = [CXX, "-std=c++20", "-fsyntax-only", "-DCOGRAD_BUILDING", *folders, "-x", "c++", "-"]
     done = subprocess.run(command, input=source, capture_output=True, text=True, timeout=120)
@@ -31,9 +31,9 @@ def compiles(source, *include):
 
 
 def rows_with(row, folder):
-    """The file that expands the rows, reading a table that has one row more."""
+    """Returns the file that expands the rows, which reads a table with one more row."""
     table = (ROOT / "csrc/kernels/elementwise/elementwise.def").read_text()
-    copy = folder / "ops" / "elementwise" / "elementwise.def"
+    copy = folder / "kernels" / "elementwise" / "elementwise.def"
     copy.parent.mkdir(parents=True)
     copy.write_text(table.replace("// Special functions.", row + "// Special functions.", 1))
     assert row in copy.read_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Convolutions beside sums written out, their errors, and batch norm under transforms."""
+"""Convolutions compared with explicit sums, their errors, and batch norm under transforms."""
 
 import copy
 import itertools
@@ -14,7 +14,7 @@ from cograd.nn import functional as F
 
 
 def written_out(x, w, stride, padding, dilation, groups):
-    """The definition of a convolution over two dims, in float64."""
+    """Computes a convolution over two dims by its definition, in float64."""
     x = np.pad(x, [(0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2])
     rows, columns, kh, kw = w.shape
     out = [
@@ -37,7 +37,7 @@ def written_out(x, w, stride, padding, dilation, groups):
         ((3, 6, 5, 8), (6, 1, 3, 3), (1, 1), (1, 1), (1, 1), 6),
         ((2, 5, 2, 2), (9, 5, 3, 3), (1, 1), (1, 1), (1, 1), 1),
         ((2, 5, 6, 6), (3, 5, 1, 1), (1, 1), (0, 0), (1, 1), 1),
-        # Small images: channels are the lanes.
+        # Small images: the vector lanes are channels.
         ((3, 5, 4, 5), (37, 5, 3, 3), (1, 1), (1, 1), (1, 1), 1),
         ((2, 4, 7, 8), (34, 2, 3, 2), (2, 1), (1, 1), (1, 2), 2),
     ],
@@ -59,7 +59,7 @@ def test_the_definition(dtype, size, kernel, stride, padding, dilation, groups):
     np.testing.assert_allclose(got.double().numpy(), want, rtol=2e-2 if got.itemsize == 2 else 1e-6)
 
 
-# Few positions and many weights: one product of the whole batch; a stride lets more be few.
+# Few positions and many weights: one product of the whole batch; a stride makes positions few.
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(
     "size,kernel,options",
@@ -76,7 +76,7 @@ def test_few_positions(dtype, size, kernel, options):
     x, w, b = (torch.randn(s, dtype=dtype) for s in (size, kernel, kernel[:1]))
     f = (F.conv1d, F.conv2d, F.conv3d)[x.dim() - 3]
     y = f(x, w, b, **options)
-    times = 1025 // (y.numel() // len(w)) + 1  # another way of computing
+    times = 1025 // (y.numel() // len(w)) + 1  # enough repeats for the other algorithm
     many = f(x.repeat(times, *(1,) * (x.dim() - 1)), w, **options)[: len(x)]
     many = many + b.reshape(-1, *(1,) * (x.dim() - 2))
     tolerance = {"atol": 1e-4, "rtol": 1e-4} if dtype == torch.float32 else {}
@@ -185,7 +185,7 @@ def test_a_lazy_module_takes_a_state():
 
 
 def test_cross_map_lrn_of_few_channels():
-    """All windows hold all channels, so that each sum is that of all squares."""
+    """All windows contain all channels, so each sum is the sum of all squares."""
     x = torch.randn(2, 2, 3, 4, dtype=torch.float64)
     want = x / (1 + 0.5 / 3 * x.square().sum(1, keepdim=True)) ** 0.75
     assert torch.allclose(nn.CrossMapLRN2d(3, 0.5)(x), want)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The C++ tests of kernels and threads (tests/cpp), compiled against the install's objects."""
+"""The C++ tests of kernels and threads (tests/cpp), linked with the objects of the install."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ PROGRAMS = sorted(p.stem for p in (HERE / "cpp").glob("*_test.cpp"))
 
 
 def installed_build():
-    """The folder of this environment's `make install`, or None; COGRAD_TEST_BUILD names another."""
+    """Returns the build folder of this environment's install; COGRAD_TEST_BUILD overrides it."""
     if named := os.environ.get("COGRAD_TEST_BUILD"):
         return ROOT / named
     tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
@@ -24,7 +24,7 @@ def installed_build():
 
 
 def cached(build, name):
-    """A value from CMake's cache, or ""."""
+    """Returns a value of CMake's cache, or ""."""
     for line in (build / "CMakeCache.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith(name + ":"):
             return line.partition("=")[2]
@@ -33,7 +33,7 @@ def cached(build, name):
 
 @pytest.fixture(scope="module")
 def command():
-    """Compiler, flags and what to link, as two lists; skips where something is missing."""
+    """Returns the compiler with flags, and what to link; skips if something is missing."""
     if not (ROOT / "csrc").is_dir():
         pytest.skip("csrc/ is not here: not a source checkout")
     build = installed_build()
@@ -42,7 +42,7 @@ def command():
     compiler = os.environ.get("CXX") or cached(build, "CMAKE_CXX_COMPILER") or "c++"
     if shutil.which(compiler) is None:
         pytest.skip(f"there is no C++ compiler {compiler}")
-    objects = [  # not those of sources that are gone
+    objects = [  # without objects of deleted sources
         str(o)
         for d in build.glob("CMakeFiles/cograd_*.dir")
         for o in d.rglob("*.o")

@@ -28,7 +28,7 @@ EXPORT = '__attribute__((visibility("default")))'
 
 
 def source(value, extra=""):
-    """C or C++ text whose `answer()` returns an expression."""
+    """Returns C or C++ source whose `answer()` returns an expression."""
     begin, end = '#ifdef __cplusplus\nextern "C"\n#endif\n', "\n"
     return f"{extra}\n{begin}{EXPORT} int answer(void) {{ return {value}; }}{end}"
 
@@ -38,13 +38,13 @@ def answer(path):
 
 
 def build(name, *files, **kwargs):
-    """Builds without expecting ops in it, and returns the path."""
+    """Builds a library that need not contain ops; returns its path."""
     return cpp_extension.load(name, [str(f) for f in files], is_python_module=False, **kwargs)
 
 
 @pytest.fixture(autouse=True)
 def root(tmp_path, monkeypatch):
-    """An empty cache of this test's own."""
+    """Returns an empty cache directory of this test."""
     path = tmp_path / "cache"
     monkeypatch.setenv("COGRAD_EXTENSIONS_DIR", str(path))
     for name in ("CXX", "CC", "MAX_JOBS"):
@@ -54,7 +54,7 @@ def root(tmp_path, monkeypatch):
 
 @pytest.fixture
 def counted(tmp_path, monkeypatch):
-    """Makes CXX a script that counts its calls; the result is a function that returns the count."""
+    """Makes CXX a script that counts its calls; returns a function that returns the count."""
     log = tmp_path / "calls"
     log.write_text("")
     script = tmp_path / "counting-c++"
@@ -75,8 +75,8 @@ def write(path, text):
 
 
 def run_python(code, **kwargs):
-    """Starts a Python that runs code in which the names of `kwargs` are defined."""
-    # A shell's background job starts with SIGINT ignored, and Python then leaves it so.
+    """Starts a Python that runs code in which the names in `kwargs` are defined."""
+    # A background job of a shell starts with SIGINT ignored, and Python keeps it so.
     header = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
     header += "".join(f"{k} = {v!r}\n" for k, v in kwargs.items())
     text = header + textwrap.dedent(code)
@@ -301,7 +301,7 @@ def test_threads_that_build_the_same_compile_once(tmp_path, counted, monkeypatch
 
 
 def start_slow_build(file, root, monkeypatch):
-    """Starts a build that takes a minute, and returns it once the compiler runs."""
+    """Starts a build that takes a minute; returns it once the compiler runs."""
     monkeypatch.setenv("SLOW", "60")
     process = run_python(LOAD, file=str(file))
     deadline = time.monotonic() + 20
@@ -336,7 +336,7 @@ def test_interrupted_build_cleans_up(tmp_path, root, counted, monkeypatch):
 
 
 def test_stopped_builder_does_not_block_others(tmp_path, root, counted, monkeypatch, capfd):
-    """A process that holds the lock and does nothing is overtaken."""
+    """Another process takes over a lock whose holder does nothing."""
     file = write(tmp_path / "a.cpp", source(4))
     process = start_slow_build(file, root, monkeypatch)
     try:
@@ -352,7 +352,7 @@ def test_stopped_builder_does_not_block_others(tmp_path, root, counted, monkeypa
 
 
 def test_lock_inherited_from_a_dead_process(tmp_path, capfd):
-    """flock survives in children; the text in the file tells that the holder died."""
+    """Children inherit flock; the text in the file shows that the holder died."""
     path = str(tmp_path / "lock")
     code = """
     import os, sys, time
@@ -441,7 +441,7 @@ def test_sources_are_compiled_at_once(tmp_path, counted, monkeypatch):
     monkeypatch.setattr(_process, "max_jobs", lambda count: count)
     files = [write(tmp_path / f"{i}.cpp", f"int f{i}() {{ return 1; }}\n") for i in range(4)]
     build("demo", *files)
-    # How many had begun when each went on; in turn: 1, 2, 3, 4, 5.
+    # How many had begun when each one continued; one after the other it would be 1, 2, 3, 4, 5.
     assert begun.read_text().split() == ["4", "4", "4", "4", "5"]
     assert counted() == 5
 
@@ -619,7 +619,7 @@ def test_no_compiler(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("program", ["/bin/true", "sh -c true"])
 def test_a_program_that_is_no_compiler(tmp_path, monkeypatch, program):
-    """It reports no error and writes nothing."""
+    """The program reports no error and writes nothing."""
     monkeypatch.setenv("CXX", program)
     with pytest.raises(cpp_extension.CompilerNotFoundError, match="did not write.*Set CXX"):
         build("demo", write(tmp_path / "a.cpp", source(1)))
@@ -682,7 +682,7 @@ def test_read_only_cache_still_serves(tmp_path, root, counted):
     try:
         assert build("demo", file) == first
         assert counted() == calls
-        if os.geteuid() != 0:  # root writes anywhere
+        if os.geteuid() != 0:  # root can write everywhere
             write(file, source(9))
             with pytest.warns(RuntimeWarning, match="cannot be written"):
                 assert answer(build("demo", file)) == 9

@@ -47,7 +47,7 @@ struct Cube : Function<Cube> {
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
-    """A cache for the tests of this file whose names differ."""
+    """Returns a cache for the tests of this file whose op names differ."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -64,7 +64,7 @@ def write(path, text):
 
 
 def value_source(name, value):
-    """An op library whose op returns x + value."""
+    """Returns an op library whose op returns x + value."""
     return (
         "#include <cograd/extension.h>\n"
         f"static cograd::Tensor plus(const cograd::Tensor& x) {{ return x + {value}; }}\n"
@@ -218,7 +218,7 @@ def test_cached_in_a_new_process_is_fast(root):
         return float(result.stdout)
 
     run()
-    # Of the processor time in which Python starts and imports cograd: 0.3, on machines slow or not.
+    # Relative to the CPU time of starting Python and importing cograd: 0.3, on any machine.
     assert min(run() for _ in range(5)) < 0.6
 
 
@@ -255,7 +255,7 @@ def test_rebuilt_library_replaces_its_ops(tmp_path):
             is_python_module=False,
             build_directory=tmp_path / f"b{value}",
         )
-        # Not the object that was loaded above: that one owns the names already.
+        # A new process: the object loaded above already owns the names.
         code = (
             "import cograd, shutil, sys\n"
             "for path in sys.argv[1:]:\n"
@@ -371,7 +371,7 @@ PYBIND11_MODULE(COGRAD_EXTENSION_NAME, m) {
 
 @pytest.mark.slow
 def test_pybind11_module(root):
-    """The first build makes a precompiled header, the second uses it; headers stay in the key."""
+    """The first build makes a precompiled header, which the second uses; headers are in the key."""
     pytest.importorskip("pybind11")
     code = PYBIND11.replace("VALUE", "2.0")
     module = cpp_extension.load_inline("t_pybind", code)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""cograd.utils.cpp_extension: what is read from C++ declarations, and the stubs made of it."""
+"""cograd.utils.cpp_extension: parsing of C++ declarations, and the stubs made from them."""
 
 import ast
 

@@ -49,7 +49,7 @@ setup(
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A function that writes a project with a setup.py and runs one of its commands."""
+    """Returns a function that writes a project with a setup.py and runs one of its commands."""
     pytest.importorskip("setuptools")
     monkeypatch.setenv("COGRAD_EXTENSIONS_DIR", str(tmp_path / "cache"))
     folder = tmp_path / "project"
@@ -174,7 +174,7 @@ int main() {
 
 @pytest.fixture
 def installed():
-    """The folder that an installed cograd adds to CMAKE_PREFIX_PATH."""
+    """Returns the directory that an installed cograd adds to CMAKE_PREFIX_PATH."""
     path = Path(cograd.utils.cmake_prefix_path)
     if shutil.which("cmake") is None:
         pytest.skip("cmake is not installed")
@@ -203,7 +203,7 @@ def test_find_package(tmp_path, installed):
 
 
 def test_scikit_build_core_finds_it(tmp_path, installed):
-    """It adds site-packages to CMAKE_PREFIX_PATH."""
+    """scikit-build-core adds site-packages to CMAKE_PREFIX_PATH."""
     (tmp_path / "CMakeLists.txt").write_text(LISTS.partition("cograd_add")[0])
     site_packages = Path(cograd.__file__).parent.parent
     command = [
@@ -219,7 +219,7 @@ def test_scikit_build_core_finds_it(tmp_path, installed):
 
 
 def test_builds_do_not_import_the_package():
-    """scikit-build-core loads what entry points name: a broken installation must not stop it."""
+    """scikit-build-core imports entry points: a broken installation must not stop it."""
     from importlib.metadata import distribution
 
     points = distribution("cograd").entry_points

@@ -304,7 +304,7 @@ def strange_tensors():
 
 
 class OneByOne(data.TensorDataset):
-    """The same samples, of a class that may do anything in __getitem__."""
+    """Has the same samples, but in a class whose __getitem__ may do anything."""
 
     def __getitem__(self, index):
         return super().__getitem__(index)

@@ -21,7 +21,7 @@ import cograd as torch
 from cograd.utils import data
 
 METHODS = ["fork", "spawn", "forkserver"]
-# For what does not pickle: from 3.14 on Python's own choice is the fork server.
+# For what does not pickle: from 3.14 on, Python's default is the fork server.
 FORK = {"multiprocessing_context": "fork"}
 pytestmark = pytest.mark.filterwarnings(
     "ignore:This DataLoader will create", "ignore:.*use of fork.*:DeprecationWarning"
@@ -29,9 +29,9 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 def children():
-    """Process numbers of the children of this process, multiprocessing's own helpers left out.
+    """Returns the process ids of this process's children, without multiprocessing's own helpers.
 
-    A worker that the fork server started is the server's child, which multiprocessing knows.
+    A worker of the fork server is the server's child; multiprocessing knows it.
     """
     found = {process.pid for process in multiprocessing.active_children()}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -47,7 +47,7 @@ def children():
 
 @pytest.fixture(autouse=True)
 def nothing_stays():
-    """No process, descriptor or segment is left by a test."""
+    """Checks that a test leaves no process, descriptor or segment."""
     gc.collect()
     before = children(), len(os.listdir("/proc/self/fd")), segments()
     yield
@@ -56,7 +56,7 @@ def nothing_stays():
     while not children() <= before[0] and time.monotonic() < end:
         time.sleep(0.05)  # a helper that has just been started has no command line yet
     assert children() <= before[0]
-    assert len(os.listdir("/proc/self/fd")) <= before[1] + 3  # of multiprocessing's own helpers
+    assert len(os.listdir("/proc/self/fd")) <= before[1] + 3  # of multiprocessing's helpers
     assert segments() <= before[2]
 
 
@@ -168,7 +168,7 @@ def test_order_and_epochs(workers, prefetch):
         assert torch.cat([i for _, i in loader]).tolist() == list(range(20))
         seen |= children()
     assert len(loader) == 7
-    next(iter(loader))  # an epoch that is left early
+    next(iter(loader))  # an epoch that is not finished
     assert torch.cat([i for _, i in loader]).tolist() == list(range(20))
     assert len({p for p in seen if p in children()}) == workers
 
@@ -292,7 +292,7 @@ def test_kinds_of_results():
     got[2][2][0] = 50
     assert got[2][0][0] == 50, "views of one memory stay so"
     assert np.array_equal(got[3]["a"], Kinds.values[3]()["a"]) and got[3]["c"] == b"x" * 9999
-    got[3]["a"][0, 0] = 7  # arrays can be written to
+    got[3]["a"][0, 0] = 7  # arrays are writable
     assert isinstance(got[5], torch.nn.Parameter) and got[6].requires_grad
     assert got[8] == Kinds.values[8]() and got[9] == "x" * 3_000_000
     assert [len(t) for t in got[10]] == [i % 7 for i in range(700)]
@@ -303,7 +303,7 @@ def test_kinds_of_results():
 
 
 def test_indices_that_are_large_or_tensors():
-    """Neither side waits for the other when both have much to say."""
+    """Neither side waits for the other when both send much data."""
     n = 200_000
     indices = [list(range(n)) for _ in range(12)]
 
@@ -324,13 +324,13 @@ def test_gradients_through_batches():
     x = data.TensorDataset(torch.rand(32, 4), torch.rand(32))
     w = torch.zeros(4, requires_grad=True)
     for inputs, targets in data.DataLoader(x, 8, num_workers=2):
-        inputs += 1  # a batch is the receiver's own
+        inputs += 1  # a batch belongs to the receiver
         ((inputs @ w - targets) ** 2).sum().backward()
     assert w.grad.abs().sum() > 0 and bool((x.tensors[0] < 1).all())
 
 
 def test_fork_while_threads_work():
-    """The pool, the caches and the generator are whole in children forked at any moment."""
+    """The pool, the caches and the generator are intact in children forked at any moment."""
     stop = threading.Event()
 
     def work():
@@ -490,7 +490,7 @@ if __name__ == "__main__":
 
 
 def session_of(pid):
-    """Processes of a session, zombies left out."""
+    """Returns the processes of a session, without zombies."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -503,7 +503,7 @@ def session_of(pid):
 
 
 def run_program(tmp_path, then, act=None, seconds=0.01, persistent=False):
-    """Runs the program in a session of its own until all of it has gone."""
+    """Runs the program in its own session until all of its processes have ended."""
     path = tmp_path / "program.py"
     path.write_text(PROGRAM.format(then=then, seconds=seconds, persistent=persistent))
     process = subprocess.Popen(
@@ -543,7 +543,7 @@ def test_interrupt_of_the_parent_alone(tmp_path):
 
 
 def test_a_killed_parent(tmp_path):
-    """Workers notice that nobody listens any more."""
+    """Workers notice that the parent has ended."""
     code, _ = run_program(
         tmp_path, "time.sleep(60)", lambda pid: os.kill(pid, signal.SIGKILL), 0.01
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Derivatives of determinants where the matrix has no inverse: the determinant is a polynomial."""
+"""Derivatives of determinants of singular matrices: the determinant is a polynomial."""
 
 from __future__ import annotations
 

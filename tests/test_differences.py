@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/differences.md: what cograd does in each line, shown here, in test_differences_numbers.py or
-in the test that is named in differences.py."""
+"""Every line of docs/differences.md is shown here, in test_differences_numbers.py or in the test
+that differences.py names.
+"""
 
 import gc
 import math
@@ -84,7 +85,7 @@ def test_switches_without_effect():
     torch.use_deterministic_algorithms(True)
     try:
         kept = [torch.full((n,), 2.0) for n in range(1000, 1100)]
-        del kept  # their memory is given to some of the next ones
+        del kept  # some of the next ones reuse their memory
         assert not all(torch.empty(n).isnan().all() for n in range(1000, 1100))
     finally:
         torch.use_deterministic_algorithms(False)
@@ -110,7 +111,7 @@ print(*(w.message for w in seen), sep="\\n")
 
 @shows("ops without a batching rule under `vmap`, as `index_put`")
 def test_sample_by_sample():
-    """In a process of its own: a process is warned once."""
+    """It runs in a separate process, because a process is warned only once."""
     command = [sys.executable, "-c", WRITES]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     (line,) = done.stdout.splitlines()
@@ -296,25 +297,13 @@ def test_tangent_of_a_backward():
 
 @shows("`vmap` of a Function without a rule")
 def test_function_under_vmap():
-    class CubeOfDifferences(Cube):  # a name that no other test has been warned of
+    class CubeOfDifferences(Cube):  # no other test has been warned about this name
         pass
 
     cubes = torch.func.vmap(CubeOfDifferences.apply)
     with pytest.warns(UserWarning, match="vmap: CubeOfDifferences has no vmap rule") as seen:
         found = [cubes(torch.tensor([1.0, 2.0])).tolist() for _ in range(3)]
     assert len(seen) == 1 and found == [[1, 8]] * 3
-
-
-@shows("`hessian` of `batch_norm`, `instance_norm` that update running statistics")
-@pytest.mark.parametrize("norm", [F.batch_norm, F.instance_norm])
-def test_hessian_of_norms_in_training(norm):
-    def f(x, mean, variance):
-        return norm(x, mean.clone(), variance.clone(), None, None, True).pow(3).sum()
-
-    arguments = torch.rand(3, 2, 4, dtype=D), torch.zeros(2, dtype=D), torch.ones(2, dtype=D)
-    torch.func.grad(f)(*arguments)
-    with pytest.raises(RuntimeError, match="running_mean, which is updated in place"):
-        torch.func.hessian(f)(*arguments)
 
 
 @shows("two levels of `dual_level`")

@@ -368,7 +368,7 @@ TURN = torch.tensor([[0.3, -1.0, 2.0], [0.5, 0.7, -0.2], [1.0, 0.4, -0.6]], dtyp
 
 
 def along(f, x, t, eps=1e-6):
-    """The derivative of f at x in the direction t, by differences."""
+    """Returns the derivative of f at x in the direction t, by differences."""
     return (f(x + eps * t) - f(x - eps * t)) / (2 * eps)
 
 
@@ -425,7 +425,7 @@ def slope_of_polar(length):
     return torch.cat(torch.autograd.grad(z.real + 2 * z.imag, (r, angle)))
 
 
-# Of mpmath, with 40 digits; torch is 1e-9 to 2e-5 off where a polynomial of it ends.
+# From mpmath, with 40 digits; torch is 1e-9 to 2e-5 off where one of its polynomials ends.
 BESSEL = {
     special.bessel_j0: {5.5: -0.00684386941781919682, 10.0: -0.245935764451348335},
     special.bessel_j1: {5.5: -0.34143821542904335, 10.0: 0.0434727461688614367},
@@ -440,6 +440,30 @@ BESSEL = {
 def test_digits_of_bessel_functions(f):
     for x, want in BESSEL[f].items():
         assert f(T(x)).item() == pytest.approx(want, rel=1e-12, abs=0)
+
+
+@shows("gradient through mean and rstd of `native_layer_norm`, `native_group_norm`")
+def test_gradients_of_the_moments():
+    x = T((1.0, 2.0, 4.0, 0.5), (0.0, -1.0, 3.0, 2.0)).reshape(1, 4, 2)
+    weights = T((1.0, -2.0), (3.0, 0.5))
+
+    def layers(x):
+        _, mean, rstd = torch.native_layer_norm(x.reshape(2, 4), (4,), None, None, 1e-5)
+        return torch.cat([mean, rstd], 1).T
+
+    def groups(x):
+        return torch.cat(torch.native_group_norm(x, None, None, 1, 4, 2, 2, 1e-5)[1:])
+
+    for moments in (layers, groups):
+        found = func.grad(lambda x, f=moments: (f(x) * weights).sum())(x)
+        rows = x.reshape(2, 4)
+        center = rows - rows.mean(1, keepdim=True)
+        rstd = (center.square().mean(1, keepdim=True) + 1e-5).rsqrt()
+        want = weights[0][:, None] / 4 - weights[1][:, None] * rstd**3 * center / 4
+        assert same(found.reshape(2, 4), want.tolist(), tol=1e-12)
+        leaf = x.clone().requires_grad_()
+        assert torch.autograd.gradgradcheck(moments, (leaf,))
+        assert torch.autograd.gradcheck(moments, (leaf,), check_forward_ad=True)
 
 
 @shows("forward mode of `native_layer_norm`: mean and rstd")

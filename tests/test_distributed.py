@@ -19,7 +19,7 @@ def test_collectives(n):
 
 
 def fault(name, n=2, ok=False, **env):
-    """What the ranks wrote, each line of an error after its rank."""
+    """Returns the ranks' output; each line of an error follows its rank."""
     outcome = run_ranks(n, "faults.py", name, timeout=40, env=env, ok=ok)
     assert ok or outcome.code != 0, outcome
     return outcome
@@ -61,7 +61,7 @@ def test_a_rank_ends_early():
 
 
 def test_timeout():
-    """Both ranks raise, with what each was doing."""
+    """Both ranks raise, and report what each was doing."""
     out = fault("times_out").out
     assert re.search(r"\[0\] after \S+ s: rank 0 waited 1.5 s \(the timeout\) in all_reduce", out)
     assert re.search(
@@ -76,16 +76,16 @@ def test_timeout():
 
 @pytest.mark.parametrize("n", [2, 3])
 def test_different_calls_are_seen(n):
-    """Ranks of a machine see each other's calls: no rank waits for the timeout."""
+    """Ranks of one machine see each other's calls, so no rank waits for the timeout."""
     for name in ("different_calls", "calls_look_alike"):
         outcome = fault(name, n)
-        found = re.findall(r"\[(\d)\] after \S+ s: .*something else as this call", outcome.out)
+        found = re.findall(r"\[(\d)\] after \S+ s: .*ran a different call instead", outcome.out)
         assert found and "[1] after" in outcome.out and "[0] after" in outcome.out, outcome
         assert re.search(r"rank 0: .*all_reduce\(SUM\) of \[\d\] cograd.float32 at", outcome.out)
 
 
 def test_different_calls_time_out():
-    """Between machines no memory is shared, and records are read by one-sided MPI."""
+    """Machines share no memory, so records are read by one-sided MPI."""
     out = fault("different_calls", COGRAD_DISTRIBUTED_TEST_NODES="1").out
     assert "[0] after" in out and "[1] after" in out
     assert "rank 0: in all_reduce(SUM) of [3]" in out
@@ -158,7 +158,7 @@ def test_without_mpi4py():
 
 
 def test_without_an_mpi_library():
-    """What to do comes first; where mpi4py looked may take many lines."""
+    """The message begins with what to do; the paths that mpi4py searched may take many lines."""
     done = python(
         "import sys\n"
         "class Finder:\n"

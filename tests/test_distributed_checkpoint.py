@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""distributed.checkpoint: written and read by other numbers of ranks, and by ranks that die."""
+"""distributed.checkpoint: other numbers of ranks read, and ranks die while writing."""
 
 import importlib.util
 import os
@@ -36,7 +36,7 @@ def test_state_of_a_zero_redundancy_optimizer(tmp_path):
     "stage", ["in the shard", "after the shard", "in the index", "after the index"]
 )
 def test_killed_while_saving(tmp_path, stage):
-    """The former checkpoint is there, whole; from the index on, the new one."""
+    """The previous checkpoint is intact; once the index is written, the new one is."""
     import cograd.distributed.checkpoint as dcp
 
     outcome = run_ranks(2, "checkpoint_crash.py", tmp_path / "run", stage, ok=False)
@@ -47,11 +47,11 @@ def test_killed_while_saving(tmp_path, stage):
     assert state["step"] == step
     assert state["rows"].tolist() == [step] * 4
     dcp.save(state, checkpoint_id=tmp_path / "run")
-    assert len(os.listdir(tmp_path / "run")) == 2  # what the crash left is gone
+    assert len(os.listdir(tmp_path / "run")) == 2  # what the crash left is removed
 
 
 def test_saved_again_while_it_is_read(tmp_path):
-    """The files that the index named are gone; those of the new one are read."""
+    """The files of the old index are removed meanwhile, so those of the new one are read."""
     state = {"a": torch.zeros(3)}
     dcp.save({"a": torch.ones(3)}, checkpoint_id=tmp_path)
 

@@ -20,7 +20,7 @@ def test_derivatives(n):
 
 @needs_mpi
 def test_a_rank_that_leaves_out_a_backward_is_named():
-    """In debug mode every rank raises, and the message has the call that the backward is of."""
+    """In debug mode every rank raises, and the message names the call whose backward it is."""
     outcome = run_ranks(
         2, "gradients_mismatch.py", env={"COGRAD_DISTRIBUTED_DEBUG": "1"}, ok=False, timeout=30
     )
@@ -51,7 +51,7 @@ def test_heat_equation_is_the_same_for_any_number_of_ranks():
 @needs_mpi
 @pytest.mark.skipif(not PAGE.exists(), reason="not run from a source checkout")
 def test_the_page_runs(tmp_path):
-    """The listings of the documentation, one after the other, on two ranks."""
+    """The listings of the documentation run one after the other, on two ranks."""
     listings = re.findall(r"^```python no-run\n(.*?)^```", PAGE.read_text(), re.M | re.S)
     assert len(listings) == 5
     program = tmp_path / "page.py"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Misuse of cograd.distributed: every rank raises, none hangs, the memory is safe."""
+"""Misuse of cograd.distributed: every rank raises, none hangs, no memory is corrupted."""
 
 import importlib
 import multiprocessing
@@ -64,7 +64,7 @@ def test_main_function_of_torchrun():
 
 
 def test_rank_on_the_machine_under_srun():
-    """Its PMI gives rank and size, but not the rank on the machine."""
+    """srun's PMI provides rank and size, but not the rank on the machine."""
     srun = {"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8", "SLURM_LOCALID": "1"}
     want = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}
     assert rank_variables(srun) == want

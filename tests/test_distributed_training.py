@@ -57,13 +57,13 @@ def test_a_rank_that_raises_stops_the_others(where):
     assert outcome.code != 0
     assert outcome.seconds < 40
     assert "ValueError: this rank is ill" in outcome.err
-    assert "DistBackendError" in outcome.err  # the other one says who failed
+    assert "DistBackendError" in outcome.err  # the other rank reports which one failed
 
 
 @needs_mpi
 @pytest.mark.parametrize("how", ["spawn", "context", "torchrun"])
 def test_a_program_that_starts_its_own_ranks(how):
-    """Those that mpiexec started are the ranks."""
+    """The processes that mpiexec started are the ranks."""
     out = run_ranks(2, "spawned_program.py", "2", how).out
     assert sorted(out.splitlines()) == [f"{how} rank {rank} of 2: 1.0" for rank in (0, 1)]
 
@@ -88,7 +88,7 @@ def test_a_program_written_for_torch(how, tmp_path):
     program, saved = tmp_path / "train.py", tmp_path / "state.pt"
     program.write_text(text, encoding="utf-8")
     epochs = {}
-    for ranks, backend in launches:  # each goes on from the last
+    for ranks, backend in launches:  # each launch continues from the previous one
         command = [str(MPIEXEC), "-n", str(ranks), *start, str(program), str(saved), backend]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

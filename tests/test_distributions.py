@@ -91,7 +91,7 @@ def test_expand(name, params, value, more):
     assert wide.event_shape == d.event_shape
     assert wide.sample((2,)).shape == (2, *more, *d.batch_shape, *d.event_shape)
     if x.dim() > len(d.batch_shape) + len(d.event_shape):
-        return  # a value has dims of its own
+        return  # a value has its own dims
     after = wide.log_prob(x)
     assert torch.allclose(after, before.expand(after.shape))
     for what in ("mean", "variance"):
@@ -121,11 +121,11 @@ def test_values_outside_are_refused(name, params, value):
     x = eval(value, {"T": T})
     with pytest.raises(ValueError, match="within the support"):
         d.log_prob(x * math.nan)
-    if name not in ("Gamma", "Chi2"):  # which take numbers
+    if name not in ("Gamma", "Chi2"):  # these accept numbers
         with pytest.raises(ValueError, match="must be a Tensor"):
             d.log_prob(0.5)
     unchecked = built(D, T, name, params, validate_args=False)
-    if name != "Independent":  # whose base checks
+    if name != "Independent":  # its base checks
         unchecked.log_prob(x)
 
 
@@ -134,7 +134,7 @@ def test_parameters_outside_are_refused(name, params, value):
     if "D." in params or name in ("TransformedDistribution", "LKJCholesky"):
         return
     bad = lambda v: T(v) * math.nan
-    kinds = (ValueError, RuntimeError)  # of a factor that does not exist
+    kinds = (ValueError, RuntimeError)  # from a factor that does not exist
     with pytest.raises(kinds, match="but found invalid values|to be greater than|not positive"):
         built(D, bad, name, params)
 
@@ -289,7 +289,7 @@ def test_subclasses():
 
 
 def test_straight_through():
-    """Samples are unit vectors, and gradients those of the probabilities."""
+    """Samples are one-hot vectors, and gradients are those of the probabilities."""
     logits = T([0.1, 2.0, -1.0]).requires_grad_()
     weight = T([1.0, -2.0, 3.0])
     torch.manual_seed(0)
@@ -301,7 +301,7 @@ def test_straight_through():
 
 
 def test_transformed_shapes():
-    """Dims that a transform takes as an event leave the batch."""
+    """Dims that a transform treats as an event leave the batch."""
     d = D.TransformedDistribution(D.Normal(torch.zeros(4, 3), 1.0), D.StickBreakingTransform())
     assert (d.batch_shape, d.event_shape) == ((4,), (4,))
     assert isinstance(d.base_dist, D.Independent)
@@ -318,7 +318,7 @@ def test_transformed_shapes():
 
 
 def test_lazy_parameters_have_gradients():
-    """Even where they are first asked for under no_grad."""
+    """Gradients exist even if the parameters are first read under no_grad."""
     logits = T([0.1, 2.0]).requires_grad_()
     d = D.Bernoulli(logits=logits)
     with torch.no_grad():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Distributions where formulas cancel, overflow, or are asked outside of the support."""
+"""Distributions where formulas cancel or overflow, or outside of the support."""
 
 import math
 
@@ -56,7 +56,7 @@ def test_outside_of_the_support_levels_are_0_or_1():
     value = torch.tensor([-2.0, 0.5, 9.0])
     pareto = D.Pareto(1.0, 2.0, validate_args=False)
     torch.testing.assert_close(pareto.cdf(value), torch.tensor([0.0, 0.0, 80 / 81]))
-    bounded = D.GeneralizedPareto(0.0, 1.0, -0.5, validate_args=False)  # up to 2
+    bounded = D.GeneralizedPareto(0.0, 1.0, -0.5, validate_args=False)  # the support ends at 2
     torch.testing.assert_close(bounded.cdf(value), torch.tensor([0.0, 0.4375, 1.0]))
     density = D.Kumaraswamy(2.0, 3.0, validate_args=False).log_prob(value)
     assert density.isinf().tolist() == [True, False, True] and density[0] < 0

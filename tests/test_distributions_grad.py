@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gradients of samples and densities of distributions, and both under transforms of functions."""
+"""Gradients of samples and densities of distributions, both also under function transforms."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from cograd import distributions as D
 from cograd.autograd import gradcheck
 from cograd.func import grad, hessian, jvp, vmap
 
-# Ops without a rule say so once; which those are is not the matter here.
+# Ops without a rule warn once; which ops these are does not matter here.
 pytestmark = pytest.mark.filterwarnings("ignore:vmap")
 
 F8 = torch.float64
@@ -21,7 +21,7 @@ def T(values):
 
 
 class Recorded:
-    """Makes tensors of a case's parameters, and keeps the floating ones."""
+    """Makes tensors of a case's parameters, and records the floating ones."""
 
     def __init__(self, instead=None):
         self.made = []
@@ -47,18 +47,18 @@ def rebuilt(name, params, tensors, **options):
 
 
 def cases(keep):
-    # A matrix is written as two parameters whose product is one: not of two free ones.
+    # A matrix is written as a product of one parameter with itself, not of two free ones.
     found = [c for c in ALL if keep(c) and "mT" not in c[1]]
     return [pytest.param(*c, id=f"{c[0]}-{i}") for i, c in enumerate(found)]
 
 
 def smooth(case):
-    """Densities that are differentiable by all parameters as they stand."""
+    """Returns densities that are differentiable with respect to all parameters."""
     return case[0] not in ("LKJCholesky",) and "probs" not in case[1]
 
 
 def symmetric(t):
-    """Matrices stay symmetric when they are moved."""
+    """Keeps matrices symmetric when they are perturbed."""
     if t.dim() == 2 and t.shape[0] == t.shape[1] and torch.equal(t, t.mT):
         return (t + t.mT) / 2
     return t
@@ -84,7 +84,7 @@ def test_log_prob_by_parameters(name, params, value):
     "name,params,value", cases(lambda c: smooth(c) and c[0] not in ("Categorical", "Multinomial"))
 )
 def test_log_prob_under_transforms(name, params, value):
-    """vmap over all parameters, grad, jvp, and grad inside of vmap."""
+    """log_prob works in vmap over all parameters, grad, jvp, and grad inside vmap."""
     if name in ("MixtureSameFamily", "Independent") and "D." in params:
         pass
     start = parameters(name, params)
@@ -112,12 +112,12 @@ def test_log_prob_under_transforms(name, params, value):
 
 
 def test_batches_of_none():
-    """A new dim of size 0 in front of every parameter."""
+    """Every parameter has a new first dim of size 0."""
     seen = set()
     for name, params, _ in ALL:
         mixed = "[2., 2.]" in params or "2.5" in params or name.startswith("Relaxed")
         if "D." in params or (mixed and name not in ("GeneralizedPareto", "Chi2")):
-            continue  # parameters whose batch dims differ, so that no dim in front fits all
+            continue  # batch dims differ, so no first dim fits all
         empty = [t.new_zeros((0, *t.shape)) for t in parameters(name, params)]
         d = rebuilt(name, params, empty)
         assert d.batch_shape[0] == 0, name
@@ -138,7 +138,7 @@ def test_batches_of_none():
 
 
 def test_validation_inside_of_vmap():
-    """Every sample's parameters are checked."""
+    """The parameters of every sample are checked."""
     scales = T([1.0, 2.0, -1.0])
     with pytest.raises(ValueError, match="GreaterThan"):
         vmap(lambda s: D.Normal(T(0.0), s).log_prob(T(1.0)))(scales)
@@ -191,7 +191,7 @@ QUANTILES = {
     "StudentT": [(3.0, 0.5, 2.0)],
     "FisherSnedecor": [(5.0, 9.0)],
 }
-# Made of several variables: the gradient of one sample is not that of the quantile.
+# They combine several variables: the gradient of a sample is not that of the quantile.
 OF_SEVERAL = {"StudentT", "FisherSnedecor"}
 
 
@@ -239,7 +239,7 @@ def test_sample_gradients(name, params):
 
 @pytest.mark.parametrize("name", sorted(OF_SEVERAL))
 def test_gradients_of_expectations(name):
-    """The mean of the gradient of f(x) is the gradient of the mean of f, by quadrature."""
+    """The mean of the gradient of f(x) equals the gradient of the mean of f, by quadrature."""
     integrate = pytest.importorskip("scipy.integrate")
     (params,) = QUANTILES[name]
     tensors = [T(p).requires_grad_() for p in params]
@@ -272,7 +272,7 @@ def test_gradients_of_vectors():
     assert torch.allclose(g, torch.ones(2, dtype=F8))
     covariance = ((x - loc)[:, 0] * (x - loc)[:, 1]).mean()
     (g,) = torch.autograd.grad(covariance, factor)
-    # Cov = L L^T: its element (0, 1) is L00 L10 (+ L01 L11, of an L01 that is zero).
+    # Cov = L L^T: its element (0, 1) is L00 L10 (+ L01 L11, where L01 is zero).
     assert g[0, 0].item() == pytest.approx(0.5, abs=0.05)
     assert g[1, 0].item() == pytest.approx(1.0, abs=0.05)
     scale = T([[2.0, 0.3], [0.3, 1.0]]).requires_grad_()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""kl_divergence of every registered pair, beside quadrature or sums, and how a pair is chosen."""
+"""kl_divergence of every registered pair, by quadrature or sums, and the choice of a pair."""
 
 import math
 
@@ -20,7 +20,7 @@ def T(values):
 
 
 MATRIX = T([[2.0, 0.3], [0.3, 1.0]])
-# Two of each: both ends of every pair, p in q's support where one can be.
+# Two of each: both ends of every pair, with p in q's support where possible.
 MADE = {
     D.Bernoulli: [lambda: D.Bernoulli(T(0.3)), lambda: D.Bernoulli(logits=T(1.2))],
     D.Beta: [lambda: D.Beta(T(2.0), T(3.0)), lambda: D.Beta(T(1.5), T(2.5))],
@@ -45,7 +45,7 @@ MADE = {
     D.Poisson: [lambda: D.Poisson(T(1.5)), lambda: D.Poisson(T(0.7))],
     D.Uniform: [lambda: D.Uniform(T(0.3), T(0.9)), lambda: D.Uniform(T(-0.5), T(1.5))],
 }
-OTHERS = {  # pairs of vectors, classes and compositions have tests of their own
+OTHERS = {  # pairs of vectors, classes and compositions have separate tests
     D.Dirichlet,
     D.ExponentialFamily,
     D.Independent,
@@ -82,7 +82,7 @@ def test_pairs(kind_p, kind_q):
     p, q = MADE[kind_p][0](), MADE[kind_q][1]()
     got = D.kl_divergence(p, q).item()
     if math.isinf(got):
-        # Some value of p is none of q.
+        # Some value of p is not in q's support.
         torch.manual_seed(0)
         x = p.sample((5000,))
         q._validate_args = False
@@ -154,7 +154,7 @@ def test_vectors():
 
 
 def test_by_monte_carlo():
-    """Where the values are vectors or matrices."""
+    """Monte Carlo integration checks pairs whose values are vectors or matrices."""
     torch.manual_seed(1)
     pairs = [
         (D.Dirichlet(T([2.0, 3.0, 1.5])), D.Dirichlet(T([1.0, 2.0, 2.0]))),
@@ -173,7 +173,7 @@ def test_by_monte_carlo():
         got = D.kl_divergence(p, q)
         assert got.shape == p.batch_shape
         assert got.item() == pytest.approx(terms.mean().item(), abs=error)
-    w = D.Wishart(T([5.0, 6.0]), MATRIX)  # of a batch one by one
+    w = D.Wishart(T([5.0, 6.0]), MATRIX)  # one matrix of the batch at a time
     single = D.Wishart(T(4.0), MATRIX)
     both = D.kl_divergence(w, single)
     for i, nu in enumerate((5.0, 6.0)):
@@ -192,7 +192,7 @@ def test_compositions_that_differ_are_refused():
 
 
 def test_generic_formula_of_exponential_families():
-    """Bregman's divergence of the normaliser, and its entropy, where a family has no own."""
+    """Bregman's divergence and the generic entropy apply where a family has no formula."""
 
     class Rate(D.ExponentialFamily):
         arg_constraints = {}
@@ -263,7 +263,7 @@ def test_what_is_refused():
 
 
 def test_gradients():
-    """Of a divergence that optimisation drives to 0."""
+    """Optimisation drives a divergence to 0."""
     loc = torch.zeros((), dtype=F8, requires_grad=True)
     log_scale = torch.ones((), dtype=F8, requires_grad=True)
     target = D.Normal(T(2.0), T(0.5))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Distributions beside torch's, where that is installed: values, shapes, text, types of errors."""
+"""Distributions compared with an installed torch: values, shapes, text, types of errors."""
 
 import warnings
 
@@ -43,9 +43,9 @@ WHAT = {
     "text of expand": lambda d, x, T, D: repr(d.expand((5, *d.batch_shape))),
     "of nan": lambda d, x, T, D: d.log_prob(x * float("nan")),
 }
-# Where torch 2.13 is wrong or cannot.
+# Cases in which torch 2.13 is wrong or raises.
 OTHERWISE = {
-    ("Weibull", "mode"),  # of concentrations below 1
+    ("Weibull", "mode"),  # for concentrations below 1
     ("Kumaraswamy", "mode"),
     ("InverseGamma", "cdf"),
     ("GeneralizedPareto", "log_prob"),  # raises in float64
@@ -60,7 +60,7 @@ OTHERWISE = {
 
 
 def plain(value):
-    """Of either library, as something that compares."""
+    """Converts values of either library to something comparable."""
     if isinstance(value, (cograd.Tensor, reference.Tensor)):
         value = value.detach()
         return str(value.dtype).rpartition(".")[2], tuple(value.shape), value.numpy()
@@ -78,7 +78,7 @@ def outcome(torch, case, what):
     x = eval(case[2], {"T": T})
     try:
         return plain(WHAT[what](d, x, T, D))
-    except Exception as error:  # its type is what is compared
+    except Exception as error:  # its type is compared
         return type(error)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Transforms of values: inverses, determinants beside Jacobians, shapes; constraints."""
+"""Transforms of values: inverses, determinants compared with Jacobians, shapes; constraints."""
 
 import copy
 import math
@@ -78,7 +78,7 @@ def test_bijections(name):
 
 
 def flat_simplex(y):
-    """Without the last part of a simplex, which the others determine."""
+    """Drops the last part of a simplex, which the others determine."""
     return y[..., :-1]
 
 
@@ -92,7 +92,7 @@ def test_log_abs_det_jacobian(name):
     x = inputs(name, shape)
     free = {"stick breaking": flat_simplex, "correlations": below_diagonal}.get(name)
     if name == "composed of kinds":
-        # Of events of three: onto the simplex, then its logarithms' inverse.
+        # Events of three: onto the simplex, then back by the inverse of its logarithms.
         first = D.ComposeTransform(t.parts[:2])
         y = first(x)
         expected = first.log_abs_det_jacobian(x, y) + y.sum(-1)
@@ -125,7 +125,7 @@ def test_others():
 
 
 def test_tails_of_determinants():
-    """tanh and sigmoid of large numbers, whose slopes vanish."""
+    """tanh and sigmoid of large numbers have slopes that vanish."""
     x = T([-400.0, 400.0])
     got = D.TanhTransform().log_abs_det_jacobian(x, x.tanh())
     assert torch.allclose(got, T([2 * math.log(2) - 800.0] * 2))
@@ -284,7 +284,7 @@ REGISTERED = {
 @pytest.mark.parametrize("name", REGISTERED)
 @pytest.mark.parametrize("registry", ["biject_to", "transform_to"])
 def test_registries(name, registry):
-    """What is made of any numbers is in the region."""
+    """The transforms map any numbers into the region."""
     constraint, shape = REGISTERED[name]
     x = 3 * torch.randn(shape, dtype=F8, generator=torch.Generator().manual_seed(5))
     if registry == "biject_to" and name in ("lower_cholesky", "positive_definite"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Distributions beside SciPy's: densities, distribution functions, moments, entropies, samples."""
+"""Distributions compared with SciPy's: densities, CDFs, moments, entropies, samples."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def T(values):
     return torch.tensor(values, dtype=F8)
 
 
-# Name: (parameters, SciPy's distribution of the same); names of several cases end in a number.
+# Name: (parameters, SciPy's equal distribution); names of further cases end in a number.
 CONTINUOUS = {
     "Beta": [((a, b), stats.beta(a, b)) for a, b in [(0.5, 0.7), (2, 3), (9, 0.8)]],
     "Cauchy": [((m, s), stats.cauchy(m, s)) for m, s in [(0, 1), (-3, 0.4)]],
@@ -115,7 +115,7 @@ def test_moments_and_entropy(name, params, law):
 
 @pytest.mark.parametrize("name,params,law", cases(CONTINUOUS))
 def test_continuous_modes(name, params, law):
-    """No value on a fine grid is denser than the mode, where that is inside of the support."""
+    """No value on a fine grid has a higher density than the mode, if the support contains it."""
     mode = made(name, params).mode
     x = law.ppf(np.linspace(1e-4, 1 - 1e-4, 2001))
     if name == "Uniform" or (name == "FisherSnedecor" and params[0] <= 2):
@@ -209,7 +209,7 @@ def test_multivariate_normal(kind):
 
 
 def test_batches_of_multivariate_normals():
-    """Matrices and means that broadcast with each other and with the values."""
+    """Matrices and means broadcast with each other and with the values."""
     rng = np.random.default_rng(1)
     factors = np.stack([FACTOR, 2 * FACTOR, FACTOR])
     locs = rng.normal(size=(4, 1, 3))
@@ -248,7 +248,7 @@ def test_wishart():
 
 
 def test_lkj():
-    """The correlation of two is a moved beta variable; densities of three integrate to 1."""
+    """A correlation of two is a shifted beta variable; densities of three integrate to 1."""
     torch.manual_seed(15)
     d = D.LKJCholesky(2, T(1.7))
     r = d.sample((20_000,))[:, 1, 0].numpy()
@@ -256,7 +256,7 @@ def test_lkj():
     d = D.LKJCholesky(3, T(0.6))
     samples = d.sample((20_000,))
     correlations = (samples @ samples.mT).numpy()
-    for i, j in ((0, 1), (0, 2), (1, 2)):  # each is Beta(eta + (n - 2) / 2) on [-1, 1]
+    for i, j in ((0, 1), (0, 2), (1, 2)):  # each one is Beta(eta + (n - 2) / 2) on [-1, 1]
         law = stats.beta(1.1, 1.1)
         assert stats.kstest((correlations[:, i, j] + 1) / 2, law.cdf).pvalue > 1e-3
     to = torch.distributions.biject_to(d.support)
@@ -288,7 +288,7 @@ def test_multinomial_and_categorical():
 
 
 def test_continuous_bernoulli():
-    """Density p^x (1 - p)^(1 - x) over its integral, on both sides of where series take over."""
+    """The density p^x (1 - p)^(1 - x) is normalised on both sides of the switch to series."""
     from scipy import integrate
 
     for p in (0.02, 0.3, 0.4995, 0.5, 0.5009, 0.97):
@@ -301,7 +301,7 @@ def test_continuous_bernoulli():
         mean = integrate.quad(lambda x: x * density(x), 0, 1)[0] / norm
         square = integrate.quad(lambda x: x * x * density(x), 0, 1)[0] / norm
         x = np.array([0.1, 0.5, 0.8])
-        # The series of moments are cut after two terms.
+        # The series of the moments are truncated after two terms.
         close(d.log_prob(T(x)), np.log(density(x) / norm), rtol=1e-6, atol=1e-8)
         close(d.mean, mean, rtol=1e-6)
         close(d.variance, square - mean**2, rtol=1e-5)
@@ -312,7 +312,7 @@ def test_continuous_bernoulli():
 
 
 def test_continuous_bernoulli_of_large_logits():
-    """Its probability is 1 in float32; density, samples and gradients are finite."""
+    """Its probability is 1 in float32, but density, samples and gradients are finite."""
     logits = torch.tensor([-90.0, -20.0, 20.0, 90.0], requires_grad=True)
     d = D.ContinuousBernoulli(logits=logits)
     x = torch.tensor([0.0, 0.01, 0.99, 0.5])
@@ -325,7 +325,7 @@ def test_continuous_bernoulli_of_large_logits():
 
 
 def test_relaxed_distributions():
-    """The densities integrate to 1, and fit the samples."""
+    """The densities integrate to 1 and fit the samples."""
     from scipy import integrate
 
     d = D.RelaxedBernoulli(T(0.8), T(0.3))
@@ -336,7 +336,7 @@ def test_relaxed_distributions():
     half = integrate.quad(lambda v: d.log_prob(T(v)).exp().item(), 1e-9, 0.5)[0]
     assert np.mean(x < 0.5) == pytest.approx(half, abs=0.02)
     c = D.RelaxedOneHotCategorical(T(0.9), T([0.3, 0.7]))
-    # Of two the first share is a relaxed Bernoulli variable.
+    # For two categories, the first share is a relaxed Bernoulli variable.
     b = D.RelaxedBernoulli(T(0.9), T(0.3))
     for v in (0.2, 0.6):
         assert c.log_prob(T([v, 1 - v])).item() == pytest.approx(b.log_prob(T(v)).item())
@@ -395,7 +395,7 @@ def test_logistic_normal():
 
 
 def test_float32_tails():
-    """What a plain formula would round away."""
+    """Tails keep values that a plain formula would round away."""
     n = D.Normal(0.0, 1.0)
     assert n.cdf(torch.tensor(-10.0)).item() == pytest.approx(stats.norm.cdf(-10), rel=1e-5)
     v = D.VonMises(torch.tensor(0.0), torch.tensor(1e5))

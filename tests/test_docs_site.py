@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The documentation's site: the list of versions, and the sidebar that is made once."""
+"""The documentation's site: the list of versions, and the sidebar that is generated once."""
 
 import json
 import re
@@ -37,20 +37,20 @@ def test_no_version_is_an_error(tmp_path):
     assert result.returncode == 1 and "no version is here" in result.stderr
 
 
-MADE = {"ops.md", "c.md"}  # in docs/api, by the build, which makes a folder of ops' pages, too
+MADE = {"ops.md", "c.md"}  # the build makes these in docs/api, and a directory of the ops' pages
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/api/*.md")]
 PAGES = sorted(p for p in PAGES if p.parent.name != "api" or p.name not in MADE)
 
 
 def anchors(text):
-    """What the headings of a page are called in links, as myst and GitHub call them."""
+    """Returns the anchors of a page's headings, as myst and GitHub make them."""
     titles = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
-    """Of pages written by hand: to files that are there, and to headings that they have."""
+    """Links of handwritten pages lead to files that exist and to headings in them."""
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
     dead = []
     for link in re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", text):

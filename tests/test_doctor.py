@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""python -m cograd doctor finds what is broken, in copies of the package that are broken here."""
+"""python -m cograd doctor finds the faults that are planted in copies of the package."""
 
 import base64
 import hashlib
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(EDITABLE, reason="built in place")
 
 
 def run(*arguments, cwd=None, **env):
-    """The exit status and the findings of the doctor in another process."""
+    """Returns the exit status and the findings of the doctor in another process."""
     done = subprocess.run(
         [sys.executable, *arguments, "--json"],
         capture_output=True,
@@ -40,7 +40,7 @@ def wrong(findings):
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of the installed package, ahead of it on the path."""
+    """Returns a copy of the installed package, which comes first on the path."""
     target = tmp_path / "cograd"
     ignore = shutil.ignore_patterns("__pycache__", "include")
     shutil.copytree(PACKAGE, target, ignore=ignore)
@@ -50,7 +50,7 @@ def copy(tmp_path):
 def test_nothing_is_wrong_here():
     status, findings = run("-m", "cograd", "doctor", COGRAD_ISA="base")
     rest = wrong(findings)
-    rest.pop("files", None)  # somebody edited the installed package
+    rest.pop("files", None)  # the installed package may have been edited
     assert not rest
     assert status == ("files" in wrong(findings))
     assert {"Python", "NumPy", "OpenBLAS", "import cograd", "threads", "/dev/shm"} <= {

@@ -24,7 +24,7 @@ DT = {
 INTS = ["u1", "i1", "i2", "i4", "i8"]
 FLOATS = ["f2", "bf", "f4", "f8"]
 
-# Row: left operand, column: right operand, both with at least one dim (order of NAMES).
+# Row: left operand, column: right operand, both with at least one dim (in the order of NAMES).
 PAIRS = [
     "b1 u1 i1 i2 i4 i8 f2 bf f4 f8",
     "u1 u1 i2 i2 i4 i8 f2 bf f4 f8",
@@ -37,7 +37,7 @@ PAIRS = [
     "f4 f4 f4 f4 f4 f4 f4 f4 f4 f8",
     "f8 f8 f8 f8 f8 f8 f8 f8 f8 f8",
 ]
-# Row: tensor with dims, column: 0-dim tensor. The category decides, then the row.
+# Row: tensor with dims, column: 0-dim tensor. The category decides first, then the row.
 ZERO_DIM = [
     "b1 u1 i1 i2 i4 i8 f2 bf f4 f8",
     "u1 u1 u1 u1 u1 u1 f2 bf f4 f8",
@@ -364,7 +364,7 @@ def test_all_half_values_round_trip():
     bits = np.arange(2**16, dtype=np.uint16)
     ref = bits.view(np.float16)
     t = torch.from_numpy(ref.copy())
-    with np.errstate(invalid="ignore"):  # NumPy says so of signalling NaN on Arm
+    with np.errstate(invalid="ignore"):  # NumPy warns about signalling NaN on Arm
         wide = ref.astype(np.float32)
     np.testing.assert_array_equal(t.float().numpy(), wide)
     np.testing.assert_array_equal(t.float().half().numpy(), ref)

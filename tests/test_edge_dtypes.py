@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Dtypes, roundings and strides of results at the edge of what an op takes."""
+"""Dtypes, rounding and strides of results for extreme arguments of an op."""
 
 import math
 
@@ -199,7 +199,7 @@ def test_pads_that_leave_nothing_or_all(pad):
 
 @pytest.mark.parametrize("byte", [2, 7, 32, 128, 255])
 def test_bools_whose_bytes_are_not_0_or_1(byte):
-    """Views, files and NumPy bring such memory: what is not 0 is true."""
+    """Views, files and NumPy can bring such memory: any byte but 0 is true."""
     b = torch.full((4099,), byte, dtype=torch.uint8).view(torch.bool)
     b[5] = False
     x = torch.arange(4099)
@@ -233,7 +233,7 @@ def test_bools_whose_bytes_are_not_0_or_1(byte):
 @pytest.mark.parametrize("number", [0.1, 0.7, -1.3, 1e-8, 70000.0, 1e6])
 @pytest.mark.parametrize("shape", [(5,), (700,), (40, 30), (1,), ()])
 def test_a_number_beside_halves_keeps_its_precision(dtype, number, shape):
-    """Products and quotients; 1e6 and 1e-8 have no float16 of their own, 0.1 is rounded."""
+    """Products and quotients keep it; 1e6 and 1e-8 have no float16 value, 0.1 is rounded."""
     x = (torch.rand(shape) * 3 + 1).to(dtype)
     views = [x, x.movedim(0, -1) if shape else x, x.expand(2, *shape)]
     views.append(x.unsqueeze(0)[..., ::2] if shape else x)

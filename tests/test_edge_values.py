@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Values and gradients where inputs are NaN, infinite, empty, or at the edge of a dtype."""
+"""Values and gradients where inputs are NaN, infinite, empty, or extreme for a dtype."""
 
 import math
 
@@ -22,7 +22,7 @@ def same(got, want):
 
 
 def gradients(f, *values, dtype=F8):
-    """The gradients of the sum of f, by the fused kernels and by the recorded formula."""
+    """Returns the gradients of the sum of f, from fused kernels and from the recorded formula."""
     for create_graph in (False, True):
         xs = [leaf(v, dtype) for v in values]
         grads = torch.autograd.grad(f(*xs).sum(), xs, create_graph=create_graph)
@@ -92,7 +92,7 @@ def test_quantiles_that_pick_an_element_return_it(f, row, mode):
     ],
 )
 def test_interpolated_quantiles_step_from_the_nearer_end(f, row, q, value):
-    # As torch has it: the step is taken from the nearer end, and from infinity leads nowhere.
+    # As in torch, the step starts at the nearer end, and from infinity it leads nowhere.
     same(f(torch.tensor(row, dtype=F8), q).item(), value)
 
 
@@ -294,7 +294,7 @@ def test_remainders_have_no_curvature(f):
 
 @pytest.mark.parametrize("dtype", [torch.float32, F8])
 def test_the_slope_of_a_remainder_is_the_quotient_that_was_taken(dtype):
-    # 1 / 0.1 rounds to 10, but the remainder is nearly 0.1: the quotient is 9.
+    # 1 / 0.1 rounds to 10, but the remainder is nearly 0.1, so the quotient is 9.
     quotient = 9 if dtype is F8 else 10
     for _, gb in gradients(torch.remainder, [1.0, -7.0, 7.0], [0.1, 2.0, -2.0], dtype=dtype):
         assert gb[1:] == [4, 4]
@@ -304,3 +304,62 @@ def test_the_slope_of_a_remainder_is_the_quotient_that_was_taken(dtype):
     for f in (torch.remainder, torch.fmod):
         for _, gb in gradients(f, [big, 5.0], [2.0, INF], dtype=dtype):
             same(gb, [-big / 2, 0])
+
+
+WIDE = 2**53
+BEYOND_DOUBLES = [WIDE - 1, WIDE + 1, WIDE + 2, WIDE + 3, -WIDE - 1, -WIDE - 3, 2**63 - 1, -(2**63)]
+
+
+def limited(x, low, high):
+    return [min(max(v, low), high) for v in x]
+
+
+def above(x, limit, value):
+    return [v if v > limit else value for v in x]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "want"),
+    [
+        ("hardtanh", (-WIDE - 1, WIDE + 1), limited),
+        ("hardtanh", (WIDE + 1, 2**63 - 1), limited),
+        ("clamp", (-WIDE - 1, WIDE + 1), limited),
+        ("threshold", (WIDE + 1, WIDE + 3), above),
+        ("threshold", (-WIDE - 3, -(2**63) + 1), above),
+        ("threshold", (2**63 - 2, -WIDE - 1), above),
+    ],
+)
+def test_limits_that_no_double_has(name, args, want):
+    x = torch.tensor(BEYOND_DOUBLES)
+    expected = want(BEYOND_DOUBLES, *args)
+    op = getattr(torch, name)
+    assert op(x, *args).tolist() == expected
+    assert getattr(x.clone(), name + "_")(*args).tolist() == expected
+    assert op(x, *args, out=torch.empty_like(x)).tolist() == expected
+    rows = torch.stack([x, x.flip(0)])
+    mapped = torch.func.vmap(lambda row: op(row, *args))(rows)
+    assert mapped.tolist() == [expected, expected[::-1]]
+    if name != "clamp":
+        assert getattr(F, name)(x, *args).tolist() == expected
+        assert getattr(F, name + "_")(x.clone(), *args).tolist() == expected
+        module = getattr(torch.nn, name.capitalize())(*args)
+        assert module(x).tolist() == expected
+
+
+def test_limits_of_losses_beyond_the_dtype():
+    x = torch.tensor([5.0, -3.0], requires_grad=True)
+    loss = F.huber_loss(x, torch.zeros(2), reduction="sum", delta=1e39)
+    loss.backward()
+    assert loss.item() == 17 and x.grad.tolist() == [5, -3]
+    assert F.smooth_l1_loss(x, torch.zeros(2), beta=1e39).item() == 0
+    with pytest.raises(RuntimeError, match="non-positive values for delta"):
+        F.huber_loss(x, torch.zeros(2), delta=NAN)
+
+
+def test_ends_that_no_element_of_a_range_has():
+    for dtype in (torch.uint8, torch.int8, torch.float32):
+        assert torch.linspace(0, 1e39, 0, dtype=dtype).tolist() == []
+        assert torch.linspace(3, 1e39, 1, dtype=dtype).tolist() == [3]
+        assert torch.logspace(1e39, 0, 0, dtype=dtype).tolist() == []
+        with pytest.raises(RuntimeError, match="end 1e\\+39 cannot be converted"):
+            torch.linspace(0, 1e39, 2, dtype=dtype)

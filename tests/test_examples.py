@@ -15,8 +15,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 PAGES = sorted([*ROOT.glob("README.md"), *ROOT.glob("docs/**/*.md")])
-# ```python is run; ```python no-run and other languages are not. An expected exception is named
-# in the fence's info string: ```python raises=RuntimeError
+# ```python is run; ```python no-run and other languages are not. The fence's info string declares
+# an expected exception: ```python raises=RuntimeError
 FENCE = re.compile(r"^```python[ \t]*([^\n]*)\n(.*?)^```", re.M | re.S)
 
 pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="not run from a source checkout")
@@ -69,7 +69,7 @@ def test_digits(tmp_path):
 
 @pytest.mark.skipif(not has("matplotlib", "sklearn", "mpi4py"), reason="needs extras demo and mpi")
 def test_distributed_digits(tmp_path):
-    """Two ranks have the loss curve of one."""
+    """Two ranks have the same loss curve as one."""
     mpiexec = Path(sys.executable).parent / "mpiexec"
     if not mpiexec.exists():
         pytest.skip("mpiexec is not installed beside Python")
@@ -122,7 +122,7 @@ def test_picture_of_a_graph(monkeypatch):
 
 
 def numbers_after(text, out):
-    """The numbers in the line of the output that begins with `text`."""
+    """Returns the numbers in the line of the output that begins with `text`."""
     (line,) = [x for x in out.splitlines() if x.startswith(text)]
     return [float(x) for x in re.findall(r"-?[\d.]+(?:e[-+]\d+)?", line.removeprefix(text))]
 
@@ -159,7 +159,7 @@ def test_kepler(tmp_path):
 
 @pytest.mark.skipif(not has("matplotlib"), reason="needs the extra demo")
 def test_bayesian_regression(tmp_path):
-    """The truth is within the posterior's reach, and the chains agree."""
+    """The truth is within the posterior's range, and the chains agree."""
     out = run_example("bayesian_regression.py", "--out", "regression.png", cwd=tmp_path)
     assert numbers_after("R-hat:", out)[0] < 1.05
     assert 0.6 < numbers_after("acceptance:", out)[0] < 0.99
@@ -173,7 +173,7 @@ def test_bayesian_regression(tmp_path):
 
 @pytest.mark.skipif(not has("matplotlib", "sklearn"), reason="needs the extra demo")
 def test_vae(tmp_path):
-    """Two numbers for an image say much more than the mean image."""
+    """Two numbers for each image reconstruct it much better than the mean image."""
     out = run_example("vae.py", "--out", "vae.png", cwd=tmp_path)
     first, last = numbers_after("bound:", out)
     assert first < 0
@@ -185,7 +185,7 @@ def test_vae(tmp_path):
 
 @pytest.mark.skipif(not has("matplotlib"), reason="needs the extra demo")
 def test_gaussian_process(tmp_path):
-    """The likelihood finds the noise and the length, and the band holds the truth."""
+    """The likelihood finds the noise and the length, and the band contains the truth."""
     out = run_example("gaussian_process.py", "--out", "process.png", cwd=tmp_path)
     first, last = numbers_after("log likelihood:", out)
     assert last > first + 10
@@ -200,7 +200,7 @@ def test_gaussian_process(tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(not has("matplotlib", "sklearn"), reason="needs the extra demo")
 def test_dcgan(tmp_path):
-    """The images come near to real ones, and differ as these do."""
+    """The generated images resemble real ones, and vary as these do."""
     out = run_example("dcgan.py", "--epochs", "8", "--out", "dcgan.png", cwd=tmp_path)
     first, last = (float(v) for v in re.findall(r"real images: ([\d.]+)", out))
     assert last < 0.65 * first
@@ -219,7 +219,7 @@ def listings():
 @pytest.mark.parametrize("page", list(listings()))
 @pytest.mark.keeps_nodes
 def test_listings_of_a_page_run(page, tmp_path, monkeypatch):
-    """The blocks of a page are one program; a block that says it raises must raise that."""
+    """The blocks of a page form one program; a block that declares an exception must raise it."""
     monkeypatch.chdir(tmp_path)
     scope = {"__name__": "__main__"}
     text = page.read_text()
@@ -255,7 +255,7 @@ def test_cnn(tmp_path):
 
 @pytest.mark.parametrize("name", ["char_lstm.py", "char_transformer.py"])
 def test_characters(name, tmp_path):
-    """Far better than guessing by frequency, after few steps; the picture has something in it."""
+    """After few steps it predicts far better than by frequency; the picture is not empty."""
     drawn = has("matplotlib")
     arguments = ["--steps", "120", *(["--out", "text.png"] if drawn else [])]
     out = run_example(name, *arguments, cwd=tmp_path)

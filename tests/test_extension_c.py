@@ -109,7 +109,7 @@ def test_errors_name_the_op(plain):
 
 
 def library():
-    """libcograd through ctypes."""
+    """Returns libcograd loaded by ctypes."""
     lib = ctypes.CDLL(str(Path(cpp_extension.library_paths()[0]) / "libcograd.so"))
     lib.cograd_last_error.restype = ctypes.c_char_p
     lib.cograd_version.restype = ctypes.c_char_p

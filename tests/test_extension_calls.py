@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Calls of ops in C++: gradients of all kinds of parameters, results, hooks."""
+"""Calls of C++ ops: gradients for all kinds of parameters, results, hooks."""
 
 import shutil
 import threading
@@ -48,7 +48,7 @@ def test_optional_list_of_a_function_has_gradients(ops):
     assert y.tolist() == [321.0]
     y.backward()
     assert [t.grad.tolist() for t in (x, a, b)] == [[1.0], [2.0], [3.0]]
-    y = ops.maybe_list(ones(1), [a])  # the list alone requires grad
+    y = ops.maybe_list(ones(1), [a])  # only the list requires grad
     y.backward()
     assert a.grad.tolist() == [4.0]
     x.grad = None
@@ -104,11 +104,11 @@ def test_two_threads_in_the_backward_of_one_node(ops):
 
 
 def test_error_of_a_worker_keeps_its_text(ops):
-    """Errors of different threads are never taken for each other, however many each one had."""
+    """Errors of different threads are never confused, however many errors each one had."""
     texts = []
 
     def run():
-        for i in range(60):  # this thread's count of errors starts below and overtakes
+        for i in range(60):  # this thread's error count starts below and overtakes
             try:
                 ops.worker_error(ones(4), min(i, 1))
             except RuntimeError as e:
@@ -117,7 +117,7 @@ def test_error_of_a_worker_keeps_its_text(ops):
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        thread = threading.Thread(target=run)  # one that had no error yet
+        thread = threading.Thread(target=run)  # a thread without an error so far
         thread.start()
         thread.join()
     finally:

@@ -45,7 +45,7 @@ def runtime():
 
 
 def nodes_of(f):
-    """How many graph nodes f() leaves behind."""
+    """Returns how many graph nodes f() leaves behind."""
     gc.collect()
     before = _C._live_nodes()
     f()
@@ -656,7 +656,7 @@ def test_exceptions_in_threads_arrive(runtime):
 
 
 class Special(Exception):
-    """An exception with a payload, to be recognised."""
+    """An exception with a payload by which it is recognised."""
 
 
 def raising_graph(error):

@@ -31,7 +31,7 @@ def run(*command, **kwargs):
 
 
 class Environment:
-    """A Python that has cograd, and how to run things in it."""
+    """A Python that has cograd, and the ways to run programs in it."""
 
     def __init__(self, python, folder, clean):
         self.python = python
@@ -55,7 +55,7 @@ class Environment:
         )
 
     def prefix(self):
-        """What an installed cograd adds to CMAKE_PREFIX_PATH; skips where it is only built."""
+        """Returns what an installed cograd adds to CMAKE_PREFIX_PATH; skips if it is only built."""
         path = Path(self("-c", "import cograd; print(cograd.utils.cmake_prefix_path)").strip())
         if not (path / "cograd" / "cogradConfig.cmake").exists():
             pytest.skip("cograd is not installed, only built")
@@ -77,7 +77,7 @@ def environment(tmp_path_factory):
 
 
 def copied(environment, name):
-    """A copy of the example, so that building leaves nothing in the source tree."""
+    """Returns a copy of the example, so that building leaves nothing in the source tree."""
     path = environment.folder / "copies" / name
     if not path.exists():
         shutil.copytree(EXAMPLES / name, path)
@@ -102,7 +102,7 @@ def test_c(environment):
 
 
 def test_c_program(environment):
-    """The interface in C11, strictly, in a process without Python."""
+    """The program uses the interface in strict C11, in a process without Python."""
     compiler = shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         pytest.skip("there is no C compiler gcc or clang")
@@ -132,7 +132,7 @@ def installed_package(environment, name):
 
 
 def test_setuptools(environment):
-    command = "setuptools.command.bdist_wheel"  # part of setuptools from 70.1 on
+    command = "setuptools.command.bdist_wheel"  # part of setuptools since 70.1
     if not environment.has("setuptools", "pip") or not (
         environment.has("wheel") or environment.has(command)
     ):
@@ -158,7 +158,7 @@ def test_standalone(environment):
 
 
 def test_no_file_of_the_examples_is_unlisted():
-    """cograd is what the examples import, and nothing that a clean environment lacks."""
+    """The examples import only cograd and nothing that a clean environment lacks."""
     for path in EXAMPLES.rglob("*.py"):
         for line in path.read_text().splitlines():
             if line.startswith(("import ", "from ")):

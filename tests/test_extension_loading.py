@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(CXX is None, reason="there is no C++ compiler")
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """An empty cache of the test's own."""
+    """Returns an empty cache directory of this test."""
     path = tmp_path / "cache"
     monkeypatch.setenv("COGRAD_EXTENSIONS_DIR", str(path))
     return path
@@ -92,7 +92,7 @@ def test_exception_in_a_library_block(cache, tmp_path):
 
 
 def build_module(folder, name, text, include=None):
-    """A pybind11 module made without cograd.utils.cpp_extension; tests import it in a process."""
+    """Builds a pybind11 module without cograd.utils.cpp_extension; tests import it in a process."""
     pybind11 = _flags.pybind11_include()
     if pybind11 is None:
         pytest.skip("pybind11 is not installed")
@@ -234,7 +234,7 @@ def test_reload_with_a_gradient_of_its_own(cache):
     };
     COGRAD_LIBRARY(t_regrad, m) { m.def<F>("f"); }
     """
-    with pytest.warns(RuntimeWarning, match="t_regrad::f was loaded anew.*gradient of its own"):
+    with pytest.warns(RuntimeWarning, match="t_regrad::f was reloaded.*has its own gradient"):
         cpp_extension.load_inline("t_regrad", own)
     x = leaf([1.0])
     torch.ops.t_regrad.f(x).backward()
@@ -301,7 +301,7 @@ def test_header_from_the_future_is_cached(cache, tmp_path):
 def test_file_written_during_the_build_is_noticed_whatever_its_time(tmp_path):
     path = write(tmp_path / "a.h", "")
     for moved in (86400, -86400, 0):
-        time.sleep(0.05)  # file systems keep coarse times
+        time.sleep(0.05)  # file systems store coarse times
         start = time.time()
         time.sleep(0.05)
         path.write_text("1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Forward mode and vmap through Functions and ops of C++ (tests/extensions/transforms.cpp)."""
+"""Forward mode and vmap through C++ Functions and ops (tests/extensions/transforms.cpp)."""
 
 import itertools
 import shutil
@@ -255,7 +255,7 @@ def test_an_op_in_c_with_a_jvp_alone(c_ops):
 def test_functions_in_c(c_ops, name):
     op = getattr(c_ops, name)
     c_ops.rule_calls()
-    if not name.startswith("old"):  # its backward is on the numbers
+    if not name.startswith("old"):  # its backward computes on plain numbers
         same(jvp(op, (X, T), (T, X))[1], X * X + T * T)
         same(vmap(lambda *a: jvp(op, a, a)[1])(X, T), 2 * X * T)
         assert c_ops.rule_calls() >= 2
@@ -301,7 +301,7 @@ def test_rules_from_python_for_a_compiled_op(ops):
         same(vmap(lambda x: op(x, 2.0))(X), 2 * X**3)
         assert calls == [(3, (0, None))]
         same(jvp(vmap(op), (X,), (T,))[1], 3 * X**2 * T)
-        with pytest.raises(RuntimeError, match="register_jvp: .* has a gradient of its own"):
+        with pytest.raises(RuntimeError, match="register_jvp: .* has its own gradient"):
             library.register_jvp("t_transforms::plain_op", lambda ctx, t, k: t)
     finally:
         from cograd import _op_table

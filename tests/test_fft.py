@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""cograd.fft: values against NumPy, arguments, derivatives of every order and kind, batching."""
+"""cograd.fft: values compared with NumPy, arguments, derivatives of all orders, batching."""
 
 import itertools
 import subprocess
@@ -43,7 +43,7 @@ def close(got, want, dtype=None):
 
 
 def numpy_nd(name, x, s, axes, norm):
-    """NumPy has no hfftn and ihfftn: a transform of the last dim, and of the others."""
+    """Computes hfftn and ihfftn, which NumPy lacks, by the last dim and then the others."""
     if name == "hfft":
         swapped = {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
         return np.fft.irfftn(np.conj(x), s, axes, swapped)
@@ -299,7 +299,7 @@ def test_out(name):
 
 
 def as_real(f, is_complex):
-    """f over the parts of its input, giving the parts of its output."""
+    """Returns f as a function of real and imaginary parts that returns such parts."""
 
     def over_parts(*parts):
         y = f(torch.complex(*parts) if is_complex else parts[0])
@@ -331,7 +331,7 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "options", "shape"), CASES)
 def test_gradients(name, options, shape):
-    """Reverse and forward mode, batched and not, against central differences."""
+    """Reverse and forward mode, batched and not, agree with central differences."""
     kinds = [False] if base(name) in REAL_INPUT else [True, False]
     for is_complex in kinds:
         f = as_real(lambda x: getattr(torch.fft, name)(x, **options), is_complex)
@@ -368,7 +368,7 @@ def test_a_known_gradient():
     (spectrum * spectrum.conj()).real.sum().backward()
     close(z.grad, 10 * z.detach().numpy())
     x = torch.from_numpy(sample((6,), is_complex=False)).requires_grad_()
-    half = torch.fft.rfft(x)  # interior bins count once here: not 2 n x
+    half = torch.fft.rfft(x)  # interior bins count only once here: not 2 n x
     weights = torch.tensor([1.0, 2.0, 2.0, 1.0], dtype=torch.float64)
     (weights * (half * half.conj()).real).sum().backward()
     close(x.grad, 12 * x.detach().numpy())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keys of dicts and items of sets in files: what is read, and how long it may take."""
+"""Keys of dicts and items of sets in files: which are read, and how long that may take."""
 
 import io
 import json
@@ -15,25 +15,25 @@ from cograd import _file_keys
 from cograd._file_keys import Filler
 from cograd.serialization import FileError
 
-PRIME = 2**61 - 1  # ints are hashed modulo it
+PRIME = 2**61 - 1  # ints are hashed modulo this prime
 
 
 def colliding(kind, n):
-    """Keys of one hash."""
-    if kind == "complex":  # the imaginary part counts so often
+    """Returns keys with the same hash."""
+    if kind == "complex":  # the hash's factor of the imaginary part
         return [complex(-1000003 * k, k) for k in range(1, n + 1)]
     return [k * PRIME if kind == "int" else (k * PRIME, 0) for k in range(n)]
 
 
 @pytest.fixture
 def tight(monkeypatch):
-    """A smaller limit, so that fewer keys exceed it."""
+    """Sets a smaller limit, so that fewer keys exceed it."""
     monkeypatch.setattr(_file_keys, "_SECONDS", 0.01)
     monkeypatch.setattr(_file_keys, "_SECONDS_A_BYTE", 2e-7)
 
 
 def test_a_file_of_colliding_keys_is_refused_quickly():
-    """Four times as long for twice the keys otherwise: these take a minute."""
+    """Twice the keys would take four times as long: these take a minute."""
     keys = b"".join(
         b"\x8a\x0a" + key.to_bytes(10, "little") + b"N" for key in colliding("int", 10**5)
     )
@@ -44,7 +44,7 @@ def test_a_file_of_colliding_keys_is_refused_quickly():
 
 
 class _Saved:
-    """Pickled as the container of the keys, which is not made: that takes long."""
+    """Pickles as the container of the keys without creating it, which would take long."""
 
     def __init__(self, make, keys):
         self.parts = make, keys
@@ -121,7 +121,7 @@ def test_keys_that_are_refused(key, message):
 
 
 def test_wide_keys_by_reference_are_bounded(tight):
-    """Two bytes name a tuple of 4000 items, whose hash is computed each time."""
+    """Two bytes refer to a tuple of 4000 items, whose hash is computed each time."""
     text = b"(" + b"K\x01" * 4000 + b"tq\x00" + b"}" + b"h\x00Ns" * 50_000 + b"."
     with pytest.raises(FileError, match="take too long"):
         torch.load(archive_of(text))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""_foreach_*: an op on each tensor of a list, and the grouping that optimizers outside use."""
+"""_foreach_*: an op on each tensor of a list, and the grouping that external optimizers use."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_binary(name):
         assert g(xs, others) is xs
         same(xs, wanted)
     for a, b in zip(f(lists(), torch.tensor(2.0)), f(lists(), 2.0), strict=True):
-        torch.testing.assert_close(a, b)  # pow of a tensor rounds in its own way
+        torch.testing.assert_close(a, b)  # pow of a tensor rounds differently
     with pytest.raises(RuntimeError, match="0 dim but it has 1 dimensions"):
         f(lists(), torch.ones(2))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Forward mode of every op with samples: against the double VJP, differences, reverse mode."""
+"""Forward mode of every op with samples, compared with double VJP, differences, reverse mode."""
 
 import pytest
 from op_checks import constants_of
@@ -31,7 +31,7 @@ CASES = [
 
 
 class Program:
-    """One sample as a function of its float64 tensors, with a direction for each."""
+    """One sample as a function of its float64 tensors, with a direction for each one."""
 
     def __init__(self, record, sample):
         self.f = OPS.function(record)
@@ -184,7 +184,7 @@ def test_in_place_forms_write_the_tangent(record, sample, recording):
         got_value, got = fwd.unpack_dual(target)
         close(got_value, value, 1e-12, 1e-12)
         close(got, or_zeros(want, value), 1e-12, 1e-12)
-        assert got is kept  # written in place: views of it see that
+        assert got is kept  # written in place: its views see that
         if view is not None:
             close(fwd.unpack_dual(view).tangent, got.view(-1), 0, 0)
 
@@ -198,7 +198,7 @@ def test_in_place_forms_write_the_tangent(record, sample, recording):
     ],
 )
 def test_levels_nest(record, sample):
-    """The second derivative along a line, by two levels, is the difference of first ones."""
+    """The second derivative along a line, by two levels, is the difference of first derivatives."""
     p = program(record, sample)
     with fwd.dual_level():
         outer = [fwd.make_dual(v, t) for v, t in zip(p.values, p.directions, strict=True)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""cograd.func: results, structures, errors, modes, captured tensors, what is left behind."""
+"""cograd.func: results, structures, errors, modes, captured tensors, leftovers."""
 
 import gc
 import subprocess
@@ -395,7 +395,7 @@ def test_captured_tensors_cannot_be_written(run, write):
         run(f)
     same(y, ONE)
     assert not y.requires_grad
-    y.add_(1)  # and afterwards they can
+    y.add_(1)  # allowed afterwards
 
 
 def test_captured_parameters_and_no_grad():
@@ -416,7 +416,7 @@ def test_tensors_of_the_function_can_be_written():
         y[0] = x
         y[1:].copy_(x * x)
         grad(torch.sin)(x)
-        z.add_(1)  # an argument that is not differentiated by
+        z.add_(1)  # not an argument of the derivative
         return y.sum() * 1
 
     z = torch.zeros(())
@@ -465,7 +465,7 @@ def test_a_tensor_of_the_outer_function_is_captured_by_the_inner_one():
     ],
 )
 def test_samples(transform):
-    """w is the same for all samples, its gradient is not."""
+    """w is shared by all samples, but its gradient is not."""
     xs = torch.randn(3, 2, dtype=F8)
     w = torch.randn(2, 2, dtype=F8)
     f = transform(lambda x, w: (w @ x.sin()).tanh())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Transforms of transforms to depth 3, in every order, over random programs: by differences."""
+"""Transforms of transforms to depth 3, in every order, over random programs, by differences."""
 
 import itertools
 import random
@@ -44,7 +44,7 @@ def write_part(h):
 
 
 class Cube(torch.autograd.Function):
-    """Only a backward; forward mode comes from it."""
+    """Defines only a backward; forward mode is derived from it."""
 
     @staticmethod
     def forward(ctx, x):
@@ -67,7 +67,7 @@ def program(seed):
     def run(x):
         h = x
         for name in names:
-            h = STEPS[name](h, w).tanh()  # differences need tame derivatives
+            h = STEPS[name](h, w).tanh()  # differences need moderate derivatives
         return h
 
     return run, x
@@ -94,7 +94,7 @@ def pulled(output, pull):
 
 
 def jacobian_by_differences(f, x, step=3e-4):
-    """Central differences of the fourth order."""
+    """Returns the Jacobian by central differences of the fourth order."""
     columns = []
     for i in range(N):
         e = torch.zeros(N, dtype=F8)
@@ -122,7 +122,7 @@ def close(a, b):
 
 @pytest.mark.parametrize("names", list(itertools.product(TRANSFORMS, repeat=3)), ids="-".join)
 def test_every_order_to_depth_three(names):
-    """Each transform of the function so far is what differences of that function give."""
+    """Each transform of the function so far agrees with differences of that function."""
     for seed in (hash_of(names), hash_of(names) + 1):
         f, x = program(seed)
         for name in names:
@@ -172,7 +172,7 @@ def test_linearize_is_jvp_under_transforms(name, seed):
 
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_backward_through_a_transform(name):
-    """Leaves of the caller get gradients of what a transform computes, by x and by w."""
+    """Leaves of the caller get gradients of what a transform computes, for x and for w."""
     x = torch.tensor([0.3, 0.8, -0.4], dtype=F8, requires_grad=True)
     w = torch.linspace(-0.5, 0.7, N * N, dtype=F8).reshape(N, N).requires_grad_()
 
@@ -193,7 +193,7 @@ def test_backward_through_a_transform(name):
 
 @pytest.mark.parametrize("outer", ["grad", "jvp", "jacrev", "jacfwd", "vjp"])
 def test_by_the_direction_of_an_inner_jvp(outer):
-    """jvp is linear in its tangent: its derivative by it is the Jacobian."""
+    """jvp is linear in its tangent: its derivative with respect to it is the Jacobian."""
     f, x = program(5)
     v = direction(x.shape)
 
@@ -209,7 +209,7 @@ def test_by_the_direction_of_an_inner_jvp(outer):
 
 
 def test_variables_are_not_confused():
-    """The inner derivative is by the inner variable alone (d/dx x * d/dy (x + y) is 1)."""
+    """The inner derivative is only for the inner variable (d/dx x * d/dy (x + y) is 1)."""
     one = torch.ones((), dtype=F8)
     for a, b in itertools.product((derivative_by_grad, derivative_by_jvp), repeat=2):
         assert a(lambda x: x * b(lambda y, x=x: x + y)(one))(one).item() == 1.0

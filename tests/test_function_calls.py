@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One call of a custom Function: what is written in place, what comes back, and whose run it is."""
+"""One call of a custom Function: in-place writes, results, and threads."""
 
 import gc
 import threading
@@ -41,7 +41,7 @@ class ScaleInPlace(Function):
 
 
 class Returns(Function):
-    """Returns whatever `made` makes of the argument."""
+    """Returns the result of `made` for the argument."""
 
     made = None
 
@@ -194,7 +194,7 @@ def test_tensor_returned_twice_is_one_object():
     a, b = returned(twice, x)
     assert a is b
     (a * 3 + b * 5).sum().backward()
-    assert [g.tolist() for g in Returns.grads] == [[0, 0], [8, 8]]  # as torch: the last place's
+    assert [g.tolist() for g in Returns.grads] == [[0, 0], [8, 8]]  # as in torch: the last one's
     assert same(x.grad, [8, 8])
 
 

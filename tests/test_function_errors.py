@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Wrong Functions: what torch refuses, cograd refuses too; its messages say more."""
+"""Wrong Functions: cograd refuses what torch refuses, with more detailed messages."""
 
 import inspect
 import os
@@ -12,7 +12,7 @@ from cograd.autograd import Function
 
 
 class Scale(Function):
-    """forward(x, weight, factor); backward returns whatever `answer` says."""
+    """forward(x, weight, factor); backward returns whatever `answer` returns."""
 
     answer = None
 
@@ -30,7 +30,7 @@ HERE = os.path.basename(__file__)
 
 
 def run(answer):
-    """Backward through Scale with the given answer; returns the two leaves."""
+    """Runs backward through Scale with the given answer; returns the two leaves."""
     Scale.answer = staticmethod(answer)
     x, weight = leaf([1.0, 2.0, 3.0]), leaf([1.0, 1.0, 1.0])
     Scale.apply(x, weight, 2.0).sum().backward()

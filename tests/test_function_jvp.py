@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Forward mode of custom Functions: the contract of jvp, and tangents from a backward."""
+"""Forward mode of custom Functions: the contract of jvp, and tangents derived from a backward."""
 
 import numpy
 import pytest
@@ -16,7 +16,7 @@ ONES = torch.ones(2, dtype=F8)
 
 
 def run(function, *args, tangents=None, **kwargs):
-    """(value, tangent) of each tensor that the Function returns; tangents are ones if not given."""
+    """Returns (value, tangent) of each returned tensor; tangents default to ones."""
     with fwd.dual_level():
         given = []
         for i, a in enumerate(args):
@@ -306,13 +306,13 @@ def test_levels_nest(rules):
         same(fwd.unpack_dual(tangent), fwd.UnpackedDualTensor(6 * X**2, 12 * X))
     with fwd.dual_level():
         outer = fwd.make_dual(X, ONES)
-        with fwd.dual_level():  # nothing of this level is concerned
+        with fwd.dual_level():  # this level has no tangents
             same(fwd.unpack_dual(f.apply(outer)).tangent, None)
             same(fwd.unpack_dual(f.apply(outer), level=0).tangent, 3 * X**2)
 
 
 def test_tangents_are_of_their_function_alone():
-    """What the user's code does with its tensors in jvp gives no second tangent at its level."""
+    """Ops in a user's jvp give no second tangent at its level."""
     f = cube(jvp=True, backward=False)
     with fwd.dual_level():
         value, tangent = fwd.unpack_dual(f.apply(fwd.make_dual(X, ONES)))
@@ -405,7 +405,7 @@ def test_opaque_backwards_say_what_to_write(backward):
 
 
 def test_an_opaque_part_is_found_behind_recorded_factors():
-    """The factor y requires grad, so the gradient does, but it does not depend on g."""
+    """The factor y requires grad, so the gradient does, although it does not depend on g."""
     f = function(lambda ctx, x, y: (ctx.save_for_backward(x, y), x * y)[1], backward=half_by_numpy)
     y = Y.clone().requires_grad_()
     same(run(f, X, y, tangents=[None, ONES])[0][1].detach(), X)

@@ -33,7 +33,7 @@ class Linear(Function):
 
 
 class Power(Function):
-    """State set in __init__, read in forward and backward."""
+    """Has state that is set in __init__ and read in forward and backward."""
 
     def __init__(self, exponent, scale=1.0):
         super().__init__()

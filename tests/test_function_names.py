@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names around Function that code looks up, and Functions over nested arguments."""
+"""Names around Function that programs look up, and Functions with nested arguments."""
 
 import pytest
 from conftest import leaf, same

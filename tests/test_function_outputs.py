@@ -250,7 +250,7 @@ def test_all_outputs_non_differentiable():
 
 
 class Triple(Function):
-    """Returns its input as it is and triples the gradient."""
+    """Returns its input unchanged and triples the gradient."""
 
     @staticmethod
     def forward(ctx, x):

@@ -19,7 +19,7 @@ beyond = pytest.mark.beyond_torch
 
 
 class FourthPower(Function):
-    """x^4 that saves x*x: right once, wrong (144 for 432) if differentiated twice by torch."""
+    """x^4 that saves x*x: right once, but torch's second derivative is wrong (144 for 432)."""
 
     @staticmethod
     def forward(ctx, x):
@@ -381,7 +381,7 @@ def test_tensors_in_an_output_container_are_not_lost_silently(kind):
 
 
 class Tree(Function):
-    """y = {"sum": a + b*scale, "list": [a*b]} of params {"a": a, "b": [b]}."""
+    """y = {"sum": a + b*scale, "list": [a*b]} for params {"a": a, "b": [b]}."""
 
     pytree = True
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""vmap of custom Functions: by their rule, on tensors with samples, or sample by sample."""
+"""vmap of custom Functions: by their rule, on batched tensors, or sample by sample."""
 
 import itertools
 import threading
@@ -54,7 +54,7 @@ class GeneratedWithJvp(Generated):
 
 
 class KeptOnContext(Function):
-    """Keeps what backward and jvp need in every way there is."""
+    """Stores what backward and jvp need in every possible way."""
 
     generate_vmap_rule = True
 
@@ -152,7 +152,7 @@ def test_nested(cls):
 
 
 class Parts(Function):
-    """One output of both inputs, one of x alone, one of w alone, and w itself."""
+    """Returns an output of both inputs, one of x only, one of w only, and w itself."""
 
     generate_vmap_rule = True
 
@@ -168,7 +168,7 @@ class Parts(Function):
 
 
 def test_an_output_of_an_unbatched_input_alone_counts_once_for_each_sample():
-    """torch 2.13 counts it once for each sample again; finite differences say who is right."""
+    """torch 2.13 counts it again for each sample; finite differences show which result is right."""
 
     def total(which):
         def f(x, w):

@@ -237,7 +237,7 @@ NAMES += ["jacobian_by_forward_mode", "hessian_by_forward_mode"]
 
 
 def along_v(f):
-    """The derivative of ``f`` at X along V by central differences; ``f`` is a polynomial."""
+    """Returns the derivative of the polynomial ``f`` at X along V by central differences."""
     return (f(X + 1e-4 * V) - f(X - 1e-4 * V)) / 2e-4
 
 
@@ -258,7 +258,7 @@ DIRECTIONS = {
 @pytest.mark.parametrize("direction", DIRECTIONS.values(), ids=DIRECTIONS)
 @pytest.mark.parametrize(("inner", "options"), CALLS + FORWARD, ids=NAMES)
 def test_tangents_of_results(inner, options, direction):
-    """``create_graph=False`` takes away the graph, not the tangents."""
+    """``create_graph=False`` removes the graph, but not the tangents."""
 
     def f(x):
         return inner(x, **options)

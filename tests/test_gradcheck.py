@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""gradcheck and gradgradcheck accept right gradients and name what is wrong with others."""
+"""gradcheck and gradgradcheck accept correct gradients and name the faults of wrong ones."""
 
 import re
 import warnings
@@ -22,7 +22,7 @@ def double(*shape):
 
 
 def make_scaled(factor):
-    """A cube whose backward is wrong by ``factor``."""
+    """Returns a cube whose backward is wrong by ``factor``."""
 
     class Cube(Function):
         @staticmethod
@@ -253,7 +253,7 @@ def test_gradgradcheck(fast_mode):
 @MODES
 def test_gradgradcheck_finds_a_wrong_second_derivative(fast_mode):
     class Once(Function):
-        """Right first derivative, whose own derivative is wrong."""
+        """The first derivative is right, but its own derivative is wrong."""
 
         @staticmethod
         def forward(ctx, x):

@@ -25,7 +25,7 @@ def doubles(*sizes):
 
 
 def square(forward, backward):
-    """x^2 with these factors in its jvp and its backward (2 is right)."""
+    """Returns x^2 with these factors in its jvp and its backward (2 is right)."""
 
     class Square(Function):
         @staticmethod
@@ -46,7 +46,7 @@ def square(forward, backward):
 
 
 class TreatsNoneAsOne(Function):
-    """x y, with a jvp that is wrong where y has no tangent."""
+    """Computes x y, with a jvp that is wrong if y has no tangent."""
 
     @staticmethod
     def forward(ctx, x, y):
@@ -146,7 +146,7 @@ def test_which_output_and_input():
 
 
 def cube(forward):
-    """x^3 whose backward is a Function with this factor in its own jvp (2 is right)."""
+    """Returns x^3 whose backward is a Function with this factor in its jvp (2 is right)."""
 
     class Cube(Function):
         @staticmethod

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the ops' pages say of the gradient at kinks, poles and bounds, by running backward there."""
+"""The ops' pages describe gradients at kinks, poles and bounds; backward agrees there."""
 
 import math
 import sys
@@ -34,7 +34,7 @@ DIFFERENTIABLE = {n: rs for n, rs in PAGES.items() if any(r["differentiable"] fo
 SAID = {n: op_pages.defined(rs, NOTES[n].get("gradient")) for n, rs in DIFFERENTIABLE.items()}
 WORDS = {n: w for n, w in SAID.items() if w in op_pages.DEFINED and w != "random"}
 
-# page | expression in x and y | x | y -> gradient of its sum by x ; by y
+# page | expression in x and y | x | y -> gradient of its sum with respect to x ; to y
 ROWS = """
 abs | x.abs() | 0 -> 0
 abs | x.abs().real | 0j -> 0+0j
@@ -292,7 +292,7 @@ def point(text):
 
 
 def gradients(expression, points):
-    """The gradients of the sum of an expression's (real) elements by the points."""
+    """Returns the gradients of the sum of an expression's (real) elements at the points."""
     leaves = [point(p) for p in points]
     out = eval(expression, NAMES | dict(zip("xy", leaves, strict=False)))
     if out.requires_grad:
@@ -342,13 +342,13 @@ def test_every_sentence_has_a_row():
     assert by_hand - {case.values[0] for case in CASES} == set()
 
 
-# Where a page says "linear" or "smooth", its samples are looked at there instead.
+# If a page says "linear" or "smooth", its samples are checked at these values instead.
 POINTS = [0.0, 0.5, 1.0, -1.0, 3.0, -3.0, 6.0]
 STEP = 1e-6
 
 
 def function_of(record, sample, value=None):
-    """An op's results, weighted and summed, along a line through the sample or one value."""
+    """Returns an op's weighted and summed results along a line through the sample or a value."""
     args, kwargs = arguments(record, sample)
     constants = constants_of(record, args)
     found = [t for t in tensors_in((args, kwargs)) if t.dtype is F8 and id(t) not in constants]
@@ -367,7 +367,7 @@ def function_of(record, sample, value=None):
 
 
 def parts(o):
-    """The real tensors that an output consists of."""
+    """Returns the real tensors that an output consists of."""
     if not isinstance(o, cograd.Tensor) or not (o.is_complex() or o.is_floating_point()):
         return []
     return [o.real, o.imag] if o.is_complex() else [o]
@@ -376,7 +376,7 @@ def parts(o):
 def slope(f, starts, lines):
     leaves = [s.clone().requires_grad_() for s in starts]
     out = f(0, leaves)
-    if not out.requires_grad:  # the sample's tensor only gives a shape or dtype
+    if not out.requires_grad:  # the sample's tensor provides only a shape or dtype
         return 0
     grads = cograd.autograd.grad(out, leaves, allow_unused=True)
     return sum((g * d).sum().item() for g, d in zip(grads, lines, strict=True) if g is not None)
@@ -394,7 +394,7 @@ WORD_CASES = [
 
 @pytest.mark.parametrize(("record", "sample", "word"), WORD_CASES)
 def test_word(record, sample, word):
-    """The slopes on both sides are the gradient's; of linear ops it is the same everywhere."""
+    """The slopes on both sides equal the gradient; those of linear ops are the same everywhere."""
     for value in POINTS:
         f, starts, lines = function_of(record, sample, value)
         if not starts:

@@ -500,7 +500,7 @@ def test_handles_of_tensors_and_nodes_can_be_pickled():
     y = x * 2
     for handle in (x.register_hook(print), y.grad_fn.register_hook(print)):
         copy = pickle.loads(pickle.dumps(handle))
-        copy.remove()  # of a copy: nothing
+        copy.remove()  # the copy of a handle removes nothing
         assert copy.id == handle.id and isinstance(copy, torch.utils.hooks.RemovableHandle)
         handle.remove()
     y.backward()

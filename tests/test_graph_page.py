@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""graph.draw(y, "graph.html"): what the page holds, and, where Chromium is, what it does."""
+"""graph.draw(y, "graph.html"): the page's content and, with Chromium, its behaviour."""
 
 import base64
 import json
@@ -166,7 +166,7 @@ def test_click_search_and_fold_in_a_browser(tmp_path):
 
 @browser
 def test_ten_thousand_nodes_are_quick(tmp_path):
-    """A bound a hundred times what it takes: a quadratic layout would miss it."""
+    """The limit is a hundred times the usual time: a quadratic layout would exceed it."""
     y = torch.ones(2, requires_grad=True)
     for _ in range(5000):
         y = y.sin() + y

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Objects made behind their constructors' backs, and private functions given anything at all."""
+"""Objects created without their constructors, and private functions called with anything."""
 
 import copy
 import copyreg
@@ -35,7 +35,7 @@ def graph():
 
 
 def inside(module):
-    """(path, value) of everything in _C and its submodules."""
+    """Yields (path, value) of everything in _C and its submodules."""
     for name in dir(module):
         value = getattr(module, name)
         if isinstance(value, types.ModuleType):
@@ -79,7 +79,7 @@ def try_all(function, *arguments):
 
 
 def poke(value):
-    """Everything an object offers, with arguments of every kind."""
+    """Calls everything that an object offers, with arguments of every kind."""
     for name in dir(type(value)):
         try:
             member = getattr(value, name)
@@ -155,7 +155,7 @@ def values():
 
 
 def private_functions():
-    """All of _C's functions, and those of the internal ops; public ops have tests of their own."""
+    """Returns all of _C's functions and the internal ops; public ops have separate tests."""
     public = {name for name in dir(torch) if not name.startswith("_")}
     for path, value in inside(_C):
         name = path.rpartition(".")[2]

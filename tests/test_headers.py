@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The public C++ and C headers: each compiles alone, is small to parse, self-contained."""
+"""The public C++ and C headers: each one compiles alone, parses quickly, is self-contained."""
 
 import os
 import re
@@ -17,11 +17,11 @@ CC = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
 pytestmark = pytest.mark.skipif(CXX is None, reason="there is no C++ compiler")
 ROOT = Path(__file__).parent.parent
 INCLUDE = Path(cpp_extension.include_paths()[0])
-# python.h needs pybind11; tested with it below.
+# python.h needs pybind11; a separate test below covers it.
 HEADERS = sorted(p.name for p in (INCLUDE / "cograd").glob("*.h") if p.name != "python.h")
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
 MAX_LINES = 35_000
-# Of the compiler's memory for <string> alone: 2.07 with g++ 12. Seconds are measured by
+# Relative to the compiler's memory for <string> alone: 2.07 with g++ 12. Seconds are measured by
 # `python -m benchmarks extension`.
 MAX_MEMORY_RATIO = 2.3
 
@@ -40,7 +40,7 @@ def including(folder, *headers, name="source.cpp"):
     return path
 
 
-# A program's peak begins with that of the process which starts it, so a small one does.
+# A process's peak includes that of the process that starts it, so a small one does.
 MEASURE = """
 import os, sys
 if not (pid := os.fork()):
@@ -52,7 +52,7 @@ print(usage.ru_maxrss)
 
 
 def peak_memory(*command):
-    """Of a command and its children, in KiB: how much is parsed, on machines busy or not."""
+    """Returns the peak memory of a command in KiB: how much is parsed, on any machine."""
     measure = [sys.executable, "-I", "-S", "-c", MEASURE, *command]
     return int(subprocess.run(measure, stdout=subprocess.PIPE, check=True).stdout)
 
@@ -85,7 +85,7 @@ def test_python_header_compiles_alone(tmp_path):
 
 
 def test_preprocessed_size(tmp_path):
-    """Lines that are not blank, and not the preprocessor's own marks."""
+    """Counts lines that are not blank and not markers of the preprocessor."""
     source = including(tmp_path, "cograd/extension.h")
     for standard in ("c++17", "c++20"):
         lines = compile_(source, f"-std={standard}", "-E", "-P").count("\n")
@@ -119,7 +119,7 @@ def test_headers_include_no_internals(tmp_path):
 
 
 def test_c_interface_has_no_cpp_types():
-    """Exported functions take handles, numbers and spans, and never throw."""
+    """Exported functions accept C-API objects, numbers and spans, and never throw."""
     text = (INCLUDE / "cograd/c_api.h").read_text()
     assert "std::" not in text
     functions = re.findall(r"COGRAD_C_API[^;]*;", text)
@@ -129,7 +129,7 @@ def test_c_interface_has_no_cpp_types():
 
 
 def test_nothing_is_exported_by_an_extension(tmp_path):
-    """An extension compiled as the docs say has no symbols of cograd's headers to clash with."""
+    """An extension compiled as the docs say exports no symbols of cograd's headers."""
     source = tmp_path / "op.cpp"
     source.write_text(
         "#include <cograd/extension.h>\nusing namespace cograd;\n"

@@ -28,7 +28,7 @@ def doubled_by_posthook(y):
     "double", [doubled_by_tensor_hook, doubled_by_prehook, doubled_by_posthook]
 )
 def test_a_hook_runs_at_its_own_level_only(double):
-    """y x with y = x^2 has the gradient 3 x^2; with that of y doubled it is 5 x^2."""
+    """y x with y = x^2 has the gradient 3 x^2; with the gradient of y doubled it is 5 x^2."""
 
     def f(x):
         y = x.square()
@@ -152,7 +152,7 @@ def test_a_hook_that_returns_none_or_one_gradient_for_all_samples():
 
 
 def test_a_hook_of_a_gradient_inside_of_a_vmap_inside_of_another_function():
-    """The sum of 2 x, doubled by the hook: 4 x, and 4 for each element once more."""
+    """The sum of 2 x, doubled by the hook, is 4 x, and 4 once more for each element."""
 
     def f(x):
         y = x * x
@@ -196,7 +196,7 @@ def test_linearize_does_not_call_hooks():
 
 
 def test_the_search_for_a_hook_s_function_ends_at_the_next_hook():
-    """4000 hooks in one graph take 0.1 s; walking to the input from each took 11 s."""
+    """4000 hooks in one graph take 0.1 s; walking to the input from each one took 11 s."""
     calls = []
 
     def f(x):
@@ -212,7 +212,7 @@ def test_the_search_for_a_hook_s_function_ends_at_the_next_hook():
 
 
 def test_hooks_of_several_functions_in_one_chain():
-    """z = 2 y = 2 x^2 with hooks of both functions, each found beyond hooks of the other."""
+    """z = 2 y = 2 x^2 with hooks of both functions, each found past hooks of the other."""
     calls = []
 
     def note(t, name):

@@ -10,7 +10,7 @@ import cograd as torch
 
 
 class Clears:
-    """An integer whose __index__ empties the list it stands in."""
+    """An integer whose __index__ empties the list that contains it."""
 
     def __init__(self, target, value=1):
         self.target, self.value = target, value
@@ -18,7 +18,7 @@ class Clears:
     def __index__(self):
         self.target.clear()
         gc.collect()
-        self.rubbish = [bytearray(64) for _ in range(64)]  # takes the memory just freed
+        self.rubbish = [bytearray(64) for _ in range(64)]  # reuses the memory just freed
         return self.value
 
     def __float__(self):
@@ -26,7 +26,7 @@ class Clears:
 
 
 def trap(n=6):
-    """A list whose first item is a trap; the others are objects that nothing else keeps."""
+    """Returns a list whose first item is a trap; nothing else references the other items."""
     items = []
     items += [Clears(items)] + [_Int(i % 2) for i in range(n - 1)]
     return items
@@ -95,7 +95,7 @@ READERS = {
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_list_that_its_items_clear(name):
-    """Any result or any exception will do; reading freed objects will not."""
+    """Any result or any exception is right, but freed objects must not be read."""
 
     def read():
         for _ in range(20):
@@ -121,7 +121,7 @@ def test_a_cleared_list_counts_as_it_was():
 
 
 class Liar:
-    """A sequence of whatever length and items it is told to have."""
+    """A sequence that claims any given length and items."""
 
     def __init__(self, length, item):
         self.length, self.item = length, item
@@ -191,7 +191,7 @@ class Changes:
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_an_index_that_changes_the_tensor(name):
-    """The tensor is what it is once the whole key has been read."""
+    """The op uses the tensor as it is after the whole key has been read."""
 
     def read():
         for key in (
@@ -231,7 +231,7 @@ def test_a_key_is_resolved_against_the_tensor_it_leaves():
 
 
 def test_index_tensors_that_are_the_target():
-    """An index that is overwritten while it is read may not lead outside the tensor."""
+    """An index that is overwritten while it is read must not lead outside the tensor."""
     for name in ("index_copy_", "index_add_", "scatter_", "scatter_add_"):
 
         def write(name=name):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sizes, strides, offsets and counts near 2**63: an exception at once, never foreign memory."""
+"""Sizes, strides, offsets and counts near 2**63 raise at once and never access other memory."""
 
 import os
 import re
@@ -31,7 +31,7 @@ def wide(*sizes):
     return index.expand(*sizes or (BIG,))
 
 
-# Raises, with a message that holds the pattern.
+# It raises, with a message that contains the pattern.
 OVERFLOW = "Storage size calculation overflowed"
 NUMEL = "integer multiplication overflow"
 RAISES = {
@@ -147,7 +147,7 @@ RAISES = {
     "frombuffer(bytearray(4), dtype=int32, offset=-4)": "offset",
 }
 
-# Counts that make endless loops where nothing bounds them; here they end at once.
+# Counts that would make endless loops without a limit; here they end at once.
 QUICK = {
     "triu_indices(BIG, 4, 1).shape": "[2, 6]",
     "triu_indices(4, BIG, TOP).shape": "",
@@ -187,7 +187,7 @@ QUICK = {
 }
 
 
-# Here and not in each child, which would import the lazy modules anew.
+# Computed here, as each child would import the lazy modules again.
 NAMES = {n: getattr(torch, n) for n in dir(torch) if not n.startswith("__")}
 
 
@@ -214,7 +214,7 @@ def test_huge_counts_end_at_once(text):
 
 @pytest.mark.parametrize("name", ["sum", "logsumexp", "max"])
 def test_reductions_of_the_most_terms_begin(name):
-    """They would take years; the count of their pieces overflowed."""
+    """They would take years; the number of their pieces overflowed."""
     x = torch.ones(1).expand(TOP)
     assert outcome(lambda: getattr(x, name)(0), seconds=1) == "still running"
 
@@ -229,7 +229,7 @@ def test_what_torch_allows_stays_allowed():
 
 
 def test_a_view_of_one_element_cannot_lead_outside_its_storage():
-    """An empty slice of it may point anywhere; resizing must not follow."""
+    """An empty slice of it may point anywhere; resizing must not use that address."""
     for stride in (2**60, 2**61 - 1, 2**61, 2**61 + 2, BIG, BIG + 5, TOP):
 
         def walk(stride=stride):
@@ -274,7 +274,7 @@ def test_polygamma_of_large_order_is_the_first_term():
 
 
 def test_ctrl_c_ends_a_long_loop():
-    """The loop below would run for minutes and take gigabytes."""
+    """The loop below would run for minutes and use gigabytes."""
     code = (
         "import signal\n"
         "import cograd as torch\n"
@@ -297,7 +297,7 @@ def test_ctrl_c_ends_a_long_loop():
 
 
 SOURCES = os.path.join(os.path.dirname(__file__), "..", "csrc")
-# A product of sizes, or of a size and an item size, that could wrap round.
+# A product of sizes, or of a size and an item size, that could overflow.
 RAW = [
     re.compile(r"\*=\s*[\w.>\-]*(size|sizes|sizes_|itemsize|shape|dims)\b[\w()\[\].]*"),
     re.compile(r"\bproduct\([^;]*\)\s*\*\s"),
@@ -316,7 +316,7 @@ def test_no_raw_product_of_sizes_is_left():
                 with open(os.path.join(place, name), encoding="utf-8") as file:
                     text = file.read()
                 found += [f"{name}: {m[0]}" for rule in RAW for m in rule.finditer(text)]
-    # Of sizes that storage_bytes() has seen, on the way of every small op.
+    # storage_bytes() has checked these sizes; they are on the path of every small op.
     allowed = ["tensor.h: *= sizes[i]", "tensor.h: *= sizes[i]"]
     assert found == allowed, found
 

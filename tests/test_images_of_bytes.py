@@ -7,7 +7,7 @@ import cograd as torch
 from cograd.nn import functional as F
 
 IMAGE = ((torch.arange(30) * 37 + 11) % 256).to(torch.uint8).view(1, 1, 5, 6)
-RECORDED = [  # size, mode, antialias, the bytes that torch 2.13 gives
+RECORDED = [  # size, mode, antialias, the bytes of torch 2.13
     ((3, 9), "bilinear", False, "553d2b445d758ea7b9c7dac736243c556e808ea1b9d2c191393547"),
     ((3, 9), "bilinear", True, "6a46274059718aa3b5c7bea15c403c556e8092a5bdd6b88038394b"),
     ((3, 9), "bicubic", False, "58311b4161798eacbec4eecf2e0c3e5371838999bce2d991302548"),
@@ -34,7 +34,7 @@ def test_bytes_of_the_same_size_are_a_copy():
     same = F.interpolate(IMAGE, (5, 6), mode="bicubic")
     assert torch.equal(same, IMAGE) and same.data_ptr() != IMAGE.data_ptr()
     black = F.interpolate((IMAGE > 100).to(torch.uint8) * 255, scale_factor=2.5, mode="bicubic")
-    assert black.min().item() == 0 and black.max().item() == 255  # cut, not wrapped round
+    assert black.min().item() == 0 and black.max().item() == 255  # clamped, not wrapped
 
 
 def test_what_has_no_bytes():
@@ -64,8 +64,8 @@ def test_means_of_integers_are_cut_to_zero():
     assert F.avg_pool3d(x.view(1, 1, 4, 4), (1, 2, 2)).tolist() == [[[[2, 4], [10, 12]]]]
     assert F.avg_pool2d(x, 2).dtype == torch.int64
     big = torch.tensor([[2**60 + 1, 2**60 + 2]])
-    assert F.avg_pool1d(big, 2).tolist() == [[2**60 + 1]]  # not by way of floats
-    assert F.avg_pool1d(torch.full((1, 4), 2**62), 4).tolist() == [[0]]  # the sum wraps round
+    assert F.avg_pool1d(big, 2).tolist() == [[2**60 + 1]]  # not computed in floats
+    assert F.avg_pool1d(torch.full((1, 4), 2**62), 4).tolist() == [[0]]  # the sum wraps
     got = torch.vmap(lambda v: F.avg_pool1d(v, 2))(torch.arange(8).view(2, 1, 4))
     assert got.tolist() == [[[0, 2]], [[4, 6]]]
     for dtype in (torch.int32, torch.uint8):

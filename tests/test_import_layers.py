@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every import of python/cograd is read: modules form layers, no circle, and keep their privacy."""
+"""The imports of python/cograd: modules form layers without cycles and respect privacy."""
 
 import ast
 from pathlib import Path
@@ -13,7 +13,7 @@ ROOT = "cograd"  # the public namespace: any module may use what a program may u
 
 
 def find_modules(folder):
-    """Dotted name to (file, whether it is a package)."""
+    """Returns dotted name -> (file, whether it is a package)."""
     found = {}
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder).with_suffix("").parts
@@ -28,7 +28,7 @@ def only_for_types(node):
 
 
 def import_nodes(node):
-    """Import statements at module and function level alike, but those for type checkers."""
+    """Yields import statements of modules and functions, except those for type checkers."""
     if only_for_types(node):
         for part in node.orelse:
             yield from import_nodes(part)
@@ -40,7 +40,7 @@ def import_nodes(node):
 
 
 def named(node, module, package):
-    """The dotted names that an import statement may mean, as (longest, shorter) pairs."""
+    """Returns the dotted names that an import statement may mean, as (longest, shorter) pairs."""
     if isinstance(node, ast.Import):
         return [(alias.name, alias.name.rpartition(".")[0]) for alias in node.names]
     base = node.module or ""
@@ -57,7 +57,7 @@ def ancestors(module):
 
 
 def import_edges(modules):
-    """Module to {imported module: line}; a package that runs on the way is imported too."""
+    """Returns module -> {imported module: line}; packages that are imported on the way count."""
     edges = {}
     for module, (path, package) in modules.items():
         found = edges.setdefault(module, {})
@@ -74,7 +74,7 @@ def import_edges(modules):
 
 
 def circles(edges):
-    """The groups of modules that reach each other."""
+    """Returns the groups of modules that reach each other."""
     reach = {}
     for start in edges:
         seen, todo = set(), [start]
@@ -101,7 +101,7 @@ def test_no_circular_imports():
     assert text == []
 
 
-# A private module that another package uses, and what for.
+# A private module that another package uses, and the purpose.
 FRIENDS = {
     ("cograd.ops", "cograd.utils.cpp_extension._load"): "load_library under its public name",
     ("cograd.testing._check.layouts", "cograd.autograd._gradcheck_run"): "the same base points",
@@ -109,7 +109,7 @@ FRIENDS = {
 
 
 def test_packages_keep_their_private_modules():
-    """`cograd.x.y._z` belongs to `cograd.x`; `cograd._z` is everybody's."""
+    """`cograd.x.y._z` belongs to `cograd.x`; `cograd._z` belongs to all."""
     used = set()
     for module, targets in import_edges(find_modules(PYTHON)).items():
         for target in targets:

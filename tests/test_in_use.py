@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tensors that a call uses keep their memory and geometry, whatever code runs inside or beside."""
+"""Tensors that a call uses keep memory and geometry, whatever code runs meanwhile."""
 
 import contextlib
 import gc
@@ -220,7 +220,7 @@ def test_a_signal_handler_leaves_what_is_split(call):
             signal.setitimer(signal.ITIMER_REAL, 0.003)
             parts = call(x)
             signal.setitimer(signal.ITIMER_REAL, 0)
-            if x.dim() == 0:  # it came before the call or after
+            if x.dim() == 0:  # it came before or after the call
                 x = torch.rand(200_000, 4)
                 continue
             assert len(parts) == 200_000 and parts[-1].untyped_storage().nbytes() == 3_200_000
@@ -333,7 +333,7 @@ def test_new_data_of_its_geometry_keeps_the_tangent():
         assert fw.unpack_dual(x * x).tangent.tolist() == [4.0, 4.0, 4.0]
         whole = torch.zeros(3)
         part = whole[:2]
-        whole.copy_(x)  # the view's tangent is a part of the whole's
+        whole.copy_(x)  # the view's tangent is a part of the base's
         with pytest.raises(RuntimeError, match="is a view of a tensor that has one"):
             part.data = torch.zeros(2)
 

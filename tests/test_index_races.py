@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Index tensors and masks that another thread writes to while an op reads them: results may be
-anything and errors may be raised, but no memory outside of the tensors is touched."""
+"""Another thread writes to index tensors and masks while an op reads them: results may be anything
+and errors may be raised, but no memory outside of the tensors is accessed.
+"""
 
 import threading
 import time
@@ -11,7 +12,7 @@ from children import outcome
 import cograd as cg
 import cograd.nn.functional as F
 
-N = 100_000  # ops of that size run without the interpreter's lock
+N = 100_000  # ops of this size release the interpreter's lock
 SECONDS = 0.15
 FAR = 10**12
 
@@ -21,7 +22,7 @@ def rows(*shape, dtype=cg.float32):
 
 
 def grads(y, *inputs):
-    """A step that takes the gradients of y, whose saved indices are written to meanwhile."""
+    """Returns a step that computes the gradients of y while its saved indices are written to."""
     g = cg.ones_like(y)
     return lambda: cg.autograd.grad(y, inputs, g, retain_graph=True)
 
@@ -71,7 +72,7 @@ def advanced_put(i, accumulate=False):
     return lambda: x.index_put_((i, i), v, accumulate)
 
 
-# What is done with N int64 indices that are 0, 10**12 or -10**12.
+# Ops on N int64 indices that are 0, 10**12 or -10**12.
 INDEX = {
     "gather": lambda i: lambda: rows(10).gather(0, i),
     "gather of rows": lambda i: lambda: rows(10, 4).gather(0, i.view(-1, 4)),
@@ -125,7 +126,7 @@ INDEX = {
     "unique rows": lambda i: lambda: cg.unique(i.view(-1, 2), dim=0),
 }
 
-# With N int32 pivots of matrices of one row, which are 1, 10**9 or -10**9.
+# Ops on N int32 pivots of matrices of one row, which are 1, 10**9 or -10**9.
 PIVOTS = {
     "lu_solve": lambda p: lambda: cg.linalg.lu_solve(rows(N, 1, 1), p, rows(N, 1, 1)),
     "lu_unpack": lambda p: lambda: cg.lu_unpack(rows(N, 1, 1), p),
@@ -147,7 +148,7 @@ def masked_put(m, value):
     return step
 
 
-# What is done with N bools that are all false or all true.
+# Ops on N bools that are all false or all true.
 MASK = {
     "masked_select": lambda m: (lambda x: lambda: x.masked_select(m))(rows(N)),
     "masked_select backward": lambda m: (lambda x: grads(x.masked_select(m), x))(leaf(N)),
@@ -170,13 +171,13 @@ CASES = {
 
 
 def race(make, dtype, values):
-    """Steps with a tensor that a thread fills with one value after the other."""
+    """Runs steps with a tensor that a thread fills with one value after the other."""
     shared = cg.full((N, 1) if dtype == cg.int32 else (N,), values[0], dtype=dtype)
     step = make(shared)
-    step()  # is right as long as nobody writes
+    step()  # is right while nobody writes
 
     def write():
-        same = shared.data  # no version tells of what is written through it
+        same = shared.data  # writes through it do not change the version
         while True:
             for v in values:
                 same.fill_(v)

@@ -19,17 +19,17 @@ def arange(*shape, dtype=torch.float64):
 
 
 def to_torch(index):
-    """The same index with every array turned into a tensor."""
+    """Returns the same index with every array converted to a tensor."""
     if isinstance(index, tuple):
         return tuple(to_torch(i) for i in index)
     return torch.tensor(index) if isinstance(index, np.ndarray) else index
 
 
 def split(a, index):
-    """The index as a basic part and, on its result, an advanced part (None when there is none).
+    """Splits the index into a basic part and an advanced part for its result (None if absent).
 
-    Integers select first, as in torch; NumPy would count them among the index arrays, which
-    moves the gathered dims in `a[0, :, [1, 2]]`.
+    Integers select first, as in torch; NumPy would treat them as index arrays, which moves the
+    gathered dims in `a[0, :, [1, 2]]`.
     """
     parts = list(index) if isinstance(index, tuple) else [index]
     basic, advanced, any_array = [], [], False
@@ -226,7 +226,7 @@ def test_write_scalar(index):
 def test_write_values(index):
     a = np.arange(24.0).reshape(2, 3, 4)
     shape = np_get(a, index).shape
-    # Positions hit twice get equal values, so the order of writing does not matter.
+    # Positions that occur twice get equal values, so the order of writing does not matter.
     seen = -1 - np_get(a, index)
     check_write(a, index, np.array(seen))
     if len(shape):

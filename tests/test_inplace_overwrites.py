@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In-place ops without a gradient: what the tensor was before gets zeros, directly or as a view."""
+"""In-place ops without a gradient: the previous value gets zeros, directly or through a view."""
 
 import pytest
 from op_table import OPS, TABLE, arguments, samples_of
@@ -95,7 +95,7 @@ def test_nextafter_has_no_gradient_where_both_are_equal():
 
 
 def gradient(y, x):
-    """y's gradient, zeros where there is none."""
+    """Returns y's gradient, or zeros if there is none."""
     if not y.requires_grad:
         return torch.zeros_like(x)
     (g,) = torch.autograd.grad(y.sum(), x, allow_unused=True)

@@ -814,7 +814,7 @@ def test_second_derivatives_of_a_result_kept_in_a_view(name, region):
     found = []
     for f in of_views, of_copies:
         (g,) = torch.autograd.grad(f(x), x, create_graph=True)
-        found += [*torch.autograd.grad(g.pow(2).sum(), x)]  # the graph is let go of
+        found += [*torch.autograd.grad(g.pow(2).sum(), x)]  # the graph is freed
         twice = torch.func.grad(lambda v: torch.func.grad(f)(v).pow(2).sum())(x.detach())
         found += [twice, torch.func.hessian(f)(x.detach())]
     for got, want in zip(found[:3], found[3:]):
@@ -823,7 +823,7 @@ def test_second_derivatives_of_a_result_kept_in_a_view(name, region):
 
 
 def twice_derived(x, y):
-    """With squares summed: 16 exp(4 x) where exp_() wrote, 8 x elsewhere."""
+    """Sums squares: 16 exp(4 x) where exp_() wrote, 8 x elsewhere."""
     (g,) = torch.autograd.grad((y * y).sum(), x, create_graph=True)
     return torch.autograd.grad((g * g).sum(), x)[0]
 

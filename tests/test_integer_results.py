@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which dtype ops on integers have, and what becomes of numbers that are none."""
+"""The dtypes of ops on integers, and the results for numbers that are not integers."""
 
 import pytest
 

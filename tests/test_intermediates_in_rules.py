@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Intermediate results that a Function keeps: a rule that would lose their derivative raises."""
+"""A rule that would lose the derivative of an intermediate result of a Function raises."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""DLPack in both directions: NumPy always, torch where it is installed."""
+"""DLPack in both directions: always with NumPy, with torch if it is installed."""
 
 import importlib.util
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who keeps shared memory alive, when it is given back, and read-only memory."""
+"""Who keeps shared memory alive, when it is freed, and read-only memory."""
 
 import copy
 import ctypes
@@ -19,7 +19,7 @@ import cograd as torch
 
 
 class Array(np.ndarray):
-    """An ndarray that takes weak references."""
+    """An ndarray that supports weak references."""
 
 
 def array(n=8):
@@ -94,7 +94,7 @@ def test_capsule_releases_once():
 
 
 class OfAnotherType:
-    """Exports an array by DLPack with the type code 200, which nobody has."""
+    """Exports an array by DLPack with the unknown type code 200."""
 
     def __init__(self, a):
         self.a = a
@@ -106,7 +106,7 @@ class OfAnotherType:
         capsule = self.a.__dlpack__()
         pointer = ctypes.pythonapi.PyCapsule_GetPointer
         pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        # Behind the address, the device's two ints and the number of dims.
+        # After the address, the device's two ints and the number of dims.
         ctypes.c_uint8.from_address(pointer(capsule, b"dltensor") + 20).value = 200
         return capsule
 
@@ -374,7 +374,7 @@ def test_list_that_changes_while_it_is_read():
 
 
 class Tagged(torch.Tensor):
-    """A subclass with attributes of its own."""
+    """A subclass with additional attributes."""
 
 
 def test_subclass_and_attributes_survive():

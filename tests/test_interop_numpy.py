@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""NumPy exchange without copies, in both directions, and its refusals."""
+"""Exchange with NumPy without copies, in both directions, and what it refuses."""
 
 import operator
 import subprocess
@@ -137,7 +137,7 @@ def test_unsupported_numpy_dtypes_name_the_dtype():
 
 
 def test_read_only_array_warns():
-    # A fresh interpreter: the warning may be given once per process.
+    # A new interpreter: the warning may be issued only once per process.
     code = (
         "import warnings, numpy as np, cograd\n"
         "a = np.arange(3.0); a.flags.writeable = False\n"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tensors of cograd and of PyTorch in one call: a TypeError that says what to do, in every order.
+"""A call with tensors of cograd and of PyTorch raises a helpful TypeError, in any order.
 
-PyTorch need not be installed: a class that behaves as torch.Tensor does stands in for it.
+PyTorch need not be installed: a class that behaves like torch.Tensor replaces it.
 """
 
 import functools
@@ -18,7 +18,7 @@ BOTH = r"cograd\.Tensor and torch\.Tensor do not mix in one call; .*cograd\.from
 
 
 def as_torch(function):
-    """A function of the stand-in: it asks overriding arguments first, as those of torch do."""
+    """A function of the replacement, which queries overriding arguments first, as torch does."""
 
     @functools.wraps(function)
     def call(*args, **kwargs):
@@ -191,7 +191,7 @@ def test_their_function_in_which_both_classes_are_asked(ours):
     ],
 )
 def test_one_of_no_dims_is_no_number(call, ours):
-    """Its gradient would be lost without a word."""
+    """Its gradient would be lost silently."""
     with pytest.raises(TypeError, match=BOTH):
         call(ours, Foreign(2.0))
     assert cograd.equal(ours, cograd.ones(2, 2))

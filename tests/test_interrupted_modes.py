@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Modes end with their block whatever raises between two bytecodes, as signal handlers do."""
+"""Modes end with their block even if a signal handler raises between two bytecodes."""
 
 import os
 import signal
@@ -55,7 +55,7 @@ def state():
 
 
 def interrupts(run):
-    """Runs it with an interrupt at each bytecode of cograd's own, one a run, then without any."""
+    """Runs it once for each bytecode of cograd with an interrupt there, then without any."""
     before, usual, count = sys.gettrace(), state(), 0
     while True:
         left = count
@@ -117,7 +117,7 @@ def test_a_block_leaves_nothing(make):
     interrupts(entered(make))
 
 
-# What the constructor of these changes stays where it is interrupted: see docs/hardening.md.
+# The constructors of these keep their change if interrupted: see docs/hardening.md.
 @pytest.mark.parametrize(
     ("kind", "usual"),
     [
@@ -139,7 +139,7 @@ def test_a_block_of_a_mode_that_is_set_at_once_leaves_nothing(kind, usual):
     with manager:
         pass
     assert state() == expected
-    if kind is torch.set_grad_enabled:  # the others' __enter__ changes nothing
+    if kind is torch.set_grad_enabled:  # __enter__ of the others changes nothing
         assert interrupts(run) == 0
     assert not any(hasattr(getattr(kind, name), "__code__") for name in ("__enter__", "__exit__"))
 
@@ -234,9 +234,9 @@ def test_disabled_hooks_decorate():
 
 
 def handled_in_backward(y, x):
-    """What a signal handler sees that runs within backward of `y`: recording, inference, tangents.
+    """Returns what a signal handler within backward of `y` sees: recording, inference, tangents.
 
-    Its own gradient of `x` squared comes with it.
+    The handler's own gradient of `x` squared is included.
     """
     seen, runs = [], []
 
@@ -304,6 +304,6 @@ def test_import_in_a_subinterpreter_raises():
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120
     )
     assert "ImportError" in done.stderr, done.stderr
-    if sys.version_info < (3, 12):  # later ones refuse NumPy, or us, before we are asked
+    if sys.version_info < (3, 12):  # later ones refuse NumPy, or cograd, earlier
         assert "cograd._C can be imported in the main interpreter only" in done.stderr
     assert done.stdout.strip() == "2.0", done.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gradients of piecewise linear ops, differentiated in turn: zeros with a graph, as in torch."""
+"""Gradients of piecewise linear ops, differentiated again: zeros with a graph, as in torch."""
 
 import json
 import pathlib
@@ -13,8 +13,8 @@ import cograd.nn.functional as F
 from cograd import func
 from cograd.autograd import functional, grad
 
-# Of torch 2.13, op -> sample -> a letter for each float argument: r, the gradient of the results'
-# sum has a derivative by the argument; z, it has one and this is 0; others: it has none.
+# Recorded from torch 2.13: op -> sample -> a letter for each float argument. r: the gradient of the
+# results' sum has a derivative with respect to it; z: this derivative is 0; others: it has none.
 RECORDED = json.loads(
     (pathlib.Path(__file__).parent / "recorded" / "second_derivatives.json").read_text()
 )
@@ -25,7 +25,7 @@ def total(t):
 
 
 def second_derivative(record, sample, i):
-    """The gradient by float argument i, and the gradient of that."""
+    """Returns the gradient of float argument i, and the gradient of that."""
     args, kwargs = arguments(record, sample)
     x = [t for t in tensors_in((args, kwargs)) if is_float(t)][i].requires_grad_()
     if record["name"].endswith("_"):
@@ -99,7 +99,7 @@ KINKED = {
     "pad of nothing": (lambda x: F.pad(x, (0, 0), mode="reflect"), X),
     "polar": (lambda x: torch.polar(x, TARGET.to(x.dtype)).real, X),
 }
-DRAWN = ("rrelu, training", "fractional_max_pool2d")  # jacrev asks for a vmap's randomness
+DRAWN = ("rrelu, training", "fractional_max_pool2d")  # jacrev requires vmap's randomness
 kinked = pytest.mark.parametrize("f,x", KINKED.values(), ids=KINKED)
 
 

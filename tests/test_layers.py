@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The arrows of the architecture: a folder of csrc/ includes only what stands below it."""
+"""The layers of the architecture: a directory of csrc/ includes only lower ones."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 CSRC = ROOT / "csrc"
-# From the bottom up. kernels stand beside tensor: they may use its threads, never its Tensor.
+# From bottom to top. kernels are beside tensor: they may use its threads, but never its Tensor.
 LAYERS = ["include", "tensor", "kernels", "autograd", "ops", "api", "python"]
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 PYTHON_HEADER = re.compile(r"^(Python\.h|pybind11/.*|numpy/.*|frameobject\.h|structmember\.h)$")
@@ -25,7 +25,7 @@ def layer_of(path):
 
 
 def included_layer(name, quote, source):
-    """Returns the layer an include names, or None for a system header."""
+    """Returns the layer that an include names, or None for a system header."""
     if name.startswith("cograd/"):
         return "include"
     first = name.split("/")[0]
@@ -37,7 +37,7 @@ def included_layer(name, quote, source):
 
 
 def violations(source, text):
-    """Yields a line for each include of `source` that points upwards or out of the house."""
+    """Yields a line for each include of `source` that points upwards or outside."""
     layer = layer_of(source)
     for quote, name in INCLUDE.findall(text):
         if PYTHON_HEADER.match(name):
@@ -59,7 +59,7 @@ def test_includes_point_downwards():
 
 
 def test_kernels_know_no_tensor():
-    """Kernels see pointers and strides; of csrc/tensor only the threads are theirs to use."""
+    """Kernels see pointers and strides; of csrc/tensor they may use only the threads."""
     allowed = {"tensor/threads.h", "tensor/dims.h"}
     found = []
     for source in sources():
@@ -97,3 +97,32 @@ def test_public_headers_need_nothing_private():
             if quote == '"' and not name.startswith("cograd/"):
                 found.append(f"{header}: {name}")
     assert not found, "\n".join(found)
+
+
+MAX_FILES = 40
+
+
+def described_directories():
+    """Returns the directories below csrc/ that docs/architecture.md has a line for."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    found, part = set(), ""
+    for line in text.splitlines():
+        first = re.match(r"    csrc/(\w+)/(\w+)  +\w", line)
+        further = re.match(r" {9,13}(\w+)  +\w", line)
+        if first:
+            part = first[1]
+            found.add(f"{part}/{first[2]}")
+        elif further and part:
+            found.add(f"{part}/{further[1]}")
+        elif not line:
+            part = ""
+    return found
+
+
+def test_directories_are_small_and_described():
+    folders = {p.parent for p in sources()}
+    sizes = {p: sum(f.is_file() for f in p.iterdir()) for p in folders}
+    assert {str(p): n for p, n in sizes.items() if n > MAX_FILES} == {}
+    inner = {"/".join(p.relative_to(CSRC).parts) for p in folders}
+    inner = {p for p in inner if p.count("/") == 1 and not p.startswith("include/")}
+    assert inner == described_directories()

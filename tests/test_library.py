@@ -2,7 +2,7 @@
 # ruff: noqa: UP006, UP007, UP035, UP045
 """cograd.library: ops in Python, their gradients, schemas, and opcheck.
 
-Annotations are in the old style of typing in most tests, as programs for torch have them.
+Most tests use annotations in the old style of typing, as programs for torch do.
 """
 
 import copy
@@ -24,7 +24,7 @@ OPCHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "tes
 
 @pytest.fixture(autouse=True)
 def clean_table():
-    """Ops that a test registers are gone after it."""
+    """Removes the ops that a test registers after the test."""
     before = dict(_op_table.python_ops)
     yield
     for op in [*_op_table.python_ops.values()]:
@@ -520,7 +520,7 @@ def test_library():
         op(x, y)
     lib.impl("axpby", lambda x, y, a=1.0, *, k: a * x + y, "CPU")
     assert op(x, y, 3.0).tolist() == [4, 4]
-    assert op(leaf(1.0), leaf(1.0)).requires_grad  # and backward says that there is no formula
+    assert op(leaf(1.0), leaf(1.0)).requires_grad  # and backward reports that there is no formula
     lib.impl("tests_lib::axpby", lambda x, y, a, k: a * x - y, "Autograd")
     assert op(leaf(5.0), leaf(1.0)).item() == 4 and op(x, y).tolist() == [2, 2]
     lib.impl("axpby", lambda x, y, a, k: torch.empty_like(x), "Meta")
@@ -659,7 +659,7 @@ FAULTY = [
     (hidden_alias, "test_schema", "output: shares memory with the argument 'x'"),
     (no_formula, "test_autograd_registration", "no autograd formula was registered for tests::sin"),
     (detached, "test_autograd_registration", "no output does"),
-    (wrong_fake, "test_faketensor", "dtype cograd.float64, .* says cograd.float32"),
+    (wrong_fake, "test_faketensor", "dtype cograd.float64, .* returns cograd.float32"),
     (wrong_gradient, "test_gradcheck", "gradcheck: d output at"),
 ]
 
@@ -676,7 +676,7 @@ def test_opcheck_finds(make, test, text):
 
 
 def test_cost_is_that_of_a_python_call():
-    """An upper bound that holds on a loaded machine: 20 times the kernel's own call."""
+    """The limit holds on a loaded machine: 20 times the kernel's own call."""
     import timeit
 
     def kernel(x: Tensor) -> Tensor:

@@ -294,7 +294,7 @@ def test_many_small_and_one_large():
 @pytest.mark.parametrize("n", [2, 3, 40])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex128])
 def test_a_pivot_of_nan_makes_all_that_follows_nan(n, dtype):
-    """As in torch: the elements below it are divided by it, and 0 times NaN is NaN."""
+    """As in torch, the elements below it are divided by it, and 0 times NaN is NaN."""
     a = torch.eye(n, dtype=dtype)
     a[n // 2, n // 2] = float("nan")
     lu = torch.linalg.lu_factor(a)[0]

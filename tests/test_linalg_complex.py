@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Linear algebra of complex matrices: values by NumPy, derivatives by central differences."""
+"""Linear algebra of complex matrices: values from NumPy, derivatives by central differences."""
 
 import zlib
 
@@ -59,7 +59,7 @@ def projector(columns):
     return columns @ columns.mH
 
 
-# What each op makes of matrices, in forms that do not depend on the phases of vectors.
+# Each op's result in a form that does not depend on the phases of vectors.
 CASES = {
     "solve": (linalg.solve, square, column),
     "solve_right": (lambda a, b: linalg.solve(a, b.mT, left=False), square, column),
@@ -174,7 +174,7 @@ CASES = {
     "addmv": (lambda c, a, b: torch.addmv(c, a, b, beta=0.5 - 1j, alpha=2j), vector, square, other),
     "addr": (lambda c, a, b: torch.addr(c, a, b, beta=0.5 - 1j, alpha=2j), square, vector, other),
 }
-# Samples of one batch only: ops without batch dims.
+# Samples without batch dims: these ops do not support any.
 UNBATCHED = {
     "trace",
     "tensordot",
@@ -211,7 +211,7 @@ def tensors(name, batch=(), dtype=C16):
 
 
 def weighted(f):
-    """f's results as one real number that all of their parts enter."""
+    """Reduces f's results to one real number that depends on all of their parts."""
 
     def loss(*inputs):
         total = 0
@@ -230,7 +230,7 @@ def gradients(f, inputs, create_graph=False):
 
 
 def differences(f, inputs, eps=1e-6):
-    """The gradient of a real f, d/dre + i d/dim of each element."""
+    """Returns the gradient of a real f, d/dre + i d/dim of each element."""
     results = []
     for x in inputs:
         flat, g = x.view(-1), np.zeros(x.numel(), complex)
@@ -330,7 +330,7 @@ def real_eig(f):
     return lambda a: f(*linalg.eig(a))
 
 
-# Of real matrices.
+# Cases of real matrices.
 REAL_CASES = {
     "eigvals": linalg.eigvals,
     "eig_spectrum": real_eig(lambda w, v: (v * w.exp().unsqueeze(-2)) @ linalg.inv(v)),
@@ -474,7 +474,7 @@ def test_nan_is_refused(dtype):
 
 @pytest.mark.parametrize("rank", [1, 2])
 def test_gradient_of_the_determinant_of_a_singular_matrix(rank):
-    """Whole numbers, so that elimination leaves an exact zero."""
+    """The matrix has integers, so that elimination leaves an exact zero."""
     rows = torch.tensor([[1, 2j, 3], [2j, 4, 1 + 1j], [1 + 2j, 4 + 2j, 4 + 1j]], dtype=C16)
     a = rows if rank == 2 else torch.stack([rows[0], rows[0], -rows[0]])
     f = weighted(linalg.det)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""LU, LDL and reflectors: what they multiply to, what is solved with them, derivatives, errors."""
+"""LU, LDL and reflectors: their products, solves with them, derivatives, errors."""
 
 import math
 

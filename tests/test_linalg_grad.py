@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gradients of linalg, first and second order, against differences of values."""
+"""First and second gradients of linalg compared with differences of values."""
 
 import math
 
@@ -29,7 +29,7 @@ def spd(x):
 
 
 def sign_free(vectors, dim=-2):
-    """A function of vectors that does not change with their signs."""
+    """Returns a function of vectors that does not change with their signs."""
     return vectors.square() if dim is None else vectors * vectors.sum(dim, keepdim=True)
 
 
@@ -44,7 +44,7 @@ def svd(x):
 
 
 def null_spaces(x):
-    """Projectors on what the columns and the rows of x leave, and all of U, by a full svd."""
+    """Returns projectors on the left and right null spaces of x and all of U, by a full svd."""
     u, s, vh = L.svd(x)
     k = s.shape[-1]
     left, right = u[..., k:], vh[..., k:, :]
@@ -145,7 +145,7 @@ def test_whether_a_gradient_depends_on_a_basis_is_told_at_any_scale(scale):
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 3])
 def test_det_of_singular_matrices(rank):
-    """The cofactors: of rank 3 they are det times the inverse, of rank 1 and 0 they vanish."""
+    """Gradients are the cofactors: det times the inverse for rank 3, zero for ranks 1 and 0."""
     values = np.diag([3.0, 2.0, 1.0][:rank] + [0.0] * (3 - rank))
     a = torch.tensor(values, dtype=F8, requires_grad=True)
     assert L.det(a).item() == pytest.approx(6.0 if rank == 3 else 0.0)
@@ -197,7 +197,7 @@ def test_writing_a_saved_result_is_noticed():
 
 
 def test_gradient_without_a_graph_equals_that_with_one():
-    """solve uses its factors again in the first case and calls itself in the second."""
+    """solve reuses its factors in the first case and calls itself in the second."""
     a, b = leaf(2, 3, 3, shift=3.0), leaf(2, 3, 2, seed=1)
     loss = L.solve(a, b).sin().sum()
     plain = torch.autograd.grad(loss, (a, b), retain_graph=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Nothing stays behind: graphs, contexts, saved tensors, hooks and the cycles users make."""
+"""Nothing stays behind: graphs, contexts, saved tensors, hooks and cycles that users create."""
 
 import gc
 import weakref
@@ -17,12 +17,12 @@ REPEATS = 100
 
 
 def big(requires_grad=True):
-    """A leaf of 4 MiB, every page touched."""
+    """Returns a leaf of 4 MiB whose pages have all been touched."""
     return torch.ones(MIB, dtype=torch.float32, requires_grad=requires_grad)
 
 
 def grows_by(step, repeats=REPEATS):
-    """(more live tensors, more resident MiB) after the step ran many times and one collection."""
+    """Returns (more live tensors, more resident MiB) after many steps and a collection."""
     for _ in range(3):
         step()
     tensors, memory = live_tensors(), resident_mb()
@@ -38,7 +38,7 @@ def assert_no_growth(step, repeats=REPEATS):
 
 
 class Collector:
-    """Switches Python's cycle collector off: what dies now dies by reference count."""
+    """Switches Python's cycle collector off: objects that die now die by reference count."""
 
     def __enter__(self):
         gc.collect()
@@ -487,7 +487,7 @@ def test_write_to_a_temporary_by_an_op_that_saved_it_does_not_grow():
 
 @pytest.mark.beyond_torch
 def test_write_through_another_view_of_a_temporary_does_not_grow():
-    """The base has no Python object when it is written, nor when its last view's ends."""
+    """The base has no Python object when it is written, nor when its last view dies."""
     b = big()
 
     def step():
@@ -621,7 +621,7 @@ def test_ten_thousand_small_iterations_return_to_the_start():
 
 
 def test_saved_results_are_freed_as_backward_passes_them():
-    # six saved results of 64 MiB; when the leaf is reached five of them must be gone
+    # Six saved results have 64 MiB; when the leaf is reached, five of them must be freed.
     x = torch.ones(16 * MIB, requires_grad=True)
     y = x
     for _ in range(6):
@@ -668,7 +668,7 @@ def test_a_result_that_dies_in_a_cycle_leaves_the_graph_to_the_others():
 
 
 class Reviving:
-    """In a cycle with a tensor; its finalizer makes something new of that."""
+    """Is in a cycle with a tensor, from which its finalizer makes something new."""
 
     def __init__(self, tensor, make, kept):
         self.tensor, self.make, self.kept, self.me = tensor, make, kept, self
@@ -731,7 +731,7 @@ def make_cycle(x):
 
 @pytest.mark.parametrize("way", ["garbage", "finalizer", "callback"])
 def test_objects_of_a_collection_may_be_kept_beyond_it(way):
-    """DEBUG_SAVEALL, get_objects() in a finalizer and in a callback: how leaks are looked for."""
+    """DEBUG_SAVEALL, or get_objects() in a finalizer or a callback, keep them to find leaks."""
     x, kept = leaf([1.0, 2.0]), []
 
     class Looks:
@@ -755,7 +755,7 @@ def test_objects_of_a_collection_may_be_kept_beyond_it(way):
         z = (x * x).sum()
         gc.collect()
         kept.extend(gc.garbage)
-        other = [bytes(48) for _ in range(10_000)]  # where the freed ones would be
+        other = [bytes(48) for _ in range(10_000)]  # memory of the freed ones
         assert {type(o).__name__ for o in kept} >= {"Tensor", "_GraphProxy"} and other
     finally:
         gc.set_debug(0)
@@ -849,7 +849,7 @@ def test_many_dead_cycles_at_once():
 
 
 def test_a_collection_in_a_frame_without_builtins():
-    """Where the constructor of a named tuple makes the collector run, there is no __import__."""
+    """Where the constructor of a named tuple triggers the collector, there is no __import__."""
 
     class Marker:
         pass
@@ -887,11 +887,45 @@ def written_through_a_view(x):
     ids=["vmap(grad)", "vmap(jacrev)", "vmap(vmap(grad))", "backward"],
 )
 def test_graphs_whose_backward_raised_inside_of_vmap_are_freed(f, transform):
-    """What was saved was written: the graph reaches itself, by way of its samples."""
+    """Something saved was written, so that the graph references itself through its batch."""
     x = torch.arange(6.0).reshape(2, 3)
 
     def step():
         with pytest.raises(RuntimeError):
+            transform(f, x)
+
+    step()
+    gc.collect()
+    nodes = torch._C._live_nodes()
+    for _ in range(5):
+        step()
+    gc.collect()
+    assert torch._C._live_nodes() == nodes
+
+
+def dual_backward(f, x):
+    x = x.clone().requires_grad_()
+    with torch.autograd.forward_ad.dual_level():
+        f(torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))).backward()
+
+
+@pytest.mark.parametrize("f", [written_by_a_view_of_itself, written_through_a_view])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f, x: torch.func.hessian(f)(x),
+        lambda f, x: torch.func.jvp(torch.func.grad(f), (x,), (x,)),
+        lambda f, x: torch.func.grad(lambda x: torch.func.jvp(f, (x,), (x,))[1])(x),
+        dual_backward,
+    ],
+    ids=["hessian", "jvp(grad)", "grad(jvp)", "dual_level"],
+)
+def test_graphs_of_tangents_whose_backward_raised_are_freed(f, transform):
+    """A tangent that is written reaches itself too, and no Python object stands for it."""
+    x = torch.arange(3.0)
+
+    def step():
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             transform(f, x)
 
     step()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tensors in memory that processes share: share_memory_, queues, pipes, arguments, spawn."""
+"""Tensors in memory shared by processes: share_memory_, queues, pipes, arguments, spawn."""
 
 import copy
 import gc
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarni
 
 @pytest.fixture(autouse=True)
 def nothing_stays():
-    """No descriptor of a storage and no segment is left by a test."""
+    """Checks that a test leaves no descriptor of a storage and no segment."""
     gc.collect()
     before = memory_files(), segments()
     yield
@@ -35,7 +35,7 @@ def nothing_stays():
 
 
 def memory_files():
-    """How many descriptors of shared memory this process has."""
+    """Returns the number of descriptors of shared memory in this process."""
     count = 0
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -46,7 +46,7 @@ def memory_files():
 
 
 def output_of(code):
-    """What a program prints."""
+    """Returns the output of a program."""
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
     assert run.stderr == ""
     return run.stdout
@@ -339,7 +339,7 @@ print(p.exitcode, x.sum().item())
 
 
 def test_fork_while_threads_share():
-    """The table of mappings is whole in a child forked at any moment."""
+    """The table of mappings is intact in a child forked at any moment."""
     stop = threading.Event()
 
     def work():

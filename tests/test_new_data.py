@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`x.data = y`: the count of writes goes on, and what graphs saved of x is used or refused."""
+"""`x.data = y`: the version counter continues, and what graphs saved of x is used or refused."""
 
 import gc
 import weakref
@@ -14,7 +14,7 @@ F = nn.functional
 
 
 def written(times=2):
-    """A leaf that was written `times` times."""
+    """Returns a leaf that was written `times` times."""
     w = leaf([[1.0, 2.0], [3.0, 4.0]])
     with torch.no_grad():
         for _ in range(times):

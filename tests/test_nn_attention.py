@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""scaled_dot_product_attention by blocks against its formula, and the modules over it."""
+"""Blocked scaled_dot_product_attention compared with its formula, and the modules that use it."""
 
 import math
 
@@ -14,7 +14,7 @@ attention = F.scaled_dot_product_attention
 
 
 def formula(q, k, v, mask=None, is_causal=False, scale=None):
-    """In ops, over the whole scores; rows that see nothing are zero."""
+    """Computes attention by ops on the whole scores; rows that see no key are zero."""
     s = q @ k.mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     if is_causal:
         mask = torch.ones(s.shape[-2:], dtype=torch.bool).tril()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Modules give what torch's give: of torch itself where it is installed, else recorded."""
+"""Modules agree with torch's: with an installed torch, else with recorded values."""
 
 import re
 from functools import cache
@@ -14,8 +14,8 @@ from test_nn_sequence_beside_torch import CASES
 import cograd
 
 RECORDS = Path(__file__).with_name("nn_rows.npz")
-# Containers and base classes, which compute nothing of their own; and CrossMapLRN2d, whose gradient
-# in torch is not that of its values (tests/test_conv.py has them).
+# Containers and base classes, which compute nothing themselves; and CrossMapLRN2d, whose gradient
+# in torch is not that of its values (see tests/test_conv.py).
 WITHOUT_VALUES = {
     "CrossMapLRN2d",
     "Module",
@@ -25,7 +25,7 @@ WITHOUT_VALUES = {
     "ParameterList",
     "RNNBase",
     "RNNCellBase",
-    "SyncBatchNorm",  # torch has it on GPUs only; compared with BatchNorm where it is tested
+    "SyncBatchNorm",  # torch supports it only on GPUs; another test compares it with BatchNorm
 }
 
 
@@ -65,7 +65,7 @@ def test_every_module_is_compared():
 @pytest.mark.parametrize("row", nn_rows.ROWS)
 def test_same_as_torch(row):
     want, got = expected(row), nn_rows.evaluate(cograd, row)
-    tolerance = 1e-7 if "Hardsigmoid" in row else 1e-9  # torch's 1 / 6 is of single precision
+    tolerance = 1e-7 if "Hardsigmoid" in row else 1e-9  # torch's 1 / 6 has single precision
     assert list(got) == list(want)
     for name, value in want.items():
         if name == "repr":

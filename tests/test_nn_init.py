@@ -33,7 +33,7 @@ def test_trunc_normal():
     t = init.trunc_normal_(torch.empty(20000, dtype=torch.float64), 1.0, 2.0, -1.0, 3.0)
     assert t.min().item() >= -1 and t.max().item() <= 3
     mean, std = moments(t)
-    # N(0, 1) cut at +-1 has the standard deviation 0.5396.
+    # N(0, 1) truncated at +-1 has the standard deviation 0.5396.
     assert mean == pytest.approx(1, abs=0.03) and std == pytest.approx(2 * 0.5396, rel=0.03)
     with pytest.warns(UserWarning, match="more than 2 std"):
         init.trunc_normal_(torch.empty(2), mean=10.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Losses over labels, bags of embeddings, adaptive softmax and distances, against plain loops."""
+"""Losses over labels, bags of embeddings, adaptive softmax and distances, compared with loops."""
 
 import itertools
 import math

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Layers, losses and nn.functional against NumPy formulas and finite differences."""
+"""Layers, losses and nn.functional compared with NumPy formulas and finite differences."""
 
 import math
 
@@ -72,7 +72,7 @@ def test_activations(layer, formula):
     np.testing.assert_allclose(got.numpy(), formula(X), rtol=1e-6, atol=1e-7)
     smooth = np.array([[-5.7, -2.2, -0.7, -0.3], [0.3, 0.7, 3.3, 7.1]])
     x = torch.from_numpy(smooth).requires_grad_()
-    # Hardsigmoid holds 1/6 as float32 in torch, which is within these tolerances.
+    # torch's Hardsigmoid stores 1/6 as float32, which is within these tolerances.
     assert gradcheck(layer, x, atol=1e-5)
 
 

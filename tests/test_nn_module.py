@@ -486,7 +486,7 @@ def test_backward_hook_double_backward():
     (g,) = torch.autograd.grad(m(x).sum(), x, create_graph=True)
     (h,) = torch.autograd.grad(g.sum(), x)
     t = torch.tanh(x.detach())
-    # The outer tanh gradient passes the hook once more in the second backward.
+    # In the second backward, the outer tanh's gradient passes through the hook once more.
     assert torch.allclose(g, 2 * (1 - t**2)) and h.item() != 0
 
 
@@ -592,7 +592,7 @@ def test_parameter_list_and_dict():
 
 
 def test_parameter_dict_order():
-    """An OrderedDict, a ParameterDict and pairs keep theirs; other mappings are sorted."""
+    """An OrderedDict, a ParameterDict and pairs keep their order; other mappings are sorted."""
     pairs = [("z", 1), ("a", 2), ("m", 3)]
     keys = [key for key, _ in pairs]
     table = nn.ParameterDict(pairs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Layers, losses and optimizers under odd shapes, options and inputs."""
+"""Layers, losses and optimizers with unusual shapes, options and inputs."""
 
 import math
 import warnings
@@ -139,7 +139,7 @@ def test_circular_padding_by_more_than_is_left():
     ],
 )
 def test_results_without_room_fail_at_once(call):
-    # in a child of bounded memory: some systems promise more than they have
+    # A child with limited memory: some systems promise more than they have.
     x = torch.zeros(1, 1, 1)
     text = outcome(lambda: call(x).shape)
     assert "MemoryError" in text, text
@@ -191,7 +191,7 @@ def test_labels_of_another_size(mode):
     assert got.equal(F.interpolate(labels.double(), (5, 3), mode=mode).to(torch.uint8))
 
 
-# Values of torch 2.13.
+# The values are torch 2.13's.
 @pytest.mark.parametrize(
     ("size", "first"),
     [
@@ -341,7 +341,7 @@ def test_old_names_of_hardtanh():
 
 
 def test_limits_that_are_no_numbers_are_not_compared():
-    # NumPy's comparison of a scalar with a list reads the list after its items ended it.
+    # NumPy's comparison of a scalar with a list reads on after an item has cleared it.
     class Number(float):
         def __lt__(self, other):
             raise AssertionError("compared")

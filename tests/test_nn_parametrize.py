@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parametrizations, the norms that came before them, pruning, fusion and other nn.utils."""
+"""Parametrizations, the older norms, pruning, fusion and other nn.utils."""
 
 import copy
 import pickle
@@ -265,7 +265,7 @@ class Tripled(nn.Module):
 
 
 class Parts(nn.Module):
-    """A parametrization of given functions."""
+    """A parametrization that consists of given functions."""
 
     def __init__(self, forward, right_inverse=None):
         super().__init__()

@@ -13,7 +13,7 @@ CELLS = {"RNN": nn.RNNCell, "LSTM": nn.LSTMCell, "GRU": nn.GRUCell}
 
 
 def step_by_step(kind, weights, x, state):
-    """The formulas of the docstrings, in ops."""
+    """Computes the formulas of the docstrings by ops."""
     w_ih, w_hh, b_ih, b_hh = weights
     outs = []
     h, c = state
@@ -263,7 +263,7 @@ def test_the_state_of_a_cell_depends_on_the_returned_cell_state():
     torch.testing.assert_close(c.grad, o * (1 - c.tanh() ** 2))
     before = cell.weight_ih.grad.clone()
     cell.zero_grad()
-    c.register_hook(lambda g: g * 3)  # sees the whole gradient of c and changes the whole
+    c.register_hook(lambda g: g * 3)  # sees and changes the complete gradient of c
     c.grad = None
     (h.sum() + c.sum()).backward(retain_graph=True)
     torch.testing.assert_close(c.grad, 3 * (o * (1 - c.tanh() ** 2) + 1))
@@ -303,7 +303,7 @@ def test_autocast_leaves_the_cell_state_of_a_cell_wide():
     cell = nn.LSTMCell(3, 4)
     with torch.autocast("cpu", torch.bfloat16):
         h, c = cell(torch.randn(2, 3))
-    assert (h.dtype, c.dtype) == (torch.float32, torch.float32)  # torch's too
+    assert (h.dtype, c.dtype) == (torch.float32, torch.float32)  # as in torch
 
 
 LAYERS_OF_PRODUCTS = {
@@ -357,7 +357,7 @@ def test_autocast_leaves_the_cells_of_a_projected_lstm_wide(low):
     with torch.autocast("cpu", low):
         out, (h, c) = layer(x)
     assert (out.dtype, h.dtype, c.dtype) == (low, low, torch.float32)
-    assert not torch.equal(c, c.to(low).float())  # not rounded on the way either
+    assert not torch.equal(c, c.to(low).float())  # not rounded in between either
     torch.testing.assert_close(c, layer(x)[1][1], atol=0.05, rtol=0.05)
     (c.sum() + out.sum()).backward()
     assert all(w.grad.dtype == torch.float32 for w in layer.parameters())

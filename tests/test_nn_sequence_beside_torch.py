@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Recurrent, attention, embedding and loss modules beside torch 2.13: outputs, gradients, repr and
-state_dict are the recorded ones, and those of torch itself where it is installed.
+"""Recurrent, attention, embedding and loss modules: outputs, gradients, repr and state_dict agree
+with those recorded from torch 2.13, and with torch itself if it is installed.
 
-`python tests/test_nn_sequence_beside_torch.py` with torch 2.13 writes the record again.
+With torch 2.13, `python tests/test_nn_sequence_beside_torch.py` writes the record.
 """
 
 import json
@@ -15,12 +15,12 @@ CASES = {}
 
 
 def case(name, make, *shapes, call=None):
-    """`make(T)` gives a module; `shapes` of its floating inputs; `call(T, module, inputs)`."""
+    """`make(T)` returns a module; `shapes` are those of its floating inputs, for `call`."""
     CASES[name] = (make, shapes, call)
 
 
 def values(T, shape, seed):
-    """Numbers that look like noise, the same in every library."""
+    """Returns numbers that look like noise and are the same in every library."""
     size = 1
     for n in shape:
         size *= n
@@ -151,7 +151,7 @@ def flat(result):
 
 
 def run(T, name):
-    """Everything that is compared, of one case in one library."""
+    """Returns everything that is compared, for one case in one library."""
     make, shapes, call = CASES[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

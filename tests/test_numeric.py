@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch's top-level compositions against NumPy, and the global switches."""
+"""torch's top-level composed functions compared with NumPy, and the global switches."""
 
 import math
 

@@ -205,7 +205,7 @@ def test_checks_accept_right_ops(record, sample):
 
 
 class Wrong(Ops):
-    """Ops whose forms are replaced by the given callables."""
+    """Ops with some forms replaced by the given callables."""
 
     def __init__(self, **forms):
         self.forms = forms

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every op called with every kind of object in every place: results or exceptions, no crash.
+"""Every op called with every kind of object as every argument: no call crashes.
 
-The calls run in forked children, which note the call they are about to make in shared memory, so
-that a child killed by a signal names its last one and the next child goes on behind it.
+The calls run in forked children, which record each call beforehand in shared memory. So if a signal
+kills a child, its last call is known, and the next child continues after it.
 """
 
 import faulthandler
@@ -19,11 +19,11 @@ import pytest
 import cograd as torch
 from cograd import _C
 
-# What torch raises for arguments of wrong kinds or values.
+# What torch raises for arguments of wrong types or values.
 TORCH_ERRORS = (TypeError, ValueError, IndexError, RuntimeError, OverflowError, MemoryError)
 
 
-# One object of each kind a caller may hand over by mistake.
+# One object of each kind that a caller may pass by mistake.
 KINDS = {
     "int": lambda: 2,
     "negative": lambda: -1,
@@ -39,17 +39,17 @@ KINDS = {
     "tensors": lambda: [torch.ones(2), torch.ones(2)],
     "dtype": lambda: torch.float32,
 }
-# A kind that suits a parameter, for the places that are not varied.
+# A kind that fits a parameter, for the arguments that are not varied.
 FITTING = {
     "Tensor": "tensor", "TensorOrScalar": "tensor", "Tensors": "tensors", "Scalar": "int",
     "Int": "int", "Double": "float", "Bool": "bool", "Ints": "list", "DType": "dtype",
     "String": "str",
 }  # fmt: skip
-VARIED = 3  # parameters that take every combination; the rest is varied one at a time
+VARIED = 3  # parameters with all combinations; the rest is varied one at a time
 
 
 def callables(record):
-    """The ways to reach a record: function, in-place function, method, in-place method."""
+    """Yields the callable forms of a record: function and method, also in place."""
     name, space = record["name"], _C._nn if record["namespace"] == "_nn" else _C._ops
     found = [(name, getattr(space, name, None)), (name + "_", getattr(space, name + "_", None))]
     for method in (name, name + "_"):
@@ -81,7 +81,7 @@ def combinations(record) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
                 tuple(full[:positional]),
                 dict(zip(words, full[positional:], strict=True)) | more,
             )
-    # One argument less and two too many.
+    # One argument too few and two too many.
     yield tuple(fitting[:positional][:-1]), {}
     yield (*fitting[:positional], "int", "int", "int", "int"), {}
 
@@ -101,7 +101,7 @@ def text(label, args, words):
 
 
 def in_child(records, note, first):
-    """Runs the calls of records[first:]; the exit code says whether a strange exception came."""
+    """Runs the calls of records[first:]; the exit code reports an unexpected exception."""
     warnings.simplefilter("ignore")
     faulthandler.disable()
     for i in range(first, len(records)):
@@ -117,7 +117,7 @@ def in_child(records, note, first):
 
 
 def faults(records):
-    """The calls of `records` that kill the process or raise what torch does not raise."""
+    """Returns the calls of `records` that kill the process or raise what torch does not raise."""
     found = []
     note = mmap.mmap(-1, 1024)
     first = 0
@@ -158,7 +158,7 @@ def test_no_argument_crashes_an_op(part):
 def test_a_crash_is_found_and_named(monkeypatch):
     def suicide(*args, **kwargs):
         if args[:1] == (None,):
-            os.kill(os.getpid(), signal.SIGKILL)  # a sanitizer reports others itself
+            os.kill(os.getpid(), signal.SIGKILL)  # sanitizers report other signals
 
     def strange(*args, **kwargs):
         raise KeyError("lost")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The pages of the ops: each has an example, and each example prints what its page says."""
+"""The pages of the ops: each has an example, and each example prints what its page shows."""
 
 import doctest
 import importlib
@@ -32,7 +32,7 @@ SMALLER += [
     "utils.cpp_extension",
     "utils.data",
 ]
-# What compiles, or empties the user's cache: docs/cpp_extension.md and other tests run these.
+# They compile, or empty the user's cache: docs/cpp_extension.md and other tests run them.
 COMPILING = {"utils.cpp_extension.load", "utils.cpp_extension.load_inline"}
 COMPILING |= {"utils.cpp_extension.remove_extension_h_precompiler_headers"}
 SPACES = {
@@ -64,7 +64,7 @@ def test_every_op_has_an_example():
 
 
 def test_every_public_class_and_function_has_an_example():
-    """Of nn and optim the classes; of the smaller modules all that is public."""
+    """Classes of nn and optim have one, and everything public in the smaller modules."""
     wanted = [
         f"{space}.{name}"
         for space in ("nn", "optim", "optim.lr_scheduler")
@@ -88,7 +88,7 @@ def public(space):
 
 
 def sections(text):
-    """The summary, and the lines of each section of a class' docstring by its title."""
+    """Returns the summary and the lines of each section of a class docstring by title."""
     lines = inspect.cleandoc(text).splitlines()
     found, title = {"": lines[1:2]}, None
     for line in lines:
@@ -101,13 +101,13 @@ def sections(text):
 
 
 def entries(lines):
-    """The names that a section explains; several may share an entry."""
+    """Returns the names that a section explains; several may share an entry."""
     heads = [re.match(r"(\w+(?:, \w+)*): \S", line) for line in lines]
     return [name for head in heads if head for name in head[1].split(", ")]
 
 
 def parameters(cls):
-    """What the constructor takes by name; RNN, LSTM and GRU hand theirs to RNNBase."""
+    """Returns the constructor's named parameters; RNN, LSTM and GRU pass theirs to RNNBase."""
     names = [n for n, p in inspect.signature(cls).parameters.items() if p.kind not in (2, 4)]
     if cls in (cograd.nn.RNN, cograd.nn.LSTM, cograd.nn.GRU):
         names = [*inspect.signature(cograd.nn.RNNBase).parameters][1:]
@@ -118,7 +118,7 @@ def parameters(cls):
 
 @pytest.mark.parametrize("name", REFERENCE)
 def test_class_reference(name):
-    """A summary, an entry for each argument and for nothing else, and the shapes of a layer."""
+    """A class has a summary, an entry for exactly its arguments, and a layer also shapes."""
     cls = REFERENCE[name]
     assert "__doc__" in vars(cls)
     assert vars(cls)["__doc__"]
@@ -129,17 +129,17 @@ def test_class_reference(name):
     assert [n for n in parameters(cls) if n not in explained] == []
     assert [n for n in explained if n not in [*parameters(cls), "args", "kwargs"]] == []
     assert len(set(explained)) == len(explained)
-    # A line such as "p. The rest" or an entry "C." is an item of a list to docutils.
+    # docutils treats a line such as "p. The rest" or an entry "C." as a list item.
     text = inspect.cleandoc(cls.__doc__)
     assert re.findall(r"^ *\w[.)] |: \w\.$", text, re.MULTILINE) == []
     if issubclass(cls, cograd.nn.Module) and cls.forward is not cograd.nn.Module.forward:
         assert [line for line in found.get("Shape", []) if line.startswith("- ")]
 
 
-# Classes whose examples call no module of theirs: these hold what the user gives them, ...
+# Classes whose examples call no module of theirs: these contain what the user passes, ...
 HOLDERS = ["Buffer", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterDict"]
 HOLDERS += ["ParameterList", "Sequential", "UninitializedBuffer", "UninitializedParameter"]
-# ... and these are made here.
+# ... and these are created here.
 BY_HAND = {
     "nn.NLLLoss2d": lambda: cograd.nn.NLLLoss2d(cograd.ones(2)),
     "nn.RNNBase": lambda: cograd.nn.RNNBase("LSTM", 3, 5, proj_size=2),
@@ -152,13 +152,13 @@ LAYERS = [n for n in LAYERS if n.removeprefix("nn.") not in HOLDERS]
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.filterwarnings("ignore:NLLLoss2d has been deprecated")
 def test_class_reference_names_the_state(name):
-    """The shapes of all parameters and buffers that a layer has after its first call."""
+    """The shapes name all parameters and buffers that a layer has after its first call."""
     made = []
     names = op_pages.names_in_examples()
     before = cograd.nn.Module.__call__
 
     def call(self, *args, **kwargs):
-        made.append((type(self), self))  # a lazy one changes its type with the call
+        made.append((type(self), self))  # a lazy one changes its type in the call
         return before(self, *args, **kwargs)
 
     with pytest.MonkeyPatch.context() as patch, cograd.random.fork_rng():

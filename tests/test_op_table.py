@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests made from the op table: every op's own declaration says how it is to be tested."""
+"""Tests made from the op table: every op's own declaration determines how it is tested."""
 
 import math
 
@@ -178,7 +178,7 @@ def test_class_weights_are_constants(name):
 
 @pytest.mark.parametrize("v", [0.3, 1.0, 4.2, 50.0, -0.5, -2.3])
 def test_digamma_derivatives(v):
-    """n! sum (-1)^(n+1) / (v + k)^(n+1), the tail by the integral."""
+    """n! sum (-1)^(n+1) / (v + k)^(n+1) gives the derivatives, with an integral for the tail."""
     x = torch.tensor(v, dtype=F8, requires_grad=True)
     y = torch.digamma(x)
     k = np.arange(400000.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Element-wise functions: values, special values, integer rules, rounding, clamp, where, pow."""
+"""Elementwise functions: values, special values, integer rules, rounding, clamp, where, pow."""
 
 import math
 
@@ -13,7 +13,7 @@ F8 = torch.float64
 INF, NAN = math.inf, math.nan
 erf = np.vectorize(math.erf, otypes=[float])
 
-# name: (numpy function, low, high) with the open interval where it is smooth
+# name: (numpy function, low, high), the open interval in which it is smooth
 UNARY = {
     "abs": (np.abs, 0.1, 3),
     "neg": (np.negative, -3, 3),
@@ -131,7 +131,7 @@ def test_unary_gradients(name):
     ],
 )
 def test_special_values(name, x, want, dtype):
-    # 17 copies, so that both the vector body and the tail of a kernel see every value.
+    # With 17 copies, both the vector body and the tail of a kernel see every value.
     t = torch.tensor(x * 17, dtype=dtype)
     np.testing.assert_allclose(
         getattr(torch, name)(t).double().numpy(), want * 17, rtol=1e-6, atol=1e-30

@@ -306,7 +306,7 @@ def test_einsum_without_operands():
 
 
 def test_addr_of_bools():
-    """or of and, as in torch; a factor counts as whether it is 0."""
+    """The result is an or of ands, as in torch; a factor counts as False if it is 0."""
     eye, v = torch.eye(2, dtype=torch.bool), torch.tensor([True, False])
     w = torch.tensor([False, True])
     both = [[True, True], [False, True]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""cross, renorm, polygamma, embedding with max_norm, and the node names torch shows."""
+"""cross, renorm, polygamma, embedding with max_norm, and the node names of torch."""
 
 import math
 

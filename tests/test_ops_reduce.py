@@ -21,7 +21,7 @@ def logsumexp(x, axis=None, keepdims=False):
     return np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims))
 
 
-# name: (numpy function, takes a tuple of dims, works without dim)
+# name: (numpy function, accepts a tuple of dims, works without dim)
 REDUCTIONS = {
     "sum": (np.sum, True, True),
     "mean": (np.mean, True, True),
@@ -47,7 +47,7 @@ def test_dims(name, dim, keepdim):
             getattr(torch, name)(torch.ones(2, 3, 4), dim)
         return
     if name == "norm" and isinstance(dim, tuple) and len(dim) > 2:
-        return  # p="fro" over three dims is refused by torch
+        return  # torch refuses p="fro" over three dims
     x = rand(2, 3, 4)
     for dtype, rtol in ((F8, 1e-12), (torch.float32, 1e-5)):
         t = torch.tensor(x, dtype=dtype)
@@ -254,7 +254,7 @@ def test_var_is_stable():
 @pytest.mark.parametrize("repeat", [1, 700])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_var_of_values_whose_squares_overflow(repeat, transposed):
-    # rows: squares beyond float32's range, sums beyond it, one such value among small ones
+    # Rows with squares beyond float32's range, with sums beyond it, and with one such large value.
     for rows in ([[0, 1e25, 1]], [[0, 3e38, -3e38]], [[3e38, 3e38, 3e38]], [[1, 2, 2e19]]):
         x = np.repeat(np.array(rows * 19, np.float32), repeat, axis=1)
         t = torch.tensor(np.ascontiguousarray(x.T)).T if transposed else torch.tensor(x)

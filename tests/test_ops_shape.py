@@ -330,7 +330,7 @@ def test_tensor_split_and_stride_by_keyword():
     ],
 )
 def test_as_strided_of_elements_that_share_memory(expand, sizes, strides, want):
-    """An equal part of the gradient for each, as in torch: in all, what reaches the memory."""
+    """Each element gets an equal part of the gradient, as in torch; the sum reaches memory."""
     x = torch.ones(2, dtype=F8, requires_grad=True)
     weights = arange(*sizes)
     (expand(x).as_strided(sizes, strides) * weights).sum().backward()
@@ -361,7 +361,7 @@ def test_sum_to_size_of_integers():
 
 
 def test_results_may_be_detached_in_place():
-    """No op hands out a view of something that nobody has; of a real view torch refuses it too."""
+    """No op returns a view of a hidden tensor; torch refuses to detach a real view in place."""
     x, v = arange(2, 3, 4).requires_grad_(), arange(4).requires_grad_()
     a = torch.eye(3, dtype=F8).requires_grad_()
     nn = torch.nn.functional
@@ -378,6 +378,15 @@ def test_results_may_be_detached_in_place():
         "unfold": lambda: nn.unfold(x, 2),
         "fold": lambda: nn.fold(arange(4, 6).requires_grad_(), (3, 4), 2),
         "conv_tbc": lambda: nn.conv_tbc(x, arange(1, 4, 2), arange(2)),
+        "grid_sample": lambda: nn.grid_sample(x[None], arange(1, 2, 2, 2), align_corners=True),
+        "affine_grid": lambda: nn.affine_grid(x[:1, :2, :3], (1, 1, 2, 2), align_corners=True),
+        "matrix_norm 1": lambda: torch.linalg.matrix_norm(x, 1),
+        "matrix_norm -1": lambda: torch.linalg.matrix_norm(x, -1, (0, 2)),
+        "matrix_norm inf": lambda: torch.linalg.matrix_norm(x, math.inf, (2, 0)),
+        "norm -inf": lambda: torch.linalg.norm(x[0], -math.inf),
+        "einsum, outer": lambda: torch.einsum("i,j->ji", v, v),
+        "einsum, three": lambda: torch.einsum("i,j,k->kij", v, v, arange(2)),
+        "einsum, products": lambda: torch.einsum("ij,j->ji", x[0], v),
     }
     for name, make in made.items():
         y = make()

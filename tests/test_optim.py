@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Optimizers against a NumPy reference, step by step; groups, state, hooks and schedules."""
+"""Optimizers compared with a NumPy reference, step by step; groups, state, hooks, schedules."""
 
 import copy
 import gc
@@ -21,7 +21,7 @@ CURVE = np.array([1.0, 2.0, 3.0, 0.5])
 
 
 def gradient(p):
-    """The gradient of sum(CURVE * (p - 0.3)^2 + sin p)."""
+    """Returns the gradient of sum(CURVE * (p - 0.3)^2 + sin p)."""
     return 2 * CURVE * (p - 0.3) + np.cos(p)
 
 
@@ -425,11 +425,11 @@ DIFFERENTIABLE = [
 
 
 def unroll(kind, options, start, data, steps=3):
-    """The parameter after some steps on sum((p * data)^3), every step part of the graph."""
+    """Returns the parameter after recorded steps on sum((p * data)^3)."""
     param = start.clone()
     opt = kind([param], differentiable=True, **options)
     for _ in range(steps):
-        loss = ((param.clone() * data) ** 3).sum()  # a step writes param, which no graph may save
+        loss = ((param.clone() * data) ** 3).sum()  # a step writes param, so no graph may save it
         (param.grad,) = torch.autograd.grad(loss, param, create_graph=True)
         opt.step()
     return param
@@ -598,7 +598,7 @@ def test_schedule_warns_about_get_lr_outside_of_a_step(kind, args):
     opt = optim.SGD([torch.ones(2, requires_grad=True)], lr=1.0, momentum=0.9)
     schedule = kind(opt, *args)
     opt.step()
-    schedule.step()  # which calls get_lr without a warning
+    schedule.step()  # it calls get_lr without a warning
     with pytest.warns(UserWarning, match=r"please use `get_last_lr\(\)`"):
         schedule.get_lr()
 
@@ -609,7 +609,7 @@ def test_schedule_warns_about_an_overridden_step():
     opt.step = lambda: None
     with pytest.warns(UserWarning, match="has been overridden after learning rate scheduler"):
         schedule.step()
-    again = optim.lr_scheduler.StepLR(opt, 2)  # made after it: this step is the one to watch
+    again = optim.lr_scheduler.StepLR(opt, 2)  # made after it: watches this step
     opt.step()
     again.step()
 

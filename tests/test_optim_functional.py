@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Optimizers as functions over lists, against the steps of the classes."""
+"""Optimizers as functions over lists, compared with the steps of the classes."""
 
 import inspect
 
@@ -10,7 +10,7 @@ from cograd.optim import _functional as F
 
 ADAM = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step")
 BETAS = {"beta1": 0.8, "beta2": 0.9}
-# name: class, its options, names of the state, the function's options where these differ.
+# name: class, its options, names of the state, the function's options if they differ.
 CASES = {
     "sgd": ("SGD", {"momentum": 0.9, "nesterov": True}, ["momentum_buffer"], {"dampening": 0.0}),
     "adam": ("Adam", {"betas": (0.8, 0.9), "amsgrad": True}, ADAM, BETAS),
@@ -55,7 +55,7 @@ def start(name, **extra):
 
 
 def arguments(name, optimizer, grads):
-    """Copies of the params and of the state as the function takes them, and its options."""
+    """Returns copies of the params and the state as the function expects them, and its options."""
     _, _, names, special = CASES[name]
     group = optimizer.param_groups[0]
     params = [param.detach().clone() for param in group["params"]]
@@ -132,7 +132,7 @@ def test_a_recorded_step_has_a_gradient():
     grad = lists[1][0].requires_grad_()
     F.adam(*lists, differentiable=True, **{**OPTIONS, "eps": 1.0})
     param.sum().backward()
-    # 0.1 * g / (|g| + 1) in the first step
+    # The first step is 0.1 * g / (|g| + 1).
     torch.testing.assert_close(grad.grad, -0.1 / (grad.detach() + 1) ** 2)
     assert lists[2][0].requires_grad
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The core's loops of optimizers: against the formulas in Python, in every layout, and what they
-must leave alone."""
+"""The core's loops of optimizers, compared with the formulas in Python in every layout, and what
+they must not change.
+"""
 
 import collections
 import os
@@ -65,7 +66,7 @@ def test_layouts(case, layout):
         p = p.detach().requires_grad_()
         optimizer = getattr(optim, case[0])([p], **case[1])
         for grad in grads:
-            # in the parameter's layout, or in another one
+            # In the parameter's layout, or in another one.
             p.grad = torch.tensor(grad)
             optimizer.step()
         results.append(p.detach().numpy())
@@ -161,7 +162,7 @@ def test_bad_input_raises_before_anything_is_written(case, bad, fresh):
 def test_memory_shared_between_parameter_and_state():
     p = torch.arange(8.0, requires_grad=True)
     optimizer = optim.SGD([p], lr=0.1, momentum=0.9)
-    p.grad = p.detach()  # its own gradient: each element is read before it is written
+    p.grad = p.detach()  # its own gradient: reads each element before writing it
     optimizer.step()
     torch.testing.assert_close(p.detach(), torch.arange(8.0) * 0.9)
     base = torch.arange(9.0)
@@ -194,7 +195,7 @@ def test_parameters_without_gradients_are_left_alone():
         optimizer.step()
         assert b._version == version
         assert b not in optimizer.state
-        b.grad = torch.ones(2)  # joins later, with a count of its own
+        b.grad = torch.ones(2)  # joins later, with its own count
         optimizer.step()
         if kind is not optim.SGD:
             assert optimizer.state[b]["step"] == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Optimizers and schedules against what torch computed, recorded and, where installed, live."""
+"""Optimizers and schedules compared with recorded results of torch and with an installed torch."""
 
 import json
 import warnings
@@ -71,7 +71,7 @@ def test_a_rate_that_is_a_tensor_stays_that_tensor(name):
         rates = np.array(run.rates(60))
     assert [group["lr"] for group in run.optimizer.param_groups] == held
     assert all(group["lr"] is tensor for group, tensor in zip(run.optimizer.param_groups, held))
-    if "ReduceLROnPlateau" not in name:  # it compares what rounding has changed
+    if "ReduceLROnPlateau" not in name:  # it compares values that rounding has changed
         np.testing.assert_allclose(rates[::4], RATES[name]["rates"][:15], rtol=2e-5, atol=1e-9)
 
 
@@ -92,7 +92,7 @@ def test_trajectory_beside_torch(case, dtype):
     np.testing.assert_allclose(
         mine.trajectory(), theirs.trajectory(), rtol=tolerance, atol=tolerance
     )
-    if case[0] != "LBFGS":  # which keeps numbers or tensors, as its search goes
+    if case[0] != "LBFGS":  # LBFGS keeps numbers or tensors, depending on its search
         assert mine.kinds() == theirs.kinds()
 
 
@@ -110,7 +110,7 @@ def test_state_goes_both_ways(case, back):
         p.data = second.tensor(value.detach().numpy().copy())
     other.done = run.done
     other.optimizer.load_state_dict(optim_cases.tensors(second, saved))
-    # ASGD's eta becomes a double when it is loaded
+    # ASGD's eta becomes a double when it is loaded.
     tolerance = LOOSE.get(case[0], 1e-7 if case[0] == "ASGD" else 1e-9)
     np.testing.assert_allclose(
         other.trajectory(7), run.trajectory(7), rtol=tolerance, atol=tolerance

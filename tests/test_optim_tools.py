@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """LBFGS, Muon and Adafactor where their values are known; hooks of all optimizers, averaged models,
-swapped state, and what schedules refuse."""
+swapped state, and what schedules refuse.
+"""
 
 import copy
 import pickle
@@ -237,7 +238,7 @@ def test_buffers_are_copied_or_averaged():
 
 
 class _BatchNorm(nn.Module):
-    """What update_bn needs of a batch norm."""
+    """Has the attributes of a batch norm that update_bn needs."""
 
     def __init__(self):
         super().__init__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""out= that shares memory with an input or with itself, for every op that takes out=."""
+"""out= that shares memory with an input or with itself, for every op that supports out=."""
 
 import pytest
 from op_table import OPS, TABLE, arguments, call, samples_of
@@ -13,7 +13,7 @@ WITH_OUT = [r for r in TABLE if r["out"] and r["function"] and not r["internal"]
 
 
 def cases(record):
-    """(function, args, kwargs, results) of each sample that can be run."""
+    """Yields (function, args, kwargs, results) of each sample that can run."""
     f = OPS.function(record)
     for sample in samples_of(record):
         args, kwargs = arguments(record, sample)
@@ -26,7 +26,7 @@ def parts(result):
 
 
 def run_out(f, args, kwargs, result, at, target):
-    """Calls f with `target` for result number `at` and fresh tensors for the others."""
+    """Calls f with `target` for result number `at` and new tensors for the others."""
     if isinstance(result, torch.Tensor):
         return f(*args, **kwargs, out=target)
     outs = [target if i == at else torch.empty_like(r) for i, r in enumerate(result)]
@@ -34,7 +34,7 @@ def run_out(f, args, kwargs, result, at, target):
 
 
 def places(args):
-    """(value, a function that gives the arguments with another tensor in its place)."""
+    """Yields (value, a function that returns the arguments with another tensor instead)."""
     for i, a in enumerate(args):
         if isinstance(a, torch.Tensor):
             yield a, lambda t, i=i: [*args[:i], t, *args[i + 1 :]]
@@ -79,7 +79,7 @@ def test_out_that_overlaps_an_input(record):
 
 @pytest.mark.parametrize("record", WITH_OUT, ids=lambda r: f"{r['name']}({r['signature']})")
 def test_out_that_is_an_input(record):
-    """The right values or an error; elementwise ops allow it."""
+    """It gives the right values or an error; elementwise ops allow it."""
     elementwise = record["inplace"] and record["method"]
     for f, args, kwargs, result in cases(record):
         for at, part in enumerate(parts(result)):
@@ -173,7 +173,7 @@ def test_out_of_another_kind():
     ids=["add", "cat", "arange"],
 )
 def test_an_out_that_grows_is_a_write(write):
-    """A node that saved the tensor must not read what stands there now."""
+    """A node that saved the tensor must not read the new contents."""
     a, v = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([3.0])
     y = a * v
     before = v._version

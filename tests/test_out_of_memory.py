@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Little memory: every failure is a MemoryError, and the library goes on afterwards."""
+"""Little memory: every failure is a MemoryError, and the library works afterwards."""
 
 import _thread
 import gc
@@ -82,12 +82,12 @@ def joins():
 
 WORK = [forward, backward, functions, indexing, small, long_graph, products, decompositions, joins]
 LIMITS = [0, 64, 256, 512, *range(1024, 16 * 1024, 1536), *range(16 * 1024, 96 * 1024, 8 * 1024)]
-# Where all goes well: OpenBLAS takes a stack and a buffer more for each thread beyond two.
+# The last limit must suffice: OpenBLAS needs a stack and a buffer for each thread beyond two.
 LIMITS[-1] += 48 * 1024 * max(0, (os.cpu_count() or 1) - 2, torch.get_num_threads() - 2)
 
 
 def attempt(work, threads):
-    """Three tries with the memory there is, each a result or a MemoryError."""
+    """Makes three tries with the available memory; each gives a result or a MemoryError."""
     torch.set_num_threads(threads)
     failures = 0
     for _ in range(3):
@@ -110,7 +110,7 @@ def test_every_failure_is_a_memory_error(work, threads):
     for limit in LIMITS:
         text = outcome(lambda: attempt(work, threads), memory=limit * KIB, seconds=60)
         seen[limit] = text
-        # Where even the interpreter has no page left, its own MemoryError is as good.
+        # If not even the interpreter has a page left, its own MemoryError is acceptable.
         assert text.startswith("ok") or "MemoryError" in text.split(":")[0], (limit, text)
     assert seen[LIMITS[-1]] == "ok 0", seen
 
@@ -122,7 +122,7 @@ def test_the_library_goes_on_and_nothing_leaks(threads):
 
         torch.set_num_threads(threads)
         x = torch.ones(2**16, requires_grad=True)
-        Square.apply(x)  # from here on x has its accumulator
+        Square.apply(x)  # x has its accumulator from here on
         nodes = torch._C._live_nodes()
         before = resource.getrlimit(resource.RLIMIT_AS)
         for _ in range(30):
@@ -145,7 +145,7 @@ def test_the_library_goes_on_and_nothing_leaks(threads):
 
 
 def test_threads_that_cannot_start_are_done_without():
-    """No address space for a stack: the caller does the work alone."""
+    """Without address space for a stack, the caller does the work alone."""
 
     def work():
         torch.set_num_threads(8)
@@ -166,7 +166,7 @@ def wrong_shapes():
 
 
 def attempt_on_threads(work, count):
-    """New threads get a result or a MemoryError; this returns when they have, or after 2 s."""
+    """Gives new threads a result or a MemoryError; returns when they are done, or after 2 s."""
     torch.set_num_threads(2)
     started = ended = 0
 
@@ -180,7 +180,7 @@ def attempt_on_threads(work, count):
             ended += 1
 
     for _ in range(count):
-        try:  # threading.Thread.start() waits for ever for a thread that had no memory to begin
+        try:  # start() waits forever for a thread that had no memory to begin
             _thread.start_new_thread(body, ())
             started += 1
         except (RuntimeError, MemoryError):
@@ -197,7 +197,7 @@ THREAD_LIMITS = [*range(64, 2048, 192), *range(2048, 40_000, 4800)]
     "work", [wrong_shapes, backward, products, decompositions], ids=lambda f: f.__name__
 )
 def test_new_threads_fail_by_a_memory_error(work):
-    """The C library ends the process where a thread's variables find no memory."""
+    """The C library ends the process if a thread's variables find no memory."""
     torch.linalg.inv(torch.eye(2))
     for limit in THREAD_LIMITS:
         text = outcome(lambda: attempt_on_threads(work, 4), memory=limit * KIB, seconds=60)

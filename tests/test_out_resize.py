@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""out= of another shape or dtype: what may grow, what is refused before anything is written."""
+"""out= of another shape or dtype: what may grow, and what is refused before any write."""
 
 import numpy as np
 import pytest
@@ -103,7 +103,7 @@ def test_a_list_argument_that_requires_grad_is_seen():
 
 @pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
 def test_shared_memory_does_not_come_apart():
-    """What an alias, a view or an array shows would no longer be what is written."""
+    """Else an alias, a view or an array would no longer show what is written."""
     for sharing in (
         lambda t: t.detach(),
         lambda t: t[:2],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Subclasses kept through ops, __torch_function__ and __cograd_function__, modes."""
+"""Subclasses preserved by ops, __torch_function__ and __cograd_function__, modes."""
 
 import threading
 
@@ -25,7 +25,7 @@ class Logged(torch.Tensor):
 
 
 class Wrapper:
-    """Not a tensor: holds one."""
+    """Contains a tensor, but is not one."""
 
     def __init__(self, value):
         self.value = value
@@ -318,7 +318,7 @@ def test_switching_overrides_off():
 
 
 class Marked(torch.Tensor):
-    """A subclass whose results are of it, too."""
+    """A subclass whose results are also of this class."""
 
 
 VALUES = torch.arange(1.0, 7.0, dtype=torch.float64).reshape(2, 3)

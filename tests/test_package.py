@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is installed: binaries, symbols, files, sizes, import time.
+"""The installed package: binaries, symbols, files, sizes, import time.
 
-With COGRAD_WHEEL set to a wheel, or to a folder that holds one for this Python, the wheel is
+With COGRAD_WHEEL set to a wheel, or to a directory that has one for this Python, the wheel is
 checked too; .ci/run does that.
 """
 
@@ -25,7 +25,7 @@ from cograd import _build_info
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = Path(cograd.__file__).parent
-BINARIES = Path(cograd._C.__file__).parent  # another folder than PACKAGE in an editable install
+BINARIES = Path(cograd._C.__file__).parent  # another directory than PACKAGE in an editable install
 EDITABLE = PACKAGE != BINARIES
 LIBRARY = BINARIES / "lib" / "libcograd.so"
 needs_nm = pytest.mark.skipif(shutil.which("nm") is None, reason="binutils are not installed")
@@ -60,7 +60,7 @@ def test_libcograd_has_no_python_symbol():
 
 @needs_nm
 def test_exported_symbols_are_ours():
-    """Only the project's own names leave the library, besides what the C++ run time shares."""
+    """The library exports only the project's own names, besides what the C++ run time shares."""
     lines = run("nm", "-DC", "--defined-only", str(LIBRARY)).splitlines()
     exported = [line.split(None, 2)[2] for line in lines if line.split()[1] in "TDBR"]
     foreign = [s for s in exported if "cograd" not in s]
@@ -138,7 +138,7 @@ def test_makefile_installs_what_pyproject_asks_for():
 @pytest.mark.skipif(not (ROOT / "CMakeLists.txt").exists(), reason="no source checkout")
 @pytest.mark.parametrize("order,bytes", [("BIG_ENDIAN", 8), ("LITTLE_ENDIAN", 4)])
 def test_other_processors_are_refused_before_anything_is_compiled(tmp_path, order, bytes):
-    """CMake believes what it is told of a compiler that it is told not to try."""
+    """CMake believes what it is told about a compiler that it must not try."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     cmake, ninja = (shutil.which(name, path=path) for name in ("cmake", "ninja"))
     if cmake is None or ninja is None:
@@ -185,7 +185,7 @@ def test_import_loads_nothing_heavy():
 
 
 def test_import_loads_few_modules():
-    """What it takes is the benchmarks' business (`package`); here the modules are counted."""
+    """The benchmarks (`package`) measure the time; here the modules are counted."""
     code = (
         "import sys, numpy; before = set(sys.modules); import cograd; "
         "print(' '.join(set(sys.modules) - before))"
@@ -201,7 +201,7 @@ def test_import_loads_few_modules():
 
 
 def test_import_from_another_place_of_openblas(tmp_path):
-    """OpenBLAS is found when it does not stand beside the package, as with a user site."""
+    """OpenBLAS is found even if it is not beside the package, as with a user site."""
     if EDITABLE:
         pytest.skip("built in place")
     site = Path(sysconfig.get_paths()["platlib"])
@@ -261,7 +261,7 @@ def test_wheel_contents():
 
 
 def test_wheel_says_what_it_is_made_of():
-    """PEP 770: a bill of materials; and the licences of what is compiled in and linked."""
+    """PEP 770: it has a bill of materials, and the licences of what is compiled in and linked."""
     with zipfile.ZipFile(wheel()) as archive:
         (bill,) = [n for n in archive.namelist() if ".dist-info/sboms/" in n and "cograd.cdx" in n]
         told = json.loads(archive.read(bill))
@@ -275,7 +275,7 @@ def test_wheel_says_what_it_is_made_of():
 
 @pytest.mark.skipif(not (ROOT / "tools" / "wheel.py").exists(), reason="no source checkout")
 def test_wheels_are_packed_in_one_way(tmp_path, monkeypatch):
-    """The same files in another order, with other times: the same bytes, and a valid archive."""
+    """The same files in another order, with other times, give the same bytes, a valid archive."""
     spec = importlib.util.spec_from_file_location("wheel_tool", ROOT / "tools" / "wheel.py")
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)

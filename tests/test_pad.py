@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""F.pad in every mode: values as NumPy's, gradients to second order, errors."""
+"""F.pad in every mode: values compared with NumPy's, gradients to second order, errors."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Backward on several threads: the same bits whatever the number, hooks, errors, fallbacks."""
+"""Backward on several threads: equal bits for any number, hooks, errors, fallbacks."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ SIZE = 20_000  # heavy enough to be worth a thread
 
 
 def branches(x, w, count=6, depth=8):
-    """Independent chains that start at x and w and end in one sum of rounding-prone terms."""
+    """Returns independent chains that start at x and w and end in one rounding-prone sum."""
     total = None
     for b in range(count):
         y = x * (1.0 + 0.1 * b)
@@ -95,7 +95,7 @@ def test_branches_really_run_on_several_threads():
         return y.sum()
 
     loss = sum(branch(k) for k in range(1, 7))
-    for _ in range(20):  # a busy machine may leave one thread without a turn
+    for _ in range(20):  # a busy machine may give one thread no turn
         with torch.autograd.profiler.profile() as profile:
             loss.backward(retain_graph=True)
         if len({e.thread for e in profile.function_events}) > 1:
@@ -105,7 +105,7 @@ def test_branches_really_run_on_several_threads():
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs /proc")
 def test_loops_and_backward_runs_share_one_pool():
-    """Whoever needs threads first makes them; the other makes no more."""
+    """The first one that needs threads creates them; the other one creates no more."""
     code = """
 import os, cograd as t
 def threads():
@@ -143,7 +143,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def test_loops_and_backward_runs_at_once():
-    """Threads that run loops and threads that run backward want the same helpers."""
+    """Threads that run loops and threads that run backward compete for the same helpers."""
     set_num_backward_threads(3)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
@@ -382,7 +382,7 @@ def test_small_graphs_stay_on_the_caller():
 
 
 def test_branches_that_are_added_one_by_one():
-    """Same bits whatever the number of threads, where an addition stands before each branch."""
+    """An addition comes before each branch; the bits are equal for any number of threads."""
 
     def run(n):
         set_num_backward_threads(n)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""repr of tensors against strings recorded from torch 2.13."""
+"""repr of tensors compared with strings recorded from torch 2.13."""
 
 import math
 
@@ -8,7 +8,7 @@ import pytest
 import cograd as torch
 
 nan, inf = math.nan, math.inf
-# repr of a dtype carries the package name; the recorded strings carry torch's.
+# The repr of a dtype has the package's name; the recorded strings have torch's.
 PACKAGE = str(torch.float32).split(".")[0]
 
 RECORDED = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""profile(profile_memory=True) and the page a profile writes."""
+"""profile(profile_memory=True) and the page that a profile writes."""
 
 from browser import browser, in_browser
 

@@ -36,8 +36,9 @@ def profiled():
 
 
 def test_events_asked_for_by_two_threads():
-    """Another thread reads the events between this one's question whether there are new ones and
-    its reading of them."""
+    """Another thread reads the events after this one has checked whether there are new ones and
+    before it reads them.
+    """
     found = []
 
     class Raced(profiler.profile):
@@ -89,7 +90,7 @@ def test_nested_time_is_not_counted_twice():
     expected = block.cpu_time_total - sum(e.cpu_time_total for e in inside)
     assert abs(block.self_cpu_time_total - expected) < 1e-6
     node = next(e for e in prof.function_events if e.name == "TripleBackward")
-    assert node.self_cpu_time_total < node.cpu_time_total  # the mul in its backward
+    assert node.self_cpu_time_total < node.cpu_time_total  # because of the mul in its backward
 
 
 def test_averages_and_table():
@@ -202,7 +203,7 @@ def test_draw_writes_files(tmp_path):
 )
 def test_draw_says_what_it_wrote_instead(tmp_path, monkeypatch, name, reason):
     y = leaf([1.0]).exp()
-    monkeypatch.setenv("PATH", str(tmp_path))  # no Graphviz there
+    monkeypatch.setenv("PATH", str(tmp_path))  # without Graphviz
     with pytest.warns(UserWarning, match=reason) as caught:
         written = draw(y, tmp_path / name)
     assert written == str(tmp_path / "g.mmd") and written in str(caught[0].message)

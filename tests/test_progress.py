@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Progress of long work: on a terminal, after a second, and nowhere else."""
+"""Progress of long work is shown on a terminal, after a second, and nowhere else."""
 
 import importlib.util
 import io
@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Time passes when the test says so."""
+    """Lets time pass only when the test says so."""
     now = [100.0]
     monkeypatch.setattr(_progress.time, "monotonic", lambda: now[0])
     return now

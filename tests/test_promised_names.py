@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The names the documentation promises exist."""
+"""The names that the documentation promises exist."""
 
 import pytest
 

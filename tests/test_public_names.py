@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the public modules offer: __all__ everywhere, and no names that came in by accident."""
+"""The names of public modules: __all__ is present everywhere, and no names leak in."""
 
 import importlib
 import pkgutil
@@ -12,24 +12,24 @@ import cograd
 
 def public_modules():
     found = [m.name for m in pkgutil.walk_packages(cograd.__path__, "cograd.")]
-    # Importing pytest_as_torch makes this process take cograd for torch.
+    # Importing pytest_as_torch makes this process use cograd as torch.
     return ["cograd", *(n for n in found if "._" not in n and n != "cograd.pytest_as_torch")]
 
 
 def names_outside(module):
-    """The names without an underscore that are neither in __all__ nor modules of the package."""
+    """Returns public names that are neither in __all__ nor modules of the package."""
     return [
         name
         for name, value in vars(module).items()
         if name[0] != "_"
-        and name.isidentifier()  # pytest adds others to modules it rewrites
+        and name.isidentifier()  # pytest adds others to modules that it rewrites
         and name not in module.__all__
         and not (isinstance(value, ModuleType) and value.__name__ == f"{module.__name__}.{name}")
     ]
 
 
 def only_gathers(module):
-    """Whether a module defines nothing: all that it has comes from others."""
+    """Returns whether a module defines nothing itself: all its names come from others."""
     own = (
         isinstance(v, (FunctionType, type)) and v.__module__ == module.__name__
         for n, v in vars(module).items()

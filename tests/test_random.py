@@ -30,7 +30,7 @@ SAMPLERS = {
 
 
 def ks_distance(sample, cdf):
-    """Largest distance between the sample's distribution function and `cdf`."""
+    """Returns the largest distance between the sample's distribution function and `cdf`."""
     x = np.sort(sample.double().reshape(-1).numpy())
     n = len(x)
     f = np.array([cdf(v) for v in x])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Draws with a parameter per element: their laws, streams, errors, and gradients of samples."""
+"""Random functions with a parameter per element: laws, streams, errors, gradients of samples."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def test_dirichlet_law():
 
 
 def chi_squared(x, law):
-    """The p-value of whole numbers, in bins that are expected to hold more than five."""
+    """Returns the p-value for integers, in bins that are expected to contain more than five."""
     low, high = int(law.ppf(1e-3)), int(law.ppf(1 - 1e-3))
     edges = np.unique(np.linspace(low, high, min(60, high - low + 1)).astype(int))
     seen = np.histogram(x, [-np.inf, *(edges + 0.5), np.inf])[0]
@@ -110,7 +110,7 @@ def test_seed_generator_and_threads(name):
     finally:
         torch.set_num_threads(threads)
     assert torch.equal(alone, first)
-    if name != "dirichlet":  # an element depends on its place alone
+    if name != "dirichlet":  # an element depends only on its position
         part = draw(t.flatten()[:100], generator=torch.Generator().manual_seed(7))
         assert torch.equal(part, first.flatten()[:100])
 
@@ -243,7 +243,7 @@ def test_dirichlet_sample_gradient(a, b):
 
 @pytest.mark.parametrize("z", [-6, -2, 0, 0.5, 3, 7])
 def test_gamma_sample_gradient_where_formulas_change(z):
-    """dx/da = 1 + z / (2 sqrt(a)) + ... changes little with a, whichever formula it is from."""
+    """dx/da = 1 + z / (2 sqrt(a)) + ... changes little with a, whichever formula computes it."""
     a = torch.tensor([0.99999e5, 1.00001e5], dtype=F8)
     below, above = OPS._standard_gamma_grad(a, a + z * a.sqrt()).tolist()
     assert abs(below - above) < 2e-7
@@ -252,7 +252,7 @@ def test_gamma_sample_gradient_where_formulas_change(z):
 
 @pytest.mark.parametrize("name", ["gamma", "dirichlet"])
 def test_gradients_by_quantiles(name):
-    """Forward and reverse mode are one derivative; by the seed the sample is a function."""
+    """Forward and reverse mode agree; with a fixed seed, the sample is a function."""
     alpha = torch.tensor([[2.0, 0.7, 5.0]], dtype=F8, requires_grad=True)
 
     def draw(a):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Backward inside backward, many backwards at once, interruptions and forks."""
+"""Backward inside backward, concurrent backwards, interruptions and forks."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from cograd.autograd import Function
 
 
 class Deep(Function):
-    """Its backward runs another backward, `depth` levels down."""
+    """Runs another backward in its own, `depth` levels down."""
 
     @staticmethod
     def forward(ctx, x, depth):
@@ -264,7 +264,7 @@ def script(body, timeout=60):
     )
 
 
-# A shell's background job starts with SIGINT ignored, and Python then leaves it so.
+# A background job of a shell starts with SIGINT ignored, and Python keeps it so.
 INTERRUPT = """
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The reference: every public name is described, and what distributions say of themselves holds.
+"""The reference: every public name is described, and the docstrings of distributions are true.
 
-The docstring of a distribution has its density or mass, its mean and its variance as Python; they
-are evaluated here beside ``log_prob``, ``mean`` and ``variance``.
+The docstring of a distribution has its density or mass, its mean and its variance as Python code,
+which is compared here with ``log_prob``, ``mean`` and ``variance``.
 """
 
 import importlib
@@ -47,7 +47,7 @@ def T(value):
 
 
 def own_doc(value):
-    """The docstring of a class, not of a base; of an object its own or its class'."""
+    """Returns the docstring of a class, not of a base; for an object its own or its class's."""
     doc = vars(value).get("__doc__") if isinstance(value, type) else value.__doc__
     return " ".join((doc or "").split())
 
@@ -65,7 +65,7 @@ PUBLIC = dict(public())
 
 
 def test_every_public_name_is_described():
-    """By a sentence; the signature that compiled functions begin with is none."""
+    """A sentence describes each; the signature of compiled functions does not count."""
     docs = {name: re.sub(r"^\w+\(.*?\) -> \w+ ?", "", own_doc(v)) for name, v in PUBLIC.items()}
     assert [name for name, doc in docs.items() if len(doc) < 20] == []
 
@@ -83,7 +83,7 @@ def test_every_parameter_of_a_distribution_is_described(name):
 
 
 def names(d, index):
-    """What a formula may use: the parameters of one distribution of a batch, and functions."""
+    """Returns the names for a formula: parameters of one distribution of a batch, and functions."""
 
     def one(value):
         n = len(d.batch_shape)
@@ -122,7 +122,7 @@ FUNCTIONS = {
 
 
 def formulas(doc):
-    """The density or mass, the mean and the variance of a docstring, with their conditions."""
+    """Returns density or mass, mean and variance of a docstring, with their conditions."""
     doc = " ".join(doc.split())
     where = rf"(?: where {CODE}, (else|below) (NaN|infinite))?"
     found = {
@@ -142,20 +142,20 @@ def evaluate(code, definitions, scope):
     return cograd.as_tensor(eval(code, scope), dtype=cograd.float64)
 
 
-# Their docstrings say in words what is computed of other distributions, or a density's factor.
+# Their docstrings describe in words what follows from other distributions or from a factor.
 IN_WORDS = {"Independent", "LKJCholesky", "LogisticNormal", "MixtureSameFamily"}
 IN_WORDS |= {"TransformedDistribution"}
 
 
 def elements(d):
-    """The indices of a batch."""
+    """Returns the indices of a batch."""
     shape = d.batch_shape
     return [tuple(int(i) for i in row) for row in cograd.ones(shape).nonzero()]
 
 
 @pytest.mark.parametrize(("name", "params", "value"), distribution_cases.ALL)
 def test_density(name, params, value):
-    """``log_prob`` has the density or mass that the docstring says."""
+    """``log_prob`` has the density or mass of the docstring."""
     found, definitions = formulas(own_doc(getattr(D, name)))
     if name in IN_WORDS:
         assert "density" not in found or name == "LKJCholesky"
@@ -215,7 +215,7 @@ def test_variance_of_a_correlation():
 
 
 def said_in_words(name, d, what, doc):
-    """Checks what a docstring says where it has no formula."""
+    """Checks the words of a docstring that has no formula."""
     if re.search(r"[^.]* have no formula and raise NotImplementedError", doc):
         with pytest.raises(NotImplementedError):
             getattr(d, what)
@@ -238,10 +238,10 @@ def said_in_words(name, d, what, doc):
 
 @pytest.mark.parametrize("name", [n for n in FAMILIES if n not in BASES | IN_WORDS])
 def test_gradients(name):
-    """Samples, or else ``log_prob``, are differentiable by just the parameters that are named."""
+    """Samples, or else ``log_prob``, have gradients for exactly the parameters that are named."""
     doc = own_doc(getattr(D, name))
     sampled, scored = (
-        re.search(rf"``{what}`` is differentiable by ([^.]+)\.", doc)
+        re.search(rf"``{what}`` is differentiable with respect to ([^.]+)\.", doc)
         for what in ("rsample", "log_prob")
     )
     for params, value in distribution_cases.CASES[name]:
@@ -266,7 +266,7 @@ def test_gradients(name):
 
 
 def parameters(name, params, tensors=True):
-    """The arguments of a case by their names."""
+    """Returns the arguments of a case by their names."""
     scope = {"D": D, "T": T, "bind": inspect.signature(getattr(D, name)).bind}
     bound = eval(f"bind({params})", scope).arguments
     return {k: v for k, v in bound.items() if not tensors or isinstance(v, cograd.Tensor)}
@@ -284,7 +284,7 @@ TRANSFORMS = {
 
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_transforms(name):
-    """Of the elementwise ones the formula, its derivative and the two regions."""
+    """Elementwise transforms have the formula, its derivative and both regions of the docstring."""
     cls = getattr(D, name)
     doc = own_doc(cls)
     t = cls(*TRANSFORMS[name])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows of elementwise.def whose operands are tensors or numbers; ops that choose among rows."""
+"""Rows of elementwise.def whose operands are tensors or scalars; ops that choose among rows."""
 
 import math
 

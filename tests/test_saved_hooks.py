@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hooks on saved tensors, the slots of nodes, and writing what was saved."""
+"""Hooks on saved tensors, the slots of nodes, and writes to saved tensors."""
 
 import gc
 import weakref
@@ -210,7 +210,7 @@ def test_arguments_must_be_callable():
 
 
 def noted(calls, name, up, down, **options):
-    """Hooks that append what they do to `calls`."""
+    """Returns hooks that append what they do to `calls`."""
     return saved_tensors_hooks(
         lambda t: (calls.append(f"pack {name}"), up(t))[1],
         lambda t: (calls.append(f"unpack {name}"), down(t))[1],
@@ -575,7 +575,7 @@ def test_identity_hooks_on_outputs_make_no_cycle():
 
 
 class Weighted(Function):
-    """Returns a saved tensor as it is as the gradient."""
+    """Returns a saved tensor unchanged as the gradient."""
 
     @staticmethod
     def forward(ctx, x, w):

@@ -49,7 +49,7 @@ def test_pack_hook_leaves_the_scope_around_its_own(compose):
     second = x * x
     leave(inner)
     (first + second + x * x).sum().backward()
-    # Scopes are a stack, as in torch: the innermost ends, whoever asks; it still packs this tensor.
+    # As in torch, scopes form a stack: the innermost one ends, but still packs this tensor.
     handed_on = ["outer"] if compose else []
     assert calls == ["inner", *handed_on, "outer", "-", "outer", "outer"]
     assert same(x.grad, [6, 12])
@@ -118,14 +118,14 @@ def test_ops_recorded_by_a_pack_hook_go_to_the_hooks_that_do_not_run():
     with saved_tensors_hooks(recording("outer"), identity):
         with saved_tensors_hooks(recording("inner"), identity, compose=True):
             leaf([1.0]).exp()
-    # The op recorded by the inner one, and then the tensor itself.
+    # The op that the inner one recorded, and then the tensor itself.
     assert calls == ["inner", "outer", "outer"]
 
 
 def test_scope_is_left_on_the_thread_that_leaves_it():
     x = leaf([1.0, 2.0])
 
-    def leave_elsewhere():  # that thread has none
+    def leave_elsewhere():  # that thread has no scope
         with pytest.raises(RuntimeError, match="no hooks of saved tensors are active"):
             leave(scope)
         refused.append(True)
@@ -241,7 +241,7 @@ def test_scopes_left_while_several_threads_record(which):
         grads = torch.autograd.grad(total, leaves, create_graph=True)
     finally:
         torch.autograd.set_num_backward_threads(before)
-        if left != [caller]:  # a helper leaves it for itself only
+        if left != [caller]:  # a helper leaves it only for itself
             leave(scope)
     second = torch.autograd.grad(sum(g.sum() for g in grads), leaves)
     assert all(bool(g.isfinite().all()) for g in second)

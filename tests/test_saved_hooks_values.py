@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Saved-tensor hooks get final values, once a call; unpacking restores layout and tangents."""
+"""Saved-tensor hooks get final values, once per call; unpacking restores layout and tangents."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def copies():
 
 
 def lists():
-    """Keeps nothing of a tensor but its values."""
+    """Keeps only the values of a tensor."""
     return saved_tensors_hooks(
         lambda t: (t.tolist(), t.dtype, t.shape),
         lambda kept: torch.tensor(kept[0], dtype=kept[1]).reshape(kept[2]),
@@ -41,7 +41,7 @@ def lists():
 
 
 def other_strides(t):
-    """Equal values in another layout."""
+    """Returns equal values in another layout."""
     t = t.detach()
     if t.dim() > 1:
         return t.mT.contiguous().mT
@@ -103,7 +103,7 @@ def test_a_convolutional_net_with_batch_norm_under_a_checkpoint():
 
 
 def test_arguments_are_packed_before_the_op_computes():
-    """A checkpoint that has seen all it needs does not compute the op that saves the last of it."""
+    """A checkpoint that has all it needs does not compute the op that saves the last of it."""
     ran = []
 
     class Last(nn.Linear):
@@ -195,7 +195,7 @@ def test_hessians_by_forward_over_reverse_under_hooks(name, hooks):
         return y.square().sum()
 
     for g in (whole, first):
-        if hooks is not lists:  # tolist() of a tensor with samples raises
+        if hooks is not lists:  # tolist() of a batched tensor raises
             assert_close(func.hessian(g)(x), expected)
             by_forward = {"vectorize": True, "outer_jacobian_strategy": "forward-mode"}
             assert_close(AF.hessian(g, x, **by_forward), expected)
@@ -230,7 +230,7 @@ def test_an_error_of_a_pack_hook_leaves_no_node_behind():
         raise ValueError("no")
 
     x = torch.randn(3, requires_grad=True)
-    assert (x * x).requires_grad  # makes the node of the leaf
+    assert (x * x).requires_grad  # creates the node of the leaf
     before = torch._C._live_nodes()
     with saved_tensors_hooks(pack, lambda t: t):
         for f in (torch.exp, lambda x: x * x, lambda x: nn.functional.layer_norm(x, (3,))):

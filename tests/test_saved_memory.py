@@ -240,7 +240,7 @@ _PAGES = 1 << 16
 
 
 class Weighted(Function):
-    """Returns a saved tensor as it is as the gradient."""
+    """Returns a saved tensor unchanged as the gradient."""
 
     @staticmethod
     def forward(ctx, x, w):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What each op of the table saves, seen by pack hooks: its values are final when they are packed,
-and its formulas take equal values in any strides."""
+"""For each op of the table, pack hooks see final values of saved tensors, and its formulas accept
+equal values in any strides.
+"""
 
 import numpy as np
 import pytest
@@ -33,14 +34,14 @@ def cases(keep=lambda record: True):
 
 
 def fill_free_memory():
-    """Fills the memory that small tensors get next: a value of an earlier call is not found."""
+    """Fills the memory that small tensors get next, so that earlier values are not found."""
     for size in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128):
         hold = [torch.full((size,), 7e77, dtype=F8) for _ in range(16)]
         del hold
 
 
 def shown_to_pack(run):
-    """The result of run(), and pairs of each saved tensor and its values when it was packed."""
+    """Returns the result of run(), and pairs of each saved tensor and its values at packing."""
     shown = []
 
     def pack(t):
@@ -64,7 +65,7 @@ def assert_final(run, label):
 
 
 def with_leaves(record, sample):
-    """(args, kwargs) whose float tensors require grad, and these."""
+    """Returns (args, kwargs) whose float tensors require grad, and these tensors."""
     args, kwargs = arguments(record, sample)
     constants = constants_of(record, args)
     for t in tensors_in((args, kwargs)):
@@ -96,7 +97,7 @@ def test_what_is_saved_in_place_is_final(record, sample):
 
 
 def gradients(record, sample, create_graph):
-    """The gradients by all float arguments, of results weighed by numbers that all differ."""
+    """Returns the gradients for all float arguments, of results weighted with different numbers."""
     args, kwargs, leaves = with_leaves(record, sample)
     got = [r for r in results(call(OPS.function(record), args, kwargs)) if r.requires_grad]
     weights = [
@@ -110,7 +111,7 @@ def gradients(record, sample, create_graph):
 
 
 def in_layout(t, layout):
-    """Equal values in memory of another shape; t itself where it has no such form."""
+    """Returns equal values in another memory layout; t itself if it has no such form."""
     return (
         t.detach().contiguous()
         if layout == "contiguous"

@@ -51,7 +51,7 @@ def test_buckets(model):
 
 
 def test_steps(model):
-    """By hand: a bucket at 0.1 s that takes 0.3 s, the other at 0.2 s, backward of 0.5 s."""
+    """Computed by hand: buckets at 0.1 s (takes 0.3 s) and 0.2 s, backward of 0.5 s."""
     profile = model.Profile(0.2, 0.5, 0.1, [(0.1, 2 * MIB), (0.2, 2 * MIB)])
     free = model.Network(alpha=0.0, beta=0.3 / (2 * MIB), gamma=0.0, busy=0.0)
     step = model.predict(profile, 2, free, cap=MIB)

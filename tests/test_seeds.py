@@ -383,7 +383,7 @@ def legendre_program():
 
 
 def legendre_in_numpy():
-    """The same fit in float64: losses every 100 steps and the four coefficients."""
+    """Computes the same fit in float64: losses every 100 steps and the four coefficients."""
     x = np.linspace(-np.pi, np.pi, 2000)
     y = np.sin(x)
     a, b, c, d = 0.0, -1.0, 0.0, 0.3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""save and load on safetensors files."""
+"""save and load with safetensors files."""
 
 import argparse
 import io
@@ -211,7 +211,7 @@ def test_says_what_to_do_with_other_objects(tmp_path, value, advice, wrapped):
             torch.save(value, file)
         with pytest.raises(TypeError, match='format="torch"'):
             torch.save(value, file)
-    for file in (tmp_path / "x.pt", io.BytesIO()):  # the advice that always holds
+    for file in (tmp_path / "x.pt", io.BytesIO()):  # advice that always holds
         torch.save(value, file, format="torch")
 
 
@@ -238,7 +238,7 @@ def checkpoint():
 
 
 def damaged(content, seed):
-    """The bytes with one kind of damage: cut, bits turned, stretches overwritten or moved."""
+    """Returns the bytes with one kind of damage: cut, flipped bits, overwritten or moved parts."""
     rng = np.random.default_rng(seed)
     data = bytearray(content)
     header = 8 + int.from_bytes(data[:8], "little")
@@ -255,7 +255,7 @@ def damaged(content, seed):
     elif kind == 3:
         a, b = sorted(int(v) for v in rng.integers(8, end, 2))
         del data[a:b]
-    elif kind == 4:  # what the JSON says is changed and stays JSON
+    elif kind == 4:  # changes what the JSON says; it stays JSON
         digits = [i for i in range(8, header) if chr(data[i]).isdigit()]
         for i in rng.choice(digits, 2):
             data[int(i)] = ord("0") + int(rng.integers(0, 10))

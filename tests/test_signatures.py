@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""inspect.signature of everything public that is called."""
+"""inspect.signature of all public callables."""
 
 import inspect
 import pydoc
@@ -53,7 +53,7 @@ def test_signatures_bind_what_the_functions_take():
     x = torch.ones(2, 3)
     for f, args, kwargs in (
         (torch.sum, (x,), {"dim": 1, "keepdim": True}),
-        (torch.max, (x, 1), {"keepdim": True}),  # one of several: whatever is given
+        (torch.max, (x, 1), {"keepdim": True}),  # one of several: accepts anything
         (x.sum, (1,), {}),
         (x.max, (1,), {}),
         (x.size, (), {"dim": 0}),

@@ -15,7 +15,7 @@ LAYOUT_PAIRS = list(itertools.product(("plain", "transposed", "window"), repeat=
 
 
 def operand(rows, cols, dtype, layout, seed):
-    """A matrix of that layout: as it is, transposed, or a window of a larger one."""
+    """Returns a matrix in that layout: contiguous, transposed, or a window of a larger one."""
     generator = np.random.default_rng(seed)
     if layout == "transposed":
         values = generator.standard_normal((cols, rows)).astype(dtype)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""cograd.special against mpmath at hard points, its limits, dtypes and derivatives."""
+"""cograd.special compared with mpmath at hard points; its limits, dtypes and derivatives."""
 
 import math
 import random
@@ -26,7 +26,7 @@ def uniform(low, high, n=60):
 
 
 def powers(low, high, n=60):
-    """Numbers from 10**low to 10**high, evenly in the logarithm."""
+    """Returns numbers from 10**low to 10**high, evenly spaced in the logarithm."""
     return [10**e for e in uniform(low, high, n)]
 
 
@@ -35,7 +35,7 @@ def negated(values):
 
 
 def amplitude(x):
-    """Of the Bessel functions of order 0 and 1, which has no zeros."""
+    """Returns the amplitude of the Bessel functions of order 0 and 1, which has no zeros."""
     return min(mp.mpf(1), mp.sqrt(2 / (mp.pi * max(abs(x), mp.mpf("1e-9")))))
 
 
@@ -58,7 +58,7 @@ def normal_quantile(p):
     return mp.findroot(lambda x: log_normal(x) - mp.log(p), start + 1)
 
 
-# The function, its exact values, where, and the amplitude that errors near zeros count against.
+# The function, its exact values, the points, and the amplitude that scales errors near zeros.
 UNARY = {
     "bessel_j0": (
         lambda x: mp.besselj(0, x),
@@ -140,7 +140,7 @@ UNARY = {
 
 
 def worst(name, values, exact, scales):
-    """The largest relative error of ``values``, and where."""
+    """Returns the largest relative error of ``values``, and where it is."""
     errors = []
     for got, want, scale, at in values:
         scale = max(abs(want), scale)
@@ -192,7 +192,7 @@ def test_incomplete_gamma_functions_of_huge_arguments():
     x = torch.tensor([1e8, 1e12, 1e15, 1e299, 1e301], dtype=F8)
     p, q = special.gammainc(a, x), special.gammaincc(a, x)
     assert torch.allclose(p + q, torch.ones(5, dtype=F8), rtol=1e-15)
-    # At x = a, 1/2 + 1 / (3 sqrt(2 pi a)): DLMF 8.11.12.
+    # At x = a, the value is 1/2 + 1 / (3 sqrt(2 pi a)): DLMF 8.11.12.
     for got, n in zip(p.tolist()[:3], (1e8, 1e12, 1e15), strict=True):
         assert got == pytest.approx(0.5 + 1 / (3 * math.sqrt(2 * math.pi * n)), rel=1e-12)
     assert p.tolist()[3:] == [0, 1]
@@ -242,7 +242,7 @@ def test_multigammaln():
 
 
 def recurrence(first, step):
-    """p_n(x) of p_0 = 1, p_1 = first(x) and p_(k+1) = step(k, x, p_k, p_(k-1))."""
+    """Returns p_n(x), where p_0 = 1, p_1 = first(x) and p_(k+1) = step(k, x, p_k, p_(k-1))."""
 
     def value(n, x):
         before, now = mp.mpf(1), first(x)
@@ -292,7 +292,7 @@ def test_orthogonal_polynomials(name):
         got = getattr(special, name)(x, n)
         assert torch.equal(got, getattr(special, name)(x, torch.tensor(float(n), dtype=F8)))
         for value, w, at in zip(got.tolist(), want, points, strict=True):
-            # Against the largest value up to there: near zeros to the amplitude.
+            # Relative to the largest value up to there: near zeros, to the amplitude.
             near = [abs(v) for v, p in zip(want, points, strict=True) if abs(p) <= abs(at)]
             scale = max([mp.mpf(1), *near])
             assert abs(value - w) <= 1e-12 * scale, (name, n, at, value, w)

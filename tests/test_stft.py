@@ -28,7 +28,7 @@ def close(got, want):
 
 
 def reference(x, n_fft, hop, window, center, normalized, onesided, mode="reflect"):
-    """The definition, a frame at a time, of a 1-d array."""
+    """Computes the definition for a 1-d array, one frame at a time."""
     left = (n_fft - len(window)) // 2
     full = np.zeros(n_fft, dtype=window.dtype)
     full[left : left + len(window)] = window
@@ -164,7 +164,7 @@ def test_length_cuts_and_fills():
 
 
 def test_modified_spectra_are_fitted():
-    """Of all signals the result is nearest in the windowed frames: their residual is orthogonal."""
+    """The result is the nearest signal in the windowed frames: their residual is orthogonal."""
     spectra = signal(5, 9, is_complex=True)
     window = hann(8) + 0.1
     x = torch.istft(spectra, 8, 2, window=window, center=False).requires_grad_()

@@ -49,7 +49,7 @@ def test_a_storage_shrinks_to_nothing_and_back(n):
     assert raw.resize_(0) is raw
     assert (raw.size(), raw.data_ptr(), x.storage().size()) == (0, 0, 0)
     assert x.shape == (n,)
-    x.sum()  # not an error, and not a crash: the contents are undefined
+    x.sum()  # no error and no crash: the contents are undefined
     x.storage().resize_(n)
     assert raw.nbytes() == 4 * n
     assert raw.data_ptr() == x.data_ptr()
@@ -136,7 +136,7 @@ def test_unsafe_splits_are_no_views():
         assert not any(g._is_view() for g in got)
     leaf = six().requires_grad_()
     first, second = (leaf * 1).unsafe_split(1)
-    first.mul_(3)  # which a part of split, one view of several, does not allow
+    first.mul_(3)  # a part of split, one view of several, does not allow this
     (first.sum() + second.sum() * 2).backward()
     assert leaf.grad.tolist() == [[3, 3, 3], [2, 2, 2]]
     with pytest.raises(RuntimeError, match="sum exactly to 3"):

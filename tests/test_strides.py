@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In which order the dims of results lie in memory, as recorded from torch 2.13.
+"""The order of dims in the memory of results, as recorded from torch 2.13.
 
-A dim of size 1 is written "-": its stride says nothing. Contiguous inputs give contiguous results.
+A dim of size 1 is written "-": its stride is unused. Contiguous inputs give contiguous results.
 """
 
 import pytest
@@ -303,3 +303,21 @@ def test_a_module_moves_its_images_only():
     assert m.seen.stride() == (8, 1, 4, 2)
     assert isinstance(m.kernel, nn.Parameter)
     assert m.kernel.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides"),
+    [((0, 3, 2, 2), (12, 1, 6, 3)), ((2, 1, 3, 3), (9, 1, 3, 1)), ((1, 3, 1, 1), (3, 1, 3, 3))],
+)
+def test_a_format_that_the_sizes_leave_open(sizes, strides):
+    x = torch.zeros(sizes)
+    assert x.to(memory_format=torch.channels_last).stride() == strides
+    if x.numel() > 0:
+        assert x.contiguous(memory_format=torch.channels_last) is x
+
+
+def test_the_gradient_of_instance_norm_lies_in_rows():
+    x = torch.rand(2, 3, 4, 5).to(memory_format=torch.channels_last).requires_grad_()
+    y = torch.nn.InstanceNorm2d(3)(x)
+    (g,) = torch.autograd.grad(y.square().sum(), x)
+    assert y.stride() == g.stride() == (60, 20, 5, 1)

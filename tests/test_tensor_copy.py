@@ -201,7 +201,7 @@ def test_functions_copy_and_pickle_by_name(name):
 
 
 def test_every_function_and_method_pickles_by_name():
-    """All built-in ops: where their module and qualified name lead there is the very op."""
+    """For all built-in ops, their module and qualified name lead to the same op."""
     kinds = (type(torch.tanh), type(torch.Tensor.exp))
     places = (torch, torch._C._ops, torch._C._nn, torch.Tensor)
     ops = [vars(place)[name] for place in places for name in vars(place)]
@@ -250,7 +250,7 @@ def test_names_in_pickles_of_the_alias():
     from cograd._tensor.pickle import _by_name
 
     assert _by_name("float32") is torch.float32 and _by_name("strided") is torch.strided
-    assert _by_name("layout", "cograd.strided") is torch.strided  # of older ones
+    assert _by_name("layout", "cograd.strided") is torch.strided  # from older files
     assert _by_name("memory_format", "cograd.channels_last") is torch.channels_last
     assert _by_name("Size", (1, 2)) == torch.Size([1, 2])
     assert _by_name("device", "cpu") == torch.device("cpu")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Making tensors: from data, by shape, by range, like another tensor, legacy constructors."""
+"""Creating tensors: from data, by shape, by range, like another tensor, legacy constructors."""
 
 import copy
 import math
@@ -414,7 +414,7 @@ def test_linspace_is_symmetric():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_linspace_rounds_once(dtype):
-    """Each value is the rounded start + step * i, from the nearer end, as in torch."""
+    """Each value is the rounded start + step * i, computed from the nearer end, as in torch."""
     one = {torch.float32: np.float32, torch.float64: np.float64}[dtype]
     rng = np.random.default_rng(5)
     for n in (2, 3, 8, 29, 60, 501, 40_000):
@@ -424,9 +424,9 @@ def test_linspace_rounds_once(dtype):
         for i in {0, 1, n // 2 - 1, n // 2, n - 2, n - 1, *rng.integers(0, n, 60).tolist()}:
             below = Fraction(float(start)) + step * i
             exact = below if i < n // 2 else Fraction(float(end)) - step * (n - 1 - i)
-            near = float(exact)  # of float32 a correctly rounded double, then rounded again
+            near = float(exact)  # float32: a correctly rounded double, rounded again
             assert got[i] == float(one(near)), (n, i)
-    assert torch.linspace(0, 1, 12).double().sum().item() == 5.999999970197678  # torch's
+    assert torch.linspace(0, 1, 12).double().sum().item() == 5.999999970197678  # as in torch
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""utils.tensorboard, beside tensorboardX or without it."""
+"""utils.tensorboard, with or without tensorboardX."""
 
 import sys
 

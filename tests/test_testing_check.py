@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""testing.check: sound operations pass, and every check finds the fault planted for it."""
+"""testing.check: correct operations pass, and every check finds the fault planted for it."""
 
 import functools
 import os
@@ -51,7 +51,7 @@ class LogCosh(Function):
 
 
 class ProductAndSum(Function):
-    """Two outputs; asks what is needed; None gradients arrive as None."""
+    """Has two outputs and reads needs_input_grad; None gradients arrive as None."""
 
     @staticmethod
     def forward(ctx, x, y):
@@ -205,7 +205,7 @@ FAULTS = {}
 
 
 def fault(*checks, where="", text="", args=None, outcome="fail"):
-    """Registers a faulty operation: the checks that must find it, and what they must say."""
+    """Registers a faulty operation: the checks that must find it, and their messages."""
 
     def decorate(fn):
         assert fn.__name__ not in FAULTS
@@ -216,7 +216,7 @@ def fault(*checks, where="", text="", args=None, outcome="fail"):
 
 
 class Identity(Function):
-    """Base of the faulty ones: y = 3x."""
+    """Base of the faulty operations: y = 3x."""
 
     @staticmethod
     def forward(ctx, x):
@@ -259,7 +259,7 @@ def detaches(x):
 
 
 def packed(tensor):
-    """The first numel() values in memory, as a kernel that ignores strides reads them."""
+    """Returns the first numel() values in memory, as a kernel that ignores strides reads them."""
     count = tensor.numel()
     if count == 0:
         return tensor.detach().clone()
@@ -604,7 +604,7 @@ class KeepsInputs(Identity):
 
 @fault("leaks", where="forward", text="100 tensors")
 class KeepsResults(Identity):
-    kept = None  # made by the first call: a list that stood in a frozen generation is not seen
+    kept = None  # made by the first call: lists in a frozen generation are not seen
 
     @staticmethod
     def forward(ctx, x):
@@ -701,7 +701,7 @@ def test_planted_faults_are_found(name):
 
 @pytest.mark.keeps_nodes
 def test_a_fault_shows_in_few_rows():
-    """A fault is not reported by checks that have nothing to do with it."""
+    """Checks that are unrelated to a fault do not report it."""
     for name, allowed in {
         "IgnoresGradientStrides": {"incoming_gradients"},
         "ReturnsAlias": {"aliasing"},
@@ -724,7 +724,7 @@ def test_every_check_has_a_planted_fault():
 
 @pytest.mark.keeps_nodes
 def test_gradcheck_alone_misses_what_check_finds():
-    """The reason for all this: torch's own check passes these."""
+    """torch's own check passes these, which is why testing.check exists."""
     for name in ("IgnoresGradientStrides", "ReturnsAlias", "GlobalBuffer", "KeepsContext"):
         fn = FAULTS[name][0]
         x = values(2, 3).double().requires_grad_()
@@ -761,7 +761,7 @@ def test_mutates_declares_a_write():
     assert failed(audit(accumulate, *args)) == {"writes"}
     for mutates in ("total", 0, ["total"]):
         check(accumulate, args, mutates=mutates)
-    with pytest.raises(ValueError, match="mutates names 'sum', which is no argument"):
+    with pytest.raises(ValueError, match="mutates names 'sum', which is not an argument"):
         check(accumulate, args, mutates="sum")
 
     def silent(total, x):
@@ -833,7 +833,7 @@ def test_float32_only_operations():
 
 
 def test_callables_of_float64_alone():
-    """Arguments of float32 are converted for every check but that of float32."""
+    """Arguments of float32 are converted for every check except that of float32."""
 
     def doubles(x):
         if x.dtype is not torch.float64:

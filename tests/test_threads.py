@@ -22,7 +22,7 @@ THREADS = 8
 
 @pytest.fixture(autouse=True)
 def switch_often():
-    """Make the interpreter switch threads as often as it can."""
+    """Makes the interpreter switch threads as often as it can."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -30,7 +30,7 @@ def switch_often():
 
 
 def in_threads(function, count=THREADS):
-    """Run function(k) on count threads that start together; raise the first failure."""
+    """Runs function(k) on count threads that start together; raises the first failure."""
     barrier = threading.Barrier(count)
     failures, results = [], [None] * count
 
@@ -38,7 +38,7 @@ def in_threads(function, count=THREADS):
         try:
             barrier.wait(30)
             results[k] = function(k)
-        except BaseException as error:  # handed on to the caller
+        except BaseException as error:  # re-raised in the caller
             failures.append(error)
 
     threads = [threading.Thread(target=body, args=(k,)) for k in range(count)]
@@ -298,7 +298,7 @@ def test_threads_that_end_leave_no_memory_behind():
 
 
 class Heap(ctypes.Structure):
-    """What mallinfo2 gives."""
+    """The result of mallinfo2."""
 
     _fields_ = [
         (name, ctypes.c_size_t)
@@ -328,7 +328,7 @@ def test_what_a_thread_freed_graphs_with_goes_with_it():
 
     used(20)
     sizes = [used(0), used(40), used(40), used(40)]
-    # What a thread leaves shows in every round; a table of Python's that grows does in one.
+    # A leak per thread shows in every round; a growing table of Python's shows in one.
     assert min(b - a for a, b in itertools.pairwise(sizes)) < 40 * 4000
 
 
@@ -345,7 +345,7 @@ def test_big_tensors_in_threads():
 
 
 def test_small_runs_leave_the_interpreter_to_other_threads():
-    """A thread that asks for the interpreter gets it within a few switch intervals."""
+    """A thread that requests the interpreter gets it within a few switch intervals."""
     sys.setswitchinterval(0.005)
     stop = threading.Event()
 
@@ -359,7 +359,7 @@ def test_small_runs_leave_the_interpreter_to_other_threads():
     start = time.monotonic()
     try:
         for _ in range(20):
-            time.sleep(0)  # gives the interpreter up and asks for it again
+            time.sleep(0)  # releases the interpreter and requests it again
     finally:
         stop.set()
         thread.join(60)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What Python threads share beside graphs: tensors' objects, modules, transforms, ops' names."""
+"""What Python threads share besides graphs: tensors' objects, modules, transforms, op names."""
 
 import gc
 import os
@@ -20,7 +20,7 @@ from cograd.autograd import Function, forward_ad
 
 @pytest.fixture(autouse=True)
 def switch_often():
-    """Make the interpreter switch threads as often as it can."""
+    """Makes the interpreter switch threads as often as it can."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -28,10 +28,10 @@ def switch_often():
 
 
 def test_a_tensor_has_one_object_however_many_threads_ask():
-    """Only the graph holds the leaves: their objects come and go as threads ask for them."""
+    """Only the graph keeps the leaves: their objects come and go as threads access them."""
     leaves = [leaf([float(i)]) for i in range(20)]
     for i, x in enumerate(leaves):
-        x.number = i  # attributes live in the object, which must not be made anew without them
+        x.number = i  # attributes are in the object, which must not be recreated without them
     nodes = [(x * 2).grad_fn.next_functions[0][0] for x in leaves]
     del leaves, x
 
@@ -115,7 +115,7 @@ def test_a_cleared_grad_holds_what_came_afterwards_only():
         taken.append(before)
     thread.join()
     taken.append(x.grad)
-    # Each addition is in a tensor that was taken out, or between the two reads in none.
+    # Each addition is in a tensor that was removed, or lies between the two reads.
     total = sum(int(g[0].item()) for g in taken if g is not None)
     assert total <= 1 + 2 * 100
     assert all(bool((g == g[0]).all()) for g in taken if g is not None)
@@ -139,7 +139,7 @@ def test_a_child_adds_where_a_thread_of_its_parent_was_adding():
             time.sleep(0.003)
             child = os.fork()
             if child == 0:
-                signal.alarm(30)  # ends a child that waits for ever
+                signal.alarm(30)  # ends a child that would wait forever
                 (x * 2).sum().backward()
                 os._exit(0)
             assert os.waitpid(child, 0)[1] == 0

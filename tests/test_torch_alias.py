@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""cograd under the name torch: in fresh interpreters, as programs meet it."""
+"""cograd under the name torch, in new interpreters, as programs use it."""
 
 import os
 import subprocess
@@ -76,7 +76,7 @@ def test_every_module_is_the_same_object(tmp_path):
         "cpu device(type='cpu') torch.channels_last float32",
         "2.13.0+cograd 2.13.0+cograd True False",
         "2.13.0+cograd",
-        "tensor([0.4963, 0.7682])",  # torch's first numbers of seed 0
+        "tensor([0.4963, 0.7682])",  # torch's first numbers for seed 0
     ]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch's C++ names on cograd: extensions written for torch compile unchanged and are right."""
+"""torch's C++ names in cograd: extensions written for torch compile unchanged and are right."""
 
 import os
 import re
@@ -37,7 +37,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ops(cache):
-    """The ops of four files in one shared object, which is also an importable module."""
+    """Returns the ops of four files in one shared object, which is also an importable module."""
     sources = [str(HERE / f"{name}.cpp") for name in OPS]
     cpp_extension.load("compat_ops", sources, with_torch_compat=True)
     return torch.ops.compat
@@ -176,7 +176,7 @@ def test_gradient_registered_from_python(ops):
     def keep(ctx, inputs, output):
         ctx.save_for_backward(*inputs)
 
-    # Gradients may arrive with strides of their own.
+    # Gradients may arrive with other strides.
     torch.library.register_autograd("compat::fused_madd", backward, setup_context=setup_context)
     torch.library.register_autograd("compat::product", product_backward, setup_context=keep)
     try:
@@ -195,7 +195,7 @@ def test_gradient_registered_from_python(ops):
     finally:
         for name in ("fused_madd", "product"):
             torch._op_table.remove(torch._op_table.find(f"compat::{name}"))
-    with pytest.raises(RuntimeError, match="has a gradient of its own"):
+    with pytest.raises(RuntimeError, match="has its own gradient"):
         torch.library.register_autograd("compat::waves", backward)
     with pytest.raises(RuntimeError, match="non-functional operator"):
         torch.library.register_autograd("compat::add_into", backward)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What torch's files hold besides tensors: attributes, storages, classes, layouts."""
+"""Contents of torch's files besides tensors: attributes, storages, classes, layouts."""
 
 import copy
 import pickle
@@ -98,7 +98,7 @@ def test_lazy_parameters_stay_lazy():
 
 
 class Marked(torch.Tensor):
-    """A class of a program."""
+    """A class that a program defines."""
 
 
 def test_subclasses_of_trusted_files():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files of torch: read with a restricted unpickler, and written so that torch reads them."""
+"""torch's files: reading with a restricted unpickler, and writing so that torch can read."""
 
 import importlib
 import io
@@ -36,7 +36,7 @@ def through_file(obj, **options):
 
 
 def check_all(obj):
-    """What make_recorded.py has put into all.pt."""
+    """Checks the objects that make_recorded.py wrote to all.pt."""
     for name in torch_files.NAMES:
         dtype = getattr(torch, name)
         assert obj["dtypes"][name].dtype == dtype
@@ -76,7 +76,7 @@ def test_there_and_back():
 
 
 def in_torch(code):
-    """Runs the code by the Python that has torch."""
+    """Runs the code with the Python that has torch."""
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     result = subprocess.run(
         [TORCH, "-c", code], capture_output=True, text=True, env=env, check=False
@@ -180,7 +180,7 @@ def test_modules_need_an_explicit_word(tmp_path):
     other = torch.load(path, weights_only=False)
     x = torch.randn(4, 2)
     assert torch.equal(other(x), model(x))
-    whole = torch.load(RECORDED / "module.pt", weights_only=False)  # of torch's classes
+    whole = torch.load(RECORDED / "module.pt", weights_only=False)  # torch's classes
     assert isinstance(whole[0], nn.Linear) and whole(torch.ones(2, 3)).shape == (2, 4)
 
 
@@ -286,7 +286,7 @@ def test_hostile_pickles(text):
 
 
 def test_deep_keys_are_refused():
-    """The hash of a tuple recurses without a bound."""
+    """The hash of a tuple recurses without a limit."""
     deep = b"}" + b")" + b"\x85" * 200_000 + b"Ns."
     with pytest.raises(FileError, match="a key"):
         torch.load(archive_of(deep))
@@ -295,7 +295,7 @@ def test_deep_keys_are_refused():
 
 
 def doubled(depth):
-    """A tuple of two of a tuple of two of ...: 2**depth items of a few bytes each."""
+    """Returns nested pairs of one tuple: 2**depth items in a few bytes per level."""
     return b")" + b"".join(b"q%ch%c\x86" % (n, n) for n in range(depth))
 
 
@@ -314,20 +314,20 @@ EXPANDED += b"\x85K\x00\x85\x89NtR"
     ("text", "message"),
     [
         (doubled(60) + b"Q.", "refers to a tuple"),
-        (b"ctorch\nSize\n" + doubled(60) + b"\x85R.", "size is no tuple of ints"),
-        (TENSOR + STORAGE + b"K\x00" + doubled(60) + b"K\x01\x85\x89NtR.", "size is no tuple"),
+        (b"ctorch\nSize\n" + doubled(60) + b"\x85R.", "size must be a tuple of ints"),
+        (TENSOR + STORAGE + b"K\x00" + doubled(60) + b"K\x01\x85\x89NtR.", "size must be a tuple"),
         (
             TENSOR.replace(b"v2", b"v3") + STORAGE + b"K\x00K\x01\x85K\x01\x85\x89N"
             + doubled(60) + b"tR.", "dtype is a tuple",
         ),
         (b"}" + wide(3, 2000) + b"Ns.", "more than 4096 items"),
         (b"(" + wide(3, 2000) + b"\x91.", "more than 4096 items"),
-        (b"ctorch\nSize\n" + EXPANDED + b"\x85R.", "size is no tuple of ints"),
+        (b"ctorch\nSize\n" + EXPANDED + b"\x85R.", "size must be a tuple of ints"),
         (b"ccollections\nOrderedDict\n" + EXPANDED + b"\x85R.", "dict of something else"),
     ],
 )  # fmt: skip
 def test_small_files_are_refused_quickly(text, message):
-    """Each would take longer than any test does."""
+    """Each file would take longer than any test."""
     with pytest.raises(FileError, match=message):
         torch.load(archive_of(text, **{"0": b"\0" * 16}))
 
@@ -375,7 +375,7 @@ def test_damaged_archives_raise_or_load():
         return bytes(raw)
 
     for seed in range(400):
-        if seed % 3:  # the archive is sound, its pickle is not
+        if seed % 3:  # the archive is intact, its pickle is not
             file = io.BytesIO()
             with zipfile.ZipFile(file, "w") as archive:
                 for key, value in entries.items():

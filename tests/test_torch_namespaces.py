@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""profiler, hub, storage, types and utils.model_zoo: torch's namespaces as far as they go here."""
+"""profiler, hub, storage, types and utils.model_zoo: torch's namespaces as far as supported."""
 
 import collections
 import gzip
@@ -96,7 +96,7 @@ def test_errors_leave_no_profile_running():
     with pytest.raises(ZeroDivisionError), profile(schedule=schedule(wait=0, warmup=0, active=2)):
         work()
         1 / 0
-    with profile():  # would raise if the other still ran
+    with profile():  # would raise if the other one still ran
         work()
 
 
@@ -314,7 +314,7 @@ def test_backends_of_attention_are_no_numbers():
 
 
 def test_result_classes_say_how_many_fields_they_have():
-    """As torch's, which structs of C have."""
+    """They do so like torch's, which are structs of C."""
     x = torch.rand(3, 3)
     for result, count in ((x.max(0), 2), (torch.histogram(x, 3), 2), (torch.linalg.svd(x), 3)):
         for kind in (result, type(result)):
@@ -443,7 +443,7 @@ def test_functionalize_gives_the_same_results():
         torch.func.functionalize(f, remove="views")
 
 
-# As torch 2.13 draws them: rows 5 and 6 of SobolEngine(3), and two of (3, scramble=True, seed=3).
+# As torch 2.13 gives them: rows 5 and 6 of SobolEngine(3), and two of (3, scramble=True, seed=3).
 SOBOL = [[0.875, 0.875, 0.125], [0.625, 0.125, 0.875]]
 SCRAMBLED = [
     [0.06846512854099274, 0.22452697157859802, 0.6991851925849915],
@@ -493,7 +493,7 @@ def test_sobol_engine_refuses_before_it_draws(drawn, scramble):
 
 
 def test_sobol_first_point_is_of_any_dtype():
-    """As torch has it, which takes the first point from the default dtype."""
+    """torch does this, too: the first point has the default dtype."""
     pytest.importorskip("scipy", reason="SciPy has the direction numbers")
     for dtype in (torch.float16, torch.int64):
         found = torch.quasirandom.SobolEngine(2).draw(dtype=dtype)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names that packages import from torch's corners: dtypes to compare with, helpers, classes."""
+"""Unusual names that packages import from torch: dtypes to compare with, helpers, classes."""
 
 import os
 import subprocess
@@ -285,7 +285,7 @@ def test_weights_set_for_a_recurrent_layer(kind):
     assert torch.equal(got, want) and not torch.equal(got, before)
     got.sum().backward()
     assert all(w.grad is not None for w in fast) and rnn.weight_ih_l0.grad is None
-    rnn.weight_ih_l0 = torch.nn.Parameter(rnn.weight_ih_l0.detach().clone())  # as torch: all anew
+    rnn.weight_ih_l0 = torch.nn.Parameter(rnn.weight_ih_l0.detach().clone())  # as torch: all new
     assert torch.equal(rnn(x)[0], before)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""set_rng("torch"): the numbers and the generator states of torch 2.13 on a CPU."""
+"""set_rng("torch"): the random numbers and generator states of torch 2.13 on a CPU."""
 
 import copy
 import json
@@ -97,7 +97,7 @@ def test_a_seed_starts_again_with_the_other_stream():
     assert not torch.equal(a, b)
     torch.set_rng("torch")
     assert torch.initial_seed() == 3 and torch.equal(torch.rand(4), a)
-    torch.set_rng("torch")  # nothing to change: the stream goes on
+    torch.set_rng("torch")  # no change: the stream continues
     assert not torch.equal(torch.rand(4), a)
 
 
@@ -139,7 +139,7 @@ def test_threads_do_not_change_the_numbers():
 
 
 def test_draws_from_threads_at_once():
-    """The generator is locked while it draws; nobody who holds it waits for the interpreter."""
+    """The generator is locked while it generates; its holder never waits for the interpreter."""
     code = """
 import threading, cograd
 cograd.set_rng("torch")
@@ -164,7 +164,7 @@ def test_vmap_draws():
 
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 def test_fork_while_a_thread_draws():
-    """The default generator is not locked in the child by a thread that is not there."""
+    """In the child, no thread that does not exist holds the default generator's lock."""
     code = """
 import os, threading, cograd
 cograd.set_rng("torch")
@@ -187,7 +187,7 @@ print("done")
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_long_normal_fills_are_groups(dtype):
-    """Whatever the pieces in which they are made, groups of 16 are those of a shorter fill."""
+    """However a fill is divided, its groups of 16 are those of a shorter fill."""
     for n in (1024, 1040, 5000, 5007):
         torch.manual_seed(3)
         x = torch.randn(n, dtype=dtype)

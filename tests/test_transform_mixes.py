@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where levels meet: tangents with samples of values without, writes, Jacobians by columns."""
+"""Mixed levels: batched tangents of unbatched values, writes, Jacobians by columns."""
 
 import warnings
 
@@ -40,7 +40,7 @@ FUNCTIONS = {
 def test_many_directions_of_one_point(f):
     want = torch.stack([along(f)(t) for t in DIRECTIONS])
     close(vmap(along(f))(DIRECTIONS), want)
-    # Within another vmap that the directions know nothing of, and the other way round.
+    # Inside another vmap in which the directions are unbatched, and the other way round.
     points = torch.stack([X, X + 0.1])
     both = torch.stack([torch.stack([along(f, x)(t) for x in points]) for t in DIRECTIONS])
     close(vmap(lambda t: vmap(lambda x: along(f, x)(t))(points))(DIRECTIONS), both)
@@ -139,7 +139,7 @@ def test_aux_of_jacfwd_is_that_of_one_evaluation():
     ],
 )
 def test_new_tensors_are_made_for_all_samples(make):
-    """Their own memory, and no loop over the samples, of which a warning would tell."""
+    """They get their own memory, without a loop over the batch, which would warn."""
     got = vmap(make)(DIRECTIONS)
     close(got, torch.stack([make(t) for t in DIRECTIONS]))
     written = vmap(lambda x: make(x).add_(x.sum()))(DIRECTIONS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Transforms beside modes, complex numbers, interrupts and backwards that are not linear."""
+"""Transforms with modes, complex numbers, interrupts and nonlinear backwards."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_interrupts_leave_no_transform_open():
             vmap(grad(lambda t: (t * t).sum()))(cograd.ones(2, 2))
             jvp(cograd.sin, (X,), (ONES,))
 
-    def interrupt(signum, frame):  # a late one, outside of work, would end the test itself
+    def interrupt(signum, frame):  # a late one would end the test itself
         while frame is not None and frame.f_code is not work.__code__:
             frame = frame.f_back
         if frame is not None:
@@ -153,7 +153,7 @@ def test_interrupts_leave_no_transform_open():
         signal.signal(signal.SIGALRM, before)
     assert hits > 20
     assert cograd._C._vmap_depth() == 0 and cograd._C._dual_level() == -1
-    cograd.rand(2).add_(1)  # refused within a vmap, and within a function for what is older
+    cograd.rand(2).add_(1)  # refused inside vmap, and inside a function for older tensors
 
 
 # ---- backwards that are not linear -------------------------------------------------------------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Derivatives of vmap and vmap of derivatives, of every op with samples: against the loop."""
+"""Derivatives of vmap and vmap of derivatives, for every op with samples, compared with loops."""
 
 import warnings
 
@@ -11,7 +11,7 @@ from cograd.func import grad, jvp, vmap
 
 
 class Derivatives(Samples):
-    """An op's sample with what differs from vmap's sample to sample, and directions."""
+    """An op's sample with the tensors that are batched, and directions."""
 
     def __init__(self, record, sample):
         super().__init__(record, sample)
@@ -34,7 +34,7 @@ class Derivatives(Samples):
         return [(v * 0.5 + 0.2).cos() for v in values]
 
     def along(self, f, values, directions):
-        """jvp by the differentiable ones of the values."""
+        """Runs jvp with respect to the differentiable values."""
 
         def run(*some):
             every = list(values)
@@ -49,7 +49,7 @@ class Derivatives(Samples):
         return self.along(self.outputs, values, self.directions(values))
 
     def loop(self, f, which):
-        """f of each sample; skips where the op's results cannot be those of one vmap."""
+        """Returns f of each sample; skips if the op's results cannot be those of one vmap."""
         try:
             found = [f(*self.sample(k, which)) for k in range(SIZE)]
         except RuntimeError as e:
@@ -65,7 +65,7 @@ def stacked(samples):
 
 def run(f, *values):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that ops run sample by sample
+        warnings.simplefilter("ignore")  # ops that run sample by sample
         try:
             return f(*values)
         except RuntimeError as e:
@@ -86,7 +86,7 @@ def p(record, sample):
 
 
 def each(p):
-    """(which values have samples, the values, in_dims)."""
+    """Returns (which values are batched, the values, in_dims)."""
     for which in subsets(len(p.values)):
         yield (which, *p.mixed(which))
 
@@ -100,7 +100,7 @@ def test_vmap_of_grad(p):
 
 @pytest.mark.parametrize("record,sample", DERIVATIVES)
 def test_grad_of_vmap(p):
-    """What has no samples gets the sum of the samples' gradients."""
+    """An unbatched value gets the sum of the samples' gradients."""
     for which, values, dims in each(p):
         samples = list(zip(*p.loop(p.gradient, which), strict=True))
         want = [
@@ -132,7 +132,7 @@ def in_place(record):
 
 @pytest.mark.parametrize("record,sample", [c for c in DERIVATIVES if in_place(c.values[0])])
 def test_vmap_of_writes(record, sample):
-    """The in-place form writes each sample's value, gradient and tangent included."""
+    """The in-place form writes each sample's value, with gradient and tangent."""
     p = Derivatives(record, sample)
     first = p.args[0]
     (plain,) = p(*p.values)
@@ -145,7 +145,7 @@ def test_vmap_of_writes(record, sample):
 
     for which, values, dims in each(p):
         if target not in which:
-            continue  # samples cannot be written to what has none
+            continue  # an unbatched tensor cannot be written with a batch
         p.f = functional
         derivatives = (p.outputs, p.gradient, p.tangent)
         want = [stacked(p.loop(f, which)) for f in derivatives]

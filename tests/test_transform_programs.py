@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Random programs of the op table's ops under every sequence of grad, jvp and vmap to depth 3.
 
-Each transform is compared with what it means, of the function so far: vmap with a loop over the
-samples, grad and jvp with differences along a line. So every result rests on differences alone.
+Each transform of the function so far is compared with its meaning: vmap with a loop over the batch,
+grad and jvp with differences along a line. So every result depends only on differences.
 """
 
 import itertools
@@ -31,7 +31,7 @@ from cograd.func import grad, jvp, vmap
 
 SIZE = 2
 STEP = 3e-4
-PROGRAMS = 8  # of each sequence
+PROGRAMS = 8  # per sequence
 SEQUENCES = [
     s for depth in (1, 2, 3) for s in itertools.product(("grad", "jvp", "vmap"), repeat=depth)
 ]
@@ -46,7 +46,7 @@ STEPS = [
 
 
 def repeated(t, n):
-    """`n` numbers made of those of `t`."""
+    """Returns `n` numbers made from those of `t`."""
     flat = t.reshape(-1)
     times = -(-n // flat.shape[0])
     return torch.cat([flat] * times)[:n] if times > 1 else flat[:n]
@@ -68,7 +68,7 @@ class Step:
             usable = t.dtype is F8 and t.numel() > 0 and id(t) not in constants
             if usable and all(t is not v for v in found):
                 found.append(t)
-        # Not all of them: some arguments have no samples and no tangent.
+        # Not all of them, so that some arguments are unbatched and have no tangent.
         self.varied = [t for t in found if len(found) == 1 or choose.random() < 0.7] or found[:1]
         self.symmetric = [is_symmetric(t) for t in self.varied]
         self.f = OPS.function(record)
@@ -108,7 +108,7 @@ class Step:
 
 
 class Program:
-    """Steps one after the other; w comes in between them."""
+    """Runs steps one after the other, which also use w."""
 
     def __init__(self, steps, shape, choose):
         self.steps, self.shape = steps, shape
@@ -131,12 +131,12 @@ class Program:
 
 
 def numbers(shape, seed):
-    """Directions and weights, none of them special."""
+    """Returns directions and weights without special values."""
     return torch.tensor(np.random.default_rng(seed).uniform(-0.8, 0.8, tuple(shape)))
 
 
 class Grad:
-    """The gradient by x of the results' sum with weights that depend on w."""
+    """The gradient with respect to x of the results' sum with weights that depend on w."""
 
     def __init__(self, choose):
         self.seed = choose.randrange(1 << 30)
@@ -163,7 +163,7 @@ class Grad:
 
 
 class Jvp:
-    """The derivative along a direction of x that depends on w, and of w or not."""
+    """The derivative along a direction of x that depends on w, optionally also of w."""
 
     def __init__(self, choose):
         self.seed = choose.randrange(1 << 30)
@@ -196,7 +196,7 @@ class Jvp:
 
 
 class Vmap:
-    """Samples of x, of w or of both, in any dim."""
+    """Maps over x, w or both, in any dim."""
 
     def __init__(self, choose):
         self.choice = choose.choice([(True, False), (False, True), (True, True)])
@@ -214,7 +214,7 @@ class Vmap:
         return vmap(f, self.in_dims)
 
     def widen(self, x, w):
-        """Arguments with samples, all of them near the given ones."""
+        """Returns batched arguments near the given ones."""
         wide = [
             torch.stack([t + 0.05 * k for k in range(SIZE)], -1 if self.last else 0) if c else t
             for t, c in zip((x, w), self.choice, strict=True)
@@ -236,7 +236,7 @@ KIND = {"grad": Grad, "jvp": Jvp, "vmap": Vmap}
 
 
 def difference(f):
-    """The derivative at 0, of the fourth order."""
+    """Returns the derivative at 0, of fourth order."""
     near, far = f(STEP) - f(-STEP), f(2 * STEP) - f(-2 * STEP)
     return (8 * near - far) / (12 * STEP)
 
@@ -247,7 +247,7 @@ def differs(got, want):
 
 
 def failing(transforms, program, x, w):
-    """The depth and values of the first transform that is not what it means; None: all are."""
+    """Returns depth and values of the first transform that disagrees; None if all agree."""
     f = program
     for depth, t in enumerate(transforms):
         inner, f = f, t.of(f)
@@ -265,7 +265,7 @@ REFUSALS = ("vmap: It looks like", "gives a Python number", "depends on the valu
 
 
 def new_program(choose, left):
-    """3 to 8 steps out of `left`, which gives each before it gives one again."""
+    """Takes 3 to 8 steps from `left`, which yields each step once before it repeats one."""
     steps = []
     for _ in range(choose.randint(3, 8)):
         if not left:
@@ -275,13 +275,13 @@ def new_program(choose, left):
 
 
 def points(program, seed):
-    """Three points: a kink within the differences' reach is at none of the others."""
+    """Returns three points; at most one of them has a kink within the differences' range."""
     for k in range(3):
         yield numbers(program.shape, seed + k), numbers(program.shape, seed + k + 100)
 
 
 def without_refused(program):
-    """The program without the step that vmap refuses."""
+    """Returns the program without the step that vmap refuses."""
     program.steps = [s for s in program.steps if s is not program.at]
     return program.steps
 
@@ -318,6 +318,6 @@ def test_transforms_of_programs(names):
     choose = random.Random(seed)
     left = choose.sample(STEPS, len(STEPS))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that ops run sample by sample
+        warnings.simplefilter("ignore")  # ops that run sample by sample
         for k in range(PROGRAMS):
             check_program(names, seed + 1000 * k, choose, left)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Saved-tensor hooks, checkpoints, anomaly mode, profiler and to_dot inside of transforms."""
+"""Saved-tensor hooks, checkpoints, anomaly mode, profiler and to_dot inside transforms."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""uint16, uint32 and uint64: what NumPy computes, as it wraps round, in every place they may be."""
+"""uint16, uint32 and uint64 agree with NumPy, including wraparound, wherever they are allowed."""
 
 import copy
 import itertools
@@ -19,7 +19,7 @@ MORE = (*OTHERS, "complex64", "complex128", *NAMES)
 
 
 def edges(name):
-    """Numbers around every place where signed and unsigned integers differ."""
+    """Returns numbers around each point at which signed and unsigned integers differ."""
     bits = 8 * np.dtype(name).itemsize
     near = [0, 1, 2, 3, 7, 100, 2 ** (bits - 1) - 1, 2 ** (bits - 1), 2 ** (bits - 1) + 1]
     return np.array([*near, 2**bits - 2, 2**bits - 1, 5], dtype=name)
@@ -103,7 +103,7 @@ def test_casts(name, other):
 
 
 def test_rounding_of_casts():
-    """Once, not twice."""
+    """Casts round once, not twice."""
     rng = np.random.default_rng(0)
     a = rng.integers(2**63, 2**64, 3000, dtype=np.uint64) >> rng.integers(0, 40, 3000, dtype="u8")
     for name in ("float32", "float64", "complex64"):
@@ -238,7 +238,7 @@ def test_shifts_powers_and_one_operand(name):
 
 
 def test_large_numbers():
-    """Python ints that only uint64 holds."""
+    """Only uint64 can hold these Python ints."""
     x = torch.tensor([1, 2**63 + 5, 2**64 - 1], dtype=torch.uint64)
     assert (x - (2**63 + 5)).tolist() == [2**63 - 4, 0, 2**63 - 6]
     assert (x == 2**64 - 1).tolist() == [False, False, True]
@@ -269,7 +269,7 @@ def test_large_numbers():
 
 @pytest.mark.parametrize("name", [*OTHERS, "uint16", "uint32"])
 def test_large_numbers_beside_other_dtypes(name):
-    """A number that only uint64 holds is a float there, as wider ones are."""
+    """An int that only uint64 can hold is a float there, as larger ints are."""
     x, n = torch.tensor([0, 1]).to(getattr(torch, name)), 2**63 + 3
     for f in (
         lambda v: x + v,
@@ -404,7 +404,7 @@ def test_indices_shapes_and_products(name):
 
 
 def unsigned_arguments(record, sample, dtype, top):
-    """The sample with its numbers in a dtype, and whether any was a tensor; odd ones add `top`."""
+    """Returns the sample in a dtype (odd ones plus `top`), and whether any is a tensor."""
     found = []
 
     def convert(t):
@@ -421,7 +421,7 @@ def unsigned_arguments(record, sample, dtype, top):
 
 @pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64], ids=str)
 def test_every_op_agrees_with_int64_or_refuses(dtype):
-    """The same numbers in int64 agree, also past the signed twin; what is not taken is said."""
+    """The same numbers in int64 agree, also above the signed range; others raise with a reason."""
     top = 0 if dtype is torch.uint64 else 2 ** (8 * dtype.itemsize - 1)
     refusals = (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError)
     agreed = refused = 0
@@ -431,7 +431,7 @@ def test_every_op_agrees_with_int64_or_refuses(dtype):
         f = getattr(torch, record["name"], None)
         if record["name"].startswith(("_", "empty", "resize")) or f is None:
             continue
-        if "trap" in record["name"]:  # differences that wrap round, in floats
+        if "trap" in record["name"]:  # differences that wrap, in floats
             continue
         for sample in samples_of(record):
             (args, kwargs), found = unsigned_arguments(record, sample, dtype, top)

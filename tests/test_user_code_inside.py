@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Python code that runs inside of C++ code: finalizers in a collection that an allocation starts,
-filters of warnings, conversions of arguments, other threads during an import. What it changes must
-not be half old, half new to the C++ code around it. The repeats are run in forked children: before,
-most of them ended the process."""
+"""Python code that runs inside C++ code: finalizers in a collection that an allocation starts,
+warning filters, conversions of arguments, other threads during an import. The C++ code must not see
+a mix of old and new state after its changes. The repeats run in forked children, as most of them
+used to end the process.
+"""
 
 import gc
 import subprocess
@@ -20,7 +21,7 @@ IN_ALLOCATIONS = sys.version_info < (3, 12)  # later collections wait for the in
 
 
 def check(function, **kwargs):
-    """Runs it in a child; it returns True if all is well."""
+    """Runs it in a child; it must return True."""
     assert children.outcome(function, **kwargs) == "ok True"
 
 
@@ -30,7 +31,7 @@ def raises(function, text):
 
 
 class collecting:
-    """Calls ``finalizer`` in every collection of the block; nearly each allocation starts one."""
+    """Calls ``finalizer`` in every collection of the block; nearly every allocation starts one."""
 
     def __init__(self, finalizer):
         self.finalizer = finalizer
@@ -50,7 +51,7 @@ class collecting:
 
 
 def no_free_objects():
-    """Tensor objects are made anew, each by an allocation, as long as the result lives."""
+    """Makes every new tensor object an allocation while the result lives."""
     return [cg.ones(1) for _ in range(1000)]
 
 
@@ -132,7 +133,7 @@ def test_a_callback_of_a_weakref_gets_a_live_node_object():
         found = []
         held = weakref.ref(y.grad_fn, lambda r: found.append(y.grad_fn))
         others = [x.exp() for _ in range(50)]
-        objects = [o.grad_fn for o in others]  # in the memory of what died
+        objects = [o.grad_fn for o in others]  # in the memory of dead objects
         names = {o.name() for o in objects}
         return held() is None and (found[0].name(), names) == ("MulBackward0", {"ExpBackward0"})
 
@@ -386,7 +387,7 @@ def read_only(tmp_path):
 
 
 def warned(action):
-    """From here on warnings call ``action``; those that it gives itself do not."""
+    """Makes warnings call ``action``, except those that it issues itself."""
     acting = []
 
     def show(*args, **kwargs):

@@ -11,7 +11,7 @@ from cograd.utils import benchmark, collect_env
 
 
 class Clock:
-    """Seconds that pass by 1 each time they are read."""
+    """Seconds that advance by 1 each time they are read."""
 
     def __init__(self):
         self.now = 0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In-place writes and views, rule by rule; what torch 2.13 answers is pinned.
+"""In-place writes and views, rule by rule; the answers of torch 2.13 are pinned.
 
-``tried(f, ...)`` gives f's value, or a short name of the rule whose error it raised.
+``tried(f, ...)`` returns f's value, or a short name of the rule whose error it raised.
 """
 
 import pytest

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Custom Functions that return views or inputs, and mark_dirty; what torch 2.13 answers is pinned.
+"""Custom Functions that return views or inputs, and mark_dirty; torch 2.13's answers are pinned.
 
-``tried(f, ...)`` gives f's value, or a short name of the rule whose error it raised.
+``tried(f, ...)`` returns f's value, or a short name of the rule whose error it raised.
 """
 
 from conftest import leaf, ones

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""vmap: dims of arguments and results, chunks, nesting, modules, dtypes, no samples."""
+"""vmap: dims of arguments and results, chunks, nesting, modules, dtypes, empty batches."""
 
 import pytest
 from vmap_checks import X, agree, grid, looped

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ops that a vmap runs for all samples at once: no warning of a loop, and the loop's values."""
+"""Ops that vmap runs for the whole batch at once: no loop warning, and the loop's values."""
 
 import warnings
 
@@ -24,7 +24,7 @@ def regular(*batch, n=3):
 
 
 def stacked(f, *args):
-    """f of each sample, the results stacked."""
+    """Returns f of each sample, with the results stacked."""
     rows = [f(*sample) for sample in zip(*args, strict=True)]
     if isinstance(rows[0], torch.Tensor):
         return (torch.stack(rows),)
@@ -98,7 +98,7 @@ def test_ranges_between_tensors(op):
     a, b = torch.tensor([0.0, 1.0, -2.0], dtype=D), torch.tensor([1.0, 3.0, 2.5], dtype=D)
     want = torch.stack([op(s, e, 5, dtype=D) for s, e in zip(a.tolist(), b.tolist(), strict=True)])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the loop over the samples
+        warnings.simplefilter("ignore")  # the loop over the batch warns
         assert torch.equal(vmap(lambda s, e: op(s, e, 5, dtype=D))(a, b), want)
         assert torch.equal(vmap(lambda s: op(s, 1.0, 5, dtype=D))(a)[0], op(0.0, 1.0, 5, dtype=D))
         assert torch.equal(vmap(lambda e: op(0, e, 5, dtype=D))(b)[0], want[0])
@@ -111,7 +111,7 @@ def test_ranges_between_tensors(op):
 def test_fractions_of_each_sample():
     x, q = values(2, 5), torch.tensor([0.25, 0.5], dtype=D)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the loop over the samples
+        warnings.simplefilter("ignore")  # the loop over the batch warns
         got = vmap(torch.quantile)(x, q)
     assert same(got, [torch.quantile(x[i], q[i].item()).item() for i in range(2)])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Autograd inside of vmap and through it; threads; nothing stays behind."""
+"""Autograd inside vmap and through it; threads; nothing stays behind."""
 
 import gc
 import threading
@@ -11,7 +11,7 @@ import cograd as torch
 from cograd.autograd import grad
 from cograd.func import vmap
 
-# Ops without a rule say so once; which those are is not the matter here.
+# Ops without a rule warn once; which ops these are does not matter here.
 pytestmark = pytest.mark.filterwarnings("ignore:vmap")
 
 # --- autograd ----------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Extremes, medians, modes and traces under vmap: those of a loop, in one call for all samples."""
+"""Extremes, medians, modes and traces under vmap equal those of a loop, in one call."""
 
 import warnings
 
@@ -54,7 +54,7 @@ def same(got, want):
 @pytest.fixture(autouse=True)
 def no_warnings():
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # of loops over the samples
+        warnings.simplefilter("error")  # loops over the batch warn
         yield
 
 

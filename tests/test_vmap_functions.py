@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Functions inside of vmap: rules, generated rules, the loop over samples."""
+"""Functions inside vmap: rules, generated rules, the loop over the batch."""
 
 import warnings
 
@@ -72,7 +72,7 @@ def test_derivatives_through_a_vmap_rule():
 
 
 def ruled(vmap_rule, **members):
-    """A Function with a vmap rule."""
+    """Returns a Function with a vmap rule."""
     names = {
         "forward": staticmethod(lambda a: a * 2),
         "setup_context": staticmethod(lambda ctx, inputs, output: None),

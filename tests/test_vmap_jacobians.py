@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Jacobians and Hessians at once: tangents and gradients with samples over primals without."""
+"""Jacobians and Hessians at once: batched tangents and gradients of unbatched primals."""
 
 import warnings
 
@@ -57,7 +57,7 @@ FUNCTIONS = {
 
 
 def one_by_one(f, x):
-    """The Jacobian by a difference of each element in turn."""
+    """Returns the Jacobian by a difference for each element in turn."""
     h = 1e-6
     columns = []
     for i in range(x.numel()):
@@ -73,7 +73,7 @@ def one_by_one(f, x):
 def test_jacobians_are_the_differences(name, chunk_size):
     f = FUNCTIONS[name]
     if name == "item":
-        want = torch.diag(2 * X * X[0])  # what item() gave is a constant
+        want = torch.diag(2 * X * X[0])  # the result of item() is a constant
     else:
         want = one_by_one(f, X)
     for transform in (jacfwd, jacrev):
@@ -164,7 +164,7 @@ def test_a_dropped_out_tensor_of_a_former_vmap_is_named():
 
 
 def test_a_shared_tangent_does_not_get_samples_behind_its_views():
-    """A view that was dual before has a tangent of its own: that is not to be left behind."""
+    """A view that was dual before has its own tangent, which must not become stale."""
 
     def f(t):
         with forward_ad.dual_level():
@@ -218,7 +218,7 @@ def test_gradients_of_as_strided_where_samples_share_memory():
 
 
 def test_second_derivatives_of_as_strided_with_gradients_of_any_layout():
-    """A gradient whose samples lie in memory in another order is laid out for the region."""
+    """A gradient whose batch has another memory order is rearranged for the region."""
     x = torch.randn(3, 2, 4, dtype=F8)
 
     def f(a, g):

@@ -20,7 +20,7 @@ F8 = torch.float64
 
 
 class Normed(nn.Module):
-    """A batch norm as it is in evaluation, by buffers."""
+    """A batch norm in evaluation mode, by buffers."""
 
     def __init__(self, features):
         super().__init__()
@@ -152,7 +152,7 @@ def test_running_statistics_of_a_captured_module_are_not_written():
     ],
 )
 def test_optimizers_take_gradients_of_transforms(make):
-    """A step by what func.grad gives is a step by what backward gives."""
+    """A step with the gradients of func.grad equals a step with those of backward."""
 
     def model():
         torch.manual_seed(0)
@@ -176,7 +176,7 @@ def test_optimizers_take_gradients_of_transforms(make):
 
 
 def test_an_optimizer_runs_inside_of_a_vmap():
-    """Each sample trains a parameter of its own."""
+    """Each sample trains its own parameter."""
 
     def train(target):
         w = (target * 0).requires_grad_()

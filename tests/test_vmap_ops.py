@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""vmap of every op with samples against the loop over the samples, and its derivatives."""
+"""vmap of every op with samples compared with the loop over the batch, and its derivatives."""
 
 import warnings
 
@@ -107,7 +107,7 @@ def test_vmap_of_jvp(record, sample):
 
 @pytest.mark.parametrize("record,sample", DERIVATIVES)
 def test_batched_gradients(record, sample):
-    """Many gradients for one graph at once: rows of a Jacobian."""
+    """Many gradients run through one graph at once: rows of a Jacobian."""
     p = Samples(record, sample)
     leaves = [
         v.detach().requires_grad_() if d else v
@@ -143,7 +143,7 @@ def test_batched_gradients(record, sample):
 
 @pytest.mark.parametrize("record,sample", DERIVATIVES)
 def test_batched_tangents(record, sample):
-    """Many tangents of one point at once: columns of a Jacobian."""
+    """Many tangents run at one point at once: columns of a Jacobian."""
     p = Samples(record, sample)
     if not any(p.differentiable):
         pytest.skip("nothing to differentiate by")

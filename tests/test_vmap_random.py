@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random numbers inside of vmap, by its randomness."""
+"""Random numbers inside vmap, for each value of its randomness."""
 
 import pytest
 from vmap_checks import X
@@ -8,7 +8,7 @@ import cograd as torch
 import cograd.nn.functional as F
 from cograd.func import vmap
 
-# Ops without a rule say so once; which those are is not the matter here.
+# Ops without a rule warn once; which ops these are does not matter here.
 pytestmark = pytest.mark.filterwarnings("ignore:vmap")
 
 RANDOM = "called random operation"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What needs the values of one sample inside of vmap, and samples that outlive it."""
+"""Ops inside vmap that need the values of one sample, and batched tensors that outlive it."""
 
 import copy
 import pickle
@@ -167,7 +167,7 @@ def test_exceptions_leave_no_level_open():
         with pytest.raises((KeyError, RuntimeError)):
             vmap(f)(X)
         assert torch._C._vmap_depth() == 0
-    assert torch.rand(2).shape == (2,)  # would raise inside of a vmap
+    assert torch.rand(2).shape == (2,)  # would raise inside vmap
 
 
 def test_a_caught_exception_inside_goes_on():

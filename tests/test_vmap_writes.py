@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Indexing, assignment and writes in place inside of vmap."""
+"""Indexing, assignment and in-place writes inside vmap."""
 
 import pytest
 from vmap_checks import X, agree, grid, looped
@@ -220,7 +220,7 @@ def test_writes_that_do_not_fit_a_sample_raise():
 def test_writes_with_history():
     def f(a):
         b = a.clone()
-        b.mul_(a)  # what the product keeps is as it was before
+        b.mul_(a)  # what the product saved does not change
         b[0] = b[1] * 3
         b[1:].add_(a[0])
         return b.sum()
@@ -287,7 +287,7 @@ USES = {
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
 def test_a_mapped_tensor_of_another_geometry_raises(change, use, levels):
-    x = torch.rand(2, 3, 3, 5).requires_grad_()  # without, vmap maps an alias
+    x = torch.rand(2, 3, 3, 5).requires_grad_()  # without this, vmap maps an alias
     changed = []
 
     def f(v):

@@ -63,7 +63,7 @@ def test_other_shapes():
           - 0.0106411 * np.cos(3 * t))  # fmt: skip
 
 
-# Of torch 2.13.
+# Values of torch 2.13.
 KNOWN = {
     "cosine": [0.3090169943749474, 0.8090169943749475, 1.0, 0.8090169943749475],
     "exponential": [0.1353352832366127, 0.36787944117144233, 1.0, 0.36787944117144233],
@@ -148,7 +148,7 @@ def test_wrong_parameters():
 
 
 def test_shifted_windows_add_up():
-    """What istft relies on: periodic Hann windows half a length apart sum to 1."""
+    """istft relies on this: periodic Hann windows half a length apart sum to 1."""
     w = torch.hann_window(16, dtype=torch.float64)
     close(w[:8] + w[8:], np.ones(8))
     assert math.isclose(w.sum().item(), 8.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Products of elements of which some are zero: every derivative is that of a polynomial."""
+"""Products of elements some of which are zero: every derivative is that of a polynomial."""
 
 import numpy as np
 import pytest

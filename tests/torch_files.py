@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the files of recorded/torch_files hold, made by torch there and by cograd in tests."""
+"""The contents of the files in recorded/torch_files, created with torch there, with cograd here."""
 
 from collections import OrderedDict
 
@@ -8,7 +8,7 @@ NAMES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat1
 
 
 def trained(torch):
-    """A module and its optimizer after a step."""
+    """Returns a module and its optimizer after one step."""
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.randn(5, 3)).sum().backward()
@@ -17,7 +17,7 @@ def trained(torch):
 
 
 def everything(torch, model=None, optimizer=None):
-    """All that a file may hold, by name."""
+    """Returns everything that a file may contain, by name."""
     if model is None:
         model, optimizer = trained(torch)
     base = torch.arange(12.0)
@@ -40,7 +40,7 @@ def everything(torch, model=None, optimizer=None):
 
 
 def with_attributes(torch):
-    """Tensors that a program has marked, of each kind that is written in a way of its own."""
+    """Returns tensors with attributes, of each kind that is written differently."""
     found = {
         "tensor": torch.arange(3.0, requires_grad=True),
         "uint16": torch.arange(3).to(torch.uint16),
@@ -53,7 +53,7 @@ def with_attributes(torch):
 
 
 def values(torch):
-    """What is no tensor, number or container, and still is data."""
+    """Returns data that is no tensor, number or container."""
     base = torch.arange(3.0)
     return {
         "base": base,
@@ -73,7 +73,7 @@ def values(torch):
     }
 
 
-# Layers that torch keeps in other modules than cograd, or whose pickles hold hooks: layer | shapes.
+# Layers that torch has in other modules than cograd, or whose pickles hold hooks: layer | shapes.
 LAYERS = """
 nn.AlphaDropout() | 2,3
 nn.Dropout() | 2,3
@@ -121,7 +121,7 @@ nn.utils.spectral_norm(nn.Linear(3, 2)) | 2,3
 
 
 def layers(torch):
-    """A module and its inputs for each row."""
+    """Yields a module and its inputs for each row."""
     for row in LAYERS.strip().splitlines():
         text, *shapes = (part.strip() for part in row.split("|"))
         inputs = []
@@ -133,7 +133,7 @@ def layers(torch):
 
 
 def whole_objects(torch):
-    """Objects that are no layers but are pickled with programs' models."""
+    """Returns objects that are no layers but are pickled with programs' models."""
     generator = torch.Generator().manual_seed(5)
     torch.rand(3, generator=generator)
     return {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Draws that give torch's numbers under set_rng("torch"): name to f(torch), after a seed."""
+"""Cases with torch's random numbers under set_rng("torch"): name to f(torch), after a seed."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ def inits(torch):
 
 
 def mix(torch):
-    """Kinds of draws after one another: what one leaves behind, the next begins with."""
+    """Runs kinds of draws one after another: each starts with the state that the last one left."""
     return [
         torch.randn(3),
         torch.rand(5),
@@ -41,7 +41,7 @@ def seeds(torch):
 
 
 def orders(torch, make):
-    """The order in which samplers or loaders of 23 samples visit them, in two epochs."""
+    """Returns the order in which samplers or loaders of 23 samples visit them, in two epochs."""
     data = torch.utils.data
     visits = make(data, data.TensorDataset(torch.arange(23)))
     found = []
@@ -63,7 +63,7 @@ def splits(torch):
 
 
 def worker_draws(torch):
-    """Numbers that a dataset draws in its workers, of cograd's or torch's, NumPy's and Python's."""
+    """Returns a dataset's random numbers in workers, of cograd or torch, NumPy and Python."""
     import random
 
     import numpy
@@ -90,7 +90,7 @@ def trials(torch, dtype):
 
 
 def sampled(torch, make):
-    """Samples of two dtypes from distributions of two parameters each."""
+    """Returns samples of two dtypes from distributions with two parameters each."""
     drawn = []
     for dtype in (torch.float32, torch.float64):
         a = torch.tensor([0.5, 2.0, 9.0], dtype=dtype)
@@ -100,7 +100,7 @@ def sampled(torch, make):
 
 
 def attended(torch, heads=4, **options):
-    """Attention with dropout and its gradients, in double."""
+    """Returns attention with dropout and its gradients, in double."""
     base = torch.arange(2 * 4 * 7 * 6, dtype=torch.float64).reshape(2, 4, 7, 6)
     q, k, v = base[:, :, :5].sin(), base.cos(), (base * 0.7).sin()
     leaves = [x.requires_grad_() for x in (q.clone(), k[:, :heads].clone(), v[:, :heads].clone())]
@@ -110,7 +110,7 @@ def attended(torch, heads=4, **options):
 
 
 def trained(torch, make, inputs):
-    """What a module in training gives for the same input twice, in double; then its gradients."""
+    """Returns a training module's results for the same input twice, in double; then gradients."""
     module = make(torch.nn).double()
     given = [torch.rand(size).double() for size in inputs]
     first, second = (module(*given) for _ in range(2))
@@ -121,7 +121,7 @@ def trained(torch, make, inputs):
 
 
 def attend(torch, **options):
-    """MultiheadAttention that gives no weights, as the layers of transformers use it."""
+    """Runs MultiheadAttention without weights, as the layers of transformers use it."""
 
     class Attend(torch.nn.Module):
         def __init__(self):
@@ -155,7 +155,7 @@ def gumbel(torch, dtype=None, **options):
 
 
 def sloped(torch, dtype, inplace=False):
-    """rrelu of numbers of both signs, which draws for some of them alone."""
+    """Runs rrelu on numbers of both signs, some of which draw a random slope."""
     x = torch.arange(-20.0, 20.0).to(dtype).reshape(5, 8).t()
     y = torch.nn.functional.rrelu(x, 0.1, 0.9, True, inplace)
     return [x, y]
@@ -318,7 +318,7 @@ CLOSE = {
 
 
 def flat(torch, result):
-    """The tensors of a result as flat lists of doubles."""
+    """Returns the tensors of a result as flat lists of doubles."""
     tensors = result if isinstance(result, list) else [result]
     lists = []
     for t in tensors:
@@ -330,19 +330,19 @@ def flat(torch, result):
 
 
 def place(state):
-    """Where a generator's state stands: seed, words left, next, and the words themselves."""
+    """Returns a generator's state: seed, words left, next, and the words themselves."""
     return bytes(state.tolist())[: 24 + 624 * 8]
 
 
 def draw(torch, name):
-    """What a case gives after manual_seed(7), and the place after it."""
+    """Returns the result of a case after manual_seed(7), and the generator's state after it."""
     torch.manual_seed(7)
     values = flat(torch, {**EXACT, **CLOSE}[name](torch))
     return values, place(torch.get_rng_state())
 
 
 def record(torch, name):
-    """What is kept of a case: of exact ones a digest of everything, of others some numbers."""
+    """Returns the record of a case: a digest of exact results, or some of the numbers."""
     values, end = draw(torch, name)
     digest = hashlib.sha256(end)
     if name in EXACT:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of the in-place rules share: errors by the name of the rule that was broken."""
+"""Shared by the tests of the in-place rules: names an error by the rule that was broken."""
 
 import re
 
@@ -50,7 +50,7 @@ RULES = (
 
 
 def tried(function, *args, **kwargs):
-    """What ``function`` returns, or the name of the rule that it broke."""
+    """Returns the result of ``function``, or the name of the rule that it broke."""
     try:
         return function(*args, **kwargs)
     except RuntimeError as error:
@@ -61,7 +61,7 @@ def tried(function, *args, **kwargs):
 
 
 def plain(value):
-    """Nested lists of numbers and names; node names without ``Backward0``."""
+    """Returns nested lists of numbers and names; node names lose ``Backward0``."""
     if isinstance(value, torch.Tensor):
         return value.tolist()
     if isinstance(value, (tuple, list)):
@@ -70,11 +70,11 @@ def plain(value):
 
 
 def name(tensor):
-    """The name of the tensor's node."""
+    """Returns the name of the tensor's node."""
     return None if tensor.grad_fn is None else tensor.grad_fn.name()
 
 
 def gradient(result, of):
-    """``of.grad`` after a backward from ``result`` with ones."""
+    """Returns ``of.grad`` after a backward from ``result`` with ones."""
     result.backward(ones(*result.shape))
     return of.grad

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of vmap share: data, and the loop over the samples."""
+"""Shared by the tests of vmap: data, and the loop over the batch."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def grid(*shape, dtype=torch.float64):
 
 
 def looped(f, *args, dims=0, **kwargs):
-    """The loop over the samples that vmap stands for."""
+    """Computes the loop over the batch that vmap replaces."""
     dims = (dims,) * len(args) if not isinstance(dims, tuple) else dims
     size = next(a.shape[d] for a, d in zip(args, dims, strict=True) if d is not None)
     pick = [
@@ -24,7 +24,7 @@ def looped(f, *args, dims=0, **kwargs):
 
 
 def agree(f, *args, dims=0):
-    """vmap and the loop, on copies of the same arguments."""
+    """Compares vmap with the loop, on copies of the same arguments."""
     got = vmap(f, dims)(*[a.clone() for a in args])
     want = looped(f, *[a.clone() for a in args], dims=dims)
     assert got.dtype == want.dtype

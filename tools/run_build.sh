@@ -12,8 +12,9 @@ mkdir -p "$stage"
 for item in "$root"/python/cograd/* "$root/$build"/cograd/*; do
   ln -s "$(cd "$(dirname "$item")" && pwd)/$(basename "$item")" "$stage/"
 done
+# Two folders make one: the build writes torch's header names (cmake/torch_headers.cmake).
 mkdir -p "$stage/include"
-ln -s "$root/csrc/include/cograd" "$stage/include/cograd"
+cp -rs "$root/csrc/include/cograd" "$root/$build/include/cograd" "$stage/include/"
 export PYTHONPATH="$root/$build/stage${PYTHONPATH:+:$PYTHONPATH}"
 # Preloads a sanitizer's runtime only for Python, not for this shell.
 exec env ${COGRAD_PRELOAD:+LD_PRELOAD="$COGRAD_PRELOAD"} "${PYTHON:-python3}" "$@"

@@ -74,7 +74,7 @@ cograd_status keep(cograd_status status, const char* text, size_t length,
 cograd_status capture() noexcept {
   try {
     throw;
-  } catch (const ReadsSamples& e) {  // kept, as a caller may catch it and run sample by sample
+  } catch (const CannotBatch& e) {  // kept, as a caller may catch it and run sample by sample
     return keep(status_of(e.kind()), e.message().data(), e.message().size(),
                 std::current_exception());
   } catch (const Error& e) {

@@ -62,7 +62,7 @@ NodeRef UserNode::begin(const cograd_function& function, void* state, const cogr
     const cograd_function& f = static_cast<UserNode*>(node.get())->function_;
     const bool runs_again =
         f.batch != nullptr || (f.call != nullptr && (f.flags & COGRAD_FUNCTION_TAKES_SAMPLES) == 0);
-    if (runs_again && has_samples(list_of(inputs, n, "function_begin", "inputs"))) return {};
+    if (runs_again && any_batched(list_of(inputs, n, "function_begin", "inputs"))) return {};
   }
   COGRAD_CHECK_TYPE(static_cast<UserNode*>(node.get())->function_.name != nullptr,
                     "function_begin(): the function's name is NULL");
@@ -98,7 +98,7 @@ Tensor UserNode::saved_for_forward(size_t i) const {
   COGRAD_CHECK_INDEX(i < count_saved_for_forward(), name(), ": tensor ", i,
                      " saved for forward mode was asked for, expected less than ",
                      count_saved_for_forward());
-  return seen_here(open_->saved_for_forward[i]);
+  return rewrapped_here(open_->saved_for_forward[i]);
 }
 
 void UserNode::mark_dirty(TensorList tensors) {
@@ -140,7 +140,7 @@ void UserNode::finish(std::span<Tensor> outputs) {
   const Declared declared{span_of(dirty), span_of(fixed), span_of(saved)};
   open.call.finish(outputs, declared);
   open.joined = true;
-  open.call.give_tangents(outputs, declared);
+  open.call.set_tangents(outputs, declared);
 }
 
 Tensor UserNode::saved_or_kept(size_t i) {
@@ -294,7 +294,7 @@ cograd_status cograd_function_apply(const cograd_function* function, void* user,
     FunctionSamples call(f, user);
     Result out;
     out.kind = Result::Kind::List;
-    out.tensors = has_samples(list) ? call_samples(call, given_inputs) : call.call(given_inputs);
+    out.tensors = any_batched(list) ? call_samples(call, given_inputs) : call.call(given_inputs);
     place = result_to_c(out);
   });
 }

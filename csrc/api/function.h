@@ -28,7 +28,7 @@ class UserNode final : public CustomNode {
   std::string jvp_to_write() const override;
   bool has_jvp() const override { return function_.jvp != nullptr; }
   bool has_backward() const override { return function_.backward != nullptr; }
-  bool takes_samples() const override {
+  bool accepts_batched() const override {
     return (function_.flags & COGRAD_FUNCTION_TAKES_SAMPLES) != 0;
   }
   void release_saved() noexcept override;

@@ -225,7 +225,7 @@ void guard_outputs(const ForeignOp& op, const Value* values, const Written& writ
   each_tensor(op.record, values, [&](const Tensor& t) {
     if (!t.defined()) return;
     inputs.push_back(t.impl());
-    if (requires_grad(t)) edges.add(memory_of(t));
+    if (requires_grad(t)) edges.add(physical_tensor(t));
   });
   if (edges.empty()) return;
   const bool by_nature = (op.flags & COGRAD_OP_NON_DIFFERENTIABLE) != 0;
@@ -247,7 +247,7 @@ void guard_outputs(const ForeignOp& op, const Value* values, const Written& writ
     each_result(r, [&](Tensor& t) {
       if (!is_differentiable(t.dtype()) || requires_grad(t)) return;
       if (std::find(inputs.begin(), inputs.end(), t.impl()) != inputs.end()) return;
-      t = batched_like(t, poisoned(memory_of(t), edges.list(), why));
+      t = batched_like(t, poisoned(physical_tensor(t), edges.list(), why));
     });
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How this build was made and what it found on this machine."""
+"""Reports how this build was made and what it found on this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VARIABLES = ("COGRAD_ISA", "COGRAD_NUM_THREADS", "OPENBLAS_CORETYPE", "OPENBLAS
 
 
 def _openblas(function: str) -> str:
-    """What OpenBLAS, which is in the process by now, answers to a question without arguments."""
+    """Calls an OpenBLAS getter without arguments; the library is already in the process."""
     path = openblas_path()
     if path is None:
         return "unknown"
@@ -35,7 +35,7 @@ def _binaries() -> str:
 
 
 def config() -> dict[str, dict[str, Any]]:
-    """The sections of ``show_config``, as plain dicts."""
+    """Returns the sections of ``show_config`` as plain dicts."""
     processor, chosen = cograd._C._isa()
     return {
         "cograd": {
@@ -95,7 +95,7 @@ def _processors() -> int:
 
 
 def show() -> str:
-    """The configuration as text: a section for each part, a line for each fact."""
+    """Returns the configuration as text, with a heading per section and a line per fact."""
     lines = []
     for section, facts in config().items():
         if not facts:
@@ -108,7 +108,7 @@ def show() -> str:
 
 
 def parallel_info() -> str:
-    """How many threads compute, and of how many processors, as text."""
+    """Returns the number of compute threads and of processors, as text."""
     threads = config()["threads"]
     return "\n".join(
         [
@@ -122,19 +122,19 @@ def parallel_info() -> str:
 def show_config(mode: str = "stdout") -> dict[str, dict[str, Any]] | None:
     """Prints how this cograd was built, and what it found on this machine.
 
-    Sections: the version and ABI, compiler and flags, the versions of what it was built against,
-    the BLAS in use, levels of vector instructions (built, of this processor, chosen), threads,
-    Python, machine, environment variables that are set.
+    Sections: the version and ABI, compiler and flags, the versions of the build dependencies, the
+    BLAS in use, the vector instruction levels (built, supported by this processor, chosen),
+    threads, Python, the machine, and the environment variables that are set.
 
     Args:
         mode: ``"stdout"`` prints and returns None; ``"dicts"`` returns a dict of dicts.
 
     Raises:
-        ValueError: ``mode`` is another.
+        ValueError: ``mode`` is neither.
     """
     if mode == "stdout":
         print(show())
         return None
     if mode == "dicts":
         return config()
-    raise ValueError(f"show_config(): mode is 'stdout' or 'dicts', but got {mode!r}")
+    raise ValueError(f"show_config(): mode must be 'stdout' or 'dicts', but got {mode!r}")

@@ -115,7 +115,7 @@ from cograd.autograd.grad_mode import (
 )
 
 
-# Imported when first asked for: `import cograd` costs little more than NumPy.
+# These modules load at first access, so that `import cograd` costs little more than NumPy.
 _LAZY_MODULES = frozenset(
     (
         "__config__",
@@ -317,9 +317,9 @@ _warn_always = False
 
 
 def set_warn_always(b: _Any, /) -> None:
-    """Keeps a flag for programs that set it: no warning of cograd is held back after the first.
+    """Sets a flag for programs that use it; cograd never suppresses a repeated warning anyway.
 
-    How often one is shown is up to the filters of Python's ``warnings``.
+    The filters of Python's ``warnings`` decide how often a warning is shown.
     """
     global _warn_always
     if b is not True and b is not False:
@@ -328,12 +328,12 @@ def set_warn_always(b: _Any, /) -> None:
 
 
 def is_warn_always_enabled() -> _Any:
-    """What ``set_warn_always`` was given; False at first."""
+    """Returns the value that ``set_warn_always`` set; False at first."""
     return _warn_always
 
 
 def is_inference(input: Tensor) -> _Any:
-    """Whether ``input`` was made under ``inference_mode``."""
+    """Returns whether ``input`` was created under ``inference_mode``."""
     return input.is_inference()
 
 
@@ -342,12 +342,12 @@ from cograd._companions import watch as _watch
 _watch()
 del _watch
 
-# Modules are no part of it, as in torch: `import cograd.nn as nn`, or `from cograd import nn`.
+# As in torch, modules are not exported: use `import cograd.nn as nn` or `from cograd import nn`.
 __all__ = sorted(
     {n for n, v in globals().items() if n[0] != "_" and type(v) is not type(_C)} | {*_LAZY_NAMES}
 )
 
-if _C._public_name() == "torch":  # a reload where it stands for torch
+if _C._public_name() == "torch":  # cograd was reloaded while installed as torch
     from cograd._alias import show_as_torch as _show_as_torch
 
     _show_as_torch()

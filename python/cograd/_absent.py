@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Answers for names that a module does not have: a near name, or why torch's is absent."""
+"""Explains names that a module does not have: suggests a near name, or says why it is absent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PRIVATE = f"it is a private name of torch's that cograd does not have (see {_PA
 
 @functools.cache
 def _table() -> dict[str, dict[str, str]]:
-    """Module to name to topic."""
+    """Returns a dict from module to name to topic."""
     from cograd._absent_names import NAMES
 
     return {
@@ -27,7 +27,7 @@ def _table() -> dict[str, dict[str, str]]:
 
 
 def explain(module: str, name: str) -> str | None:
-    """Why ``name`` of torch is absent from ``module`` ("" for the top), and what to do instead."""
+    """Explains why ``name`` is absent from ``module`` ("" for the root) and what to use instead."""
     from cograd._absent_names import INSTEAD, TOPICS, WHOLE
 
     path = f"{module}.{name}" if module else name
@@ -53,7 +53,7 @@ def _near(names: Any, name: str) -> str:
 
 
 class _Unknown(AttributeError):  # noqa: N818
-    """Looks for near names when it is printed: most are raised for a ``hasattr``."""
+    """AttributeError that finds near names only when printed: ``hasattr`` raises most of them."""
 
     __module__ = "builtins"
     __qualname__ = "AttributeError"
@@ -70,18 +70,18 @@ _Unknown.__name__ = "AttributeError"
 
 
 def _by_from() -> bool:
-    """Whether a ``from module import name`` asks, whose own error would drop the explanation."""
+    """True if ``from module import name`` is running: its own error would drop the explanation."""
     from opcode import opmap
 
     try:
         frame = sys._getframe(3)
-    except ValueError:  # a function of C asks, as the first of its thread
+    except ValueError:  # called from C, as the first function of its thread
         return False
     return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
 
 
 def missing(module: str, name: str) -> AttributeError | ImportError:
-    """The exception for ``name``, which a module's ``__getattr__`` calls and raises."""
+    """Returns the exception that a module's ``__getattr__`` must raise for ``name``."""
     text = f"module {module!r} has no attribute {name!r}"
     if name.startswith("__"):
         return AttributeError(text, name=name)
@@ -101,14 +101,14 @@ def missing(module: str, name: str) -> AttributeError | ImportError:
 
 
 def refused(what: str, topic: str) -> NotImplementedError:
-    """The exception of something that is there to be named alone."""
+    """Returns the exception for something that exists only so that programs can name it."""
     from cograd._absent_names import TOPICS
 
     return NotImplementedError(f"{what}: {TOPICS[topic]} (see {_PAGE}#{topic})")
 
 
 def reporter(module: str) -> Callable[[str], NoReturn]:
-    """A module's ``__getattr__``."""
+    """Returns a ``__getattr__`` for ``module``."""
 
     def absent(name: str) -> NoReturn:
         raise missing(module, name)

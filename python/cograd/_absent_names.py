@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names of torch 2.13 that cograd does not have: topics, their names, and what to use instead.
+"""Lists the names of torch 2.13 that cograd lacks: topics, their names, and what to use instead.
 
-Each topic is a heading of docs/coming_from_torch.md. ``tests/test_absent_names.py`` holds the
-tables against the package: no name here is present, and every heading is there.
+Each topic is a heading of docs/coming_from_torch.md. ``tests/test_absent_names.py`` compares the
+tables with the package: no name here is present, and every heading exists.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ NAMES = {
     },
 }
 
-# Modules that answer a few names; of what else is asked the topic is known.
+# These modules have only a few names; the topic explains all others.
 WHOLE = {
     "_higher_order_ops": "dispatcher",
     "accelerator": "gpu",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""cograd under the name torch: an import hook that finds ``torch.x`` as the module ``cograd.x``."""
+"""Installs cograd as torch: an import hook that resolves ``torch.x`` to the module ``cograd.x``."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from cograd import _C, _absent
 
 __all__ = ["VERSION", "children_environment", "install_as_torch", "show_as_torch"]
 
-VERSION = "2.13.0+cograd"  # of the torch whose names and behaviour these are
-# Modules of torch's tracers that packages import to ask whether one is at work.
+VERSION = "2.13.0+cograd"  # the torch release whose names and behaviour cograd has
+# Modules of torch's tracers; packages import them to check whether a tracer is active.
 _TRACERS = ("_subclasses.fake_tensor", "fx.experimental.proxy_tensor")
-_FOLDER = str(Path(__file__).parent / "_as_torch")  # the module torch, and its metadata
+_FOLDER = str(Path(__file__).parent / "_as_torch")  # the module torch and its metadata
 
 
 class _AliasLoader(Loader):
-    """Gives the module of another name, as it is."""
+    """Loads the existing module ``real`` under its torch name."""
 
     def __init__(self, real: ModuleType) -> None:
         self._real = real
@@ -35,27 +35,27 @@ class _AliasLoader(Loader):
         return self._real
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # importlib has put the alias's there
+        module.__spec__ = self._spec  # importlib has set the alias's spec
 
     def _ask(self, what: str) -> Any:
         ask = getattr(getattr(self._spec, "loader", None), what, None)
         return None if ask is None or self._spec is None else ask(self._spec.name)
 
     def get_code(self, fullname: str) -> Any:
-        """What ``python -m`` runs; None for the parts of the binary."""
+        """Returns the code that ``python -m`` runs; None for modules of the binary."""
         return self._ask("get_code")
 
     def get_source(self, fullname: str) -> Any:
-        """The text, or None."""
+        """Returns the source text, or None."""
         return self._ask("get_source")
 
     def is_package(self, fullname: str) -> bool:
-        """Whether there may be modules below it."""
+        """Returns whether the module can have submodules."""
         return hasattr(self._real, "__path__")
 
 
 class _AliasFinder(MetaPathFinder):
-    """Finds ``torch`` and what is below it; first in ``sys.meta_path``."""
+    """Finds ``torch`` and its submodules; it is first in ``sys.meta_path``."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -83,7 +83,7 @@ class _AliasFinder(MetaPathFinder):
 
 
 def _answering(module: ModuleType) -> None:
-    """Lets a module of cograd explain names that it does not have, if it has no way of its own."""
+    """Lets a module of cograd explain missing names, unless it has its own ``__getattr__``."""
     if module.__name__.startswith("cograd."):
         vars(module).setdefault("__getattr__", _absent.reporter(module.__name__))
 
@@ -94,22 +94,23 @@ def _split(path: str) -> tuple[str, str]:
 
 
 def children_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """``environment`` with the folder in front of PYTHONPATH in which ``torch`` is cograd."""
+    """Returns ``environment`` with the directory of the ``torch`` alias first in PYTHONPATH."""
     before = environment.get("PYTHONPATH", "").split(os.pathsep)
     kept = [entry for entry in before if entry and entry != _FOLDER]
     return {**environment, "PYTHONPATH": os.pathsep.join([_FOLDER, *kept])}
 
 
 def install_as_torch() -> None:
-    """Makes ``import torch`` give cograd, here and in the Python processes that this one starts.
+    """Makes ``import torch`` import cograd, in this process and in the Python processes it starts.
 
-    ``torch.nn.functional`` is the very module ``cograd.nn.functional``, and so on for all.
-    ``__version__`` is that of the torch whose behaviour this is; dtypes, sizes and types print as
-    torch's; random numbers are those that torch gives for a seed (``set_rng("torch")``, which
-    restarts the default generator). Children are told by PYTHONPATH. A second call does nothing.
+    ``torch.nn.functional`` is the same module as ``cograd.nn.functional``, and so on.
+    ``__version__`` is that of the torch release whose behaviour cograd has; dtypes, sizes and types
+    print as torch's; random numbers are those that torch samples for a seed (``set_rng("torch")``,
+    which restarts the default generator). Children inherit it by PYTHONPATH. A second call does
+    nothing.
 
     Raises:
-        RuntimeError: torch itself is loaded already.
+        RuntimeError: torch itself is already loaded.
     """
     loaded = sys.modules.get("torch")
     if loaded is cograd:
@@ -125,30 +126,30 @@ def install_as_torch() -> None:
         sys.modules.setdefault("torch." + name.removeprefix("cograd."), sys.modules[name])
         _answering(sys.modules[name])
     tracing = importlib.import_module("cograd._tracing")
-    for name in _TRACERS:  # put there whole: their packages stay absent
+    for name in _TRACERS:  # registered directly: their parent packages stay absent
         sys.modules.setdefault(f"torch.{name}", tracing)
     os.environ.update(children_environment(os.environ))
-    if _FOLDER not in sys.path:  # what multiprocessing's spawn gives to its processes
+    if _FOLDER not in sys.path:  # multiprocessing's spawn copies sys.path to its processes
         sys.path.insert(min(1, len(sys.path)), _FOLDER)
     show_as_torch()
     cograd.set_rng("torch")
 
 
 def show_as_torch() -> None:
-    """Versions and names as torch prints them."""
+    """Makes versions and names print as torch's do."""
     from cograd._memory_format import layout, memory_format
     from cograd._symbols import dtype_names, script_classes
     from cograd._tensor.pickle import pickle_without_module
     from cograd.torch_version import TorchVersion
 
     vars(cograd).update(__version__=TorchVersion(VERSION), __name__="torch", torch=cograd)
-    vars(cograd).update(dtype_names)  # that dtypes are compared with
+    vars(cograd).update(dtype_names)  # programs compare dtypes with these
     _C._set_public_name("torch")
-    for name in ("_log_api_usage_once", "_get_tracing_state"):  # that packages ask of torch._C
+    for name in ("_log_api_usage_once", "_get_tracing_state"):  # packages call these on torch._C
         setattr(_C, name, lambda *args: None)
     vars(_C).update(_TensorMeta=type(_C.Tensor), **script_classes)  # for annotations
-    _C.__path__ = []  # what is below it is looked for, and explained
+    _C.__path__ = []  # so that submodules are searched for, and explained
     _C._are_functorch_transforms_active = lambda: _C._vmap_depth() > 0  # type: ignore[attr-defined]
     for kind in (_C.Tensor, _C.Size, _C.dtype, _C.device, layout, memory_format):
         kind.__module__ = "torch"
-    pickle_without_module()  # which plain cograd reads as well
+    pickle_without_module()  # so that plain cograd reads these pickles too

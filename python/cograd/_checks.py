@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch._check and its kin: conditions that a program demands, with the exceptions of each."""
+"""torch._check and its variants: raise an exception unless a condition holds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _raise(error: type[Exception], message: _Message) -> None:
 
 
 def _check_with(error_type: type[Exception], cond: Any, message: _Message = None) -> None:
-    """Raises ``error_type`` with what ``message()`` gives unless ``cond``, a bool, is True."""
+    """Raises ``error_type`` with the result of ``message()`` unless ``cond``, a bool, is True."""
     if isinstance(cond, Tensor):
         raise TypeError(
             "cond must be a bool, but got a Tensor. For tensor conditions, use "
@@ -44,32 +44,32 @@ def _check_with(error_type: type[Exception], cond: Any, message: _Message = None
 
 
 def _check(cond: Any, message: _Message = None) -> None:
-    """RuntimeError unless ``cond``."""
+    """Raises RuntimeError unless ``cond`` is True."""
     _check_with(RuntimeError, cond, message)
 
 
 def _check_index(cond: Any, message: _Message = None) -> None:
-    """IndexError unless ``cond``."""
+    """Raises IndexError unless ``cond`` is True."""
     _check_with(IndexError, cond, message)
 
 
 def _check_value(cond: Any, message: _Message = None) -> None:
-    """ValueError unless ``cond``."""
+    """Raises ValueError unless ``cond`` is True."""
     _check_with(ValueError, cond, message)
 
 
 def _check_type(cond: Any, message: _Message = None) -> None:
-    """TypeError unless ``cond``."""
+    """Raises TypeError unless ``cond`` is True."""
     _check_with(TypeError, cond, message)
 
 
 def _check_not_implemented(cond: Any, message: _Message = None) -> None:
-    """NotImplementedError unless ``cond``."""
+    """Raises NotImplementedError unless ``cond`` is True."""
     _check_with(NotImplementedError, cond, message)
 
 
 def _check_is_size(i: Any, message: _Message = None, *, max: Any = None) -> None:
-    """RuntimeError unless 0 <= ``i`` <= ``max``; deprecated, as in torch."""
+    """Raises RuntimeError unless 0 <= ``i`` <= ``max``; deprecated, as in torch."""
     warnings.warn(
         "_check_is_size will be removed in a future PyTorch release along with "
         "guard_size_oblivious.     Use _check(i >= 0) instead.",
@@ -94,5 +94,5 @@ def _check_tensor_all_with(
 
 
 def _check_tensor_all(cond: Any, message: _Message = None) -> None:
-    """RuntimeError unless all elements of ``cond``, a tensor of bools, are True."""
+    """Raises RuntimeError unless all elements of ``cond``, a tensor of bools, are True."""
     _check_tensor_all_with(RuntimeError, cond, message)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tells einops about cograd's tensors: it knows types of arrays by subclasses of its own class.
+"""Registers cograd's tensors with einops, which finds array types by subclasses of its base class.
 
-Nothing is imported for it. Where einops is there already it is told at once, otherwise when the
-program imports it.
+Nothing is imported for this: if einops is already loaded, the rules are registered at once,
+otherwise when the program imports it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["watch"]
 
 
 class _Rules:
-    """What einops asks of a library; the names are einops'."""
+    """The backend methods that einops calls; the names are einops'."""
 
     framework_name = "cograd"
 
@@ -78,18 +78,18 @@ class _Rules:
         return cograd.einsum(pattern, *x)
 
 
-_told: list[type] = []  # einops itself keeps no reference
+_told: list[type] = []  # keeps the class alive: einops itself holds no reference
 
 
 def _tell_einops() -> None:
-    """Makes the subclass by which einops finds the rules."""
+    """Creates the backend subclass that einops discovers."""
     base = getattr(sys.modules.get("einops._backends"), "AbstractBackend", None)
     if base is not None and not _told:
         _told.append(type("CogradBackend", (_Rules, base), {}))
 
 
 class _Waiting:
-    """Stands first among the finders of modules until einops is imported, and then leaves."""
+    """A module finder that comes first until einops is imported, and then removes itself."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != "einops":
@@ -113,7 +113,7 @@ class _Waiting:
 
 
 def watch() -> None:
-    """Tells einops now, or when it is imported."""
+    """Registers with einops now, or when it is imported."""
     if "einops" in sys.modules:
         _tell_einops()
     else:

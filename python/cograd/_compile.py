@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""compile: there is no compiler, and a program that asks for one runs without."""
+"""compile: returns its argument, because cograd has no compiler."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def compile(
 ) -> Any:
     """Returns ``model`` itself; without it, a decorator that returns what it decorates.
 
-    Ops run one by one, as they do without. Names in ``state_dict`` stay what they are.
+    Ops run one by one, as they do without ``compile``. Names in ``state_dict`` do not change.
 
     Args:
         model: a module or a function.
-        fullgraph, dynamic, backend, mode, options, disable: accepted and without effect.
+        fullgraph, dynamic, backend, mode, options, disable: accepted, but have no effect.
 
     Raises:
         RuntimeError: ``model`` cannot be called, or both ``mode`` and ``options`` are given.

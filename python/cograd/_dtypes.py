@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Queries about dtypes and tensors: finfo, iinfo, promotion, type names. Devices as contexts."""
+"""Queries about dtypes and tensors (finfo, iinfo, promotion, type names); devices as contexts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def dtype_name(value: Any) -> str:
-    """The name without the package: float32."""
+    """Returns the name without the package: float32."""
     return str(value).rsplit(".", 1)[-1]
 
 
@@ -68,7 +68,7 @@ _OF_PYTHON_TYPE = {
 
 
 def _as_dtype(op: str, value: Any) -> Any:
-    """A dtype, or that of a Python type of numbers."""
+    """Returns ``value`` if it is a dtype, or the dtype of a Python number type."""
     if isinstance(value, type):
         value = _OF_PYTHON_TYPE.get(value, value)
     if not isinstance(value, dtype):
@@ -83,10 +83,10 @@ class finfo(_TypeInfo):
     """The limits of a floating dtype, or of the parts of a complex one.
 
     Args:
-        type: a floating or complex dtype; the default dtype unless given.
+        type: a floating or complex dtype; by default the default dtype.
 
     Raises:
-        TypeError: ``type`` is no dtype, or an integer one.
+        TypeError: ``type`` is not a dtype, or is an integer dtype.
     """
 
     _fields = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
@@ -121,7 +121,7 @@ class iinfo(_TypeInfo):
         type: an integer dtype.
 
     Raises:
-        TypeError: ``type`` is no dtype, or not an integer one.
+        TypeError: ``type`` is not a dtype, or not an integer dtype.
     """
 
     _fields = ("min", "max")
@@ -147,29 +147,29 @@ def _check_tensor(op: str, value: Any) -> None:
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether ``obj`` is a Tensor."""
+    """Returns whether ``obj`` is a Tensor."""
     return isinstance(obj, Tensor)
 
 
 def is_storage(obj: Any) -> bool:
-    """Whether ``obj`` is the storage of a tensor."""
+    """Returns whether ``obj`` is the storage of a tensor."""
     return isinstance(obj, _C.UntypedStorage)
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Whether ``input`` has a floating dtype. TypeError if it is no Tensor."""
+    """Returns whether ``input`` has a floating dtype. Raises TypeError if it is not a Tensor."""
     _check_tensor("is_floating_point", input)
     return input.is_floating_point()
 
 
 def is_complex(input: Tensor) -> bool:
-    """Whether ``input`` has a complex dtype. TypeError if it is no Tensor."""
+    """Returns whether ``input`` has a complex dtype. Raises TypeError if it is not a Tensor."""
     _check_tensor("is_complex", input)
     return input.dtype.is_complex
 
 
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the only element of ``input`` is not zero.
+    """Returns whether the only element of ``input`` is not zero.
 
     Raises:
         RuntimeError: ``input`` does not have exactly one element.
@@ -179,7 +179,7 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 def numel(input: Tensor) -> int:
-    """The number of elements of ``input``. TypeError if it is no Tensor."""
+    """Returns the number of elements of ``input``. Raises TypeError if it is not a Tensor."""
     _check_tensor("numel", input)
     return input.numel()
 
@@ -191,7 +191,7 @@ def set_default_dtype(d: Any) -> None:
         d: a floating dtype.
 
     Raises:
-        TypeError: ``d`` is no floating dtype.
+        TypeError: ``d`` is not a floating dtype.
     """
     if not isinstance(d, dtype):
         raise TypeError(
@@ -202,7 +202,7 @@ def set_default_dtype(d: Any) -> None:
 
 
 def typename(obj: Any, /) -> str:
-    """The full name of an object's type; for tensors one that tells the dtype."""
+    """Returns the full name of an object's type; for a tensor, the name contains its dtype."""
     if isinstance(obj, Tensor):
         return f"{_C._public_name()}.{_C._scalar_type_name(obj.dtype)}Tensor"
     owner = obj if hasattr(obj, "__qualname__") else obj.__class__
@@ -213,28 +213,28 @@ def typename(obj: Any, /) -> str:
 
 
 def _is_complex_method(self: Tensor) -> bool:
-    """Whether the elements are complex numbers."""
+    """Returns whether the elements are complex numbers."""
     return self.dtype.is_complex
 
 
 Tensor.is_complex = _is_complex_method  # type: ignore[method-assign]
 
 
-# ``with device("cpu"):`` and ``@device("cpu")``: where new tensors go, which is the CPU anyway.
+# ``with device("cpu"):`` and ``@device("cpu")`` have no effect: new tensors are on the CPU anyway.
 
 
 def _enter_device(self: _C.device) -> _C.device:
-    """Nothing; RuntimeError for a device that there is not."""
+    """Returns the device. Raises RuntimeError if cograd does not have it."""
     _C._check_device(self)
     return self
 
 
 def _exit_device(self: _C.device, *exc: object) -> None:
-    """Nothing."""
+    """Does nothing."""
 
 
 def _on_device(self: _C.device, func: _F) -> _F:
-    """``func``; RuntimeError for a device that there is not."""
+    """Returns ``func``. Raises RuntimeError if cograd does not have the device."""
     _C._check_device(self)
     return func
 

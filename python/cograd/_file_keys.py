@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Dicts and sets that a file says: what may be a key, and how long they may take to fill.
+"""Validates the keys of dicts and sets read from untrusted files, and limits the time to fill them.
 
-Hashes of numbers and tuples are the same in every process, so that a file can hold keys whose
-hashes collide: each is compared with all before it. The time is limited, not the number of keys.
+Hashes of numbers and tuples are the same in every process, so a file can hold keys whose hashes
+collide; each is then compared with all before it. The limit is on the time, not on the number of
+keys.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ _PLAIN = {str, float, bool, bytes, complex, type(None), *_NAMED}
 _NESTED = (tuple, frozenset, cograd.Size)
 _DEPTH = 4
 _ITEMS = 4096
-_BITS = 4096  # of an int, whose hash is computed anew every time
-_TOGETHER = 16  # keys between two looks at the clock
+_BITS = 4096  # bits of an int key, whose hash is recomputed every time
+_TOGETHER = 16  # number of keys between two clock readings
 _SECONDS = 1.0
-_SECONDS_A_BYTE = 5e-6  # over fifteen times what keys take that do not collide
+_SECONDS_A_BYTE = 5e-6  # over fifteen times what keys without collisions take
 
 
 def _check_plain(key: Any) -> None:
@@ -37,13 +38,13 @@ def _check_plain(key: Any) -> None:
 
 
 def _check_nested(key: Any) -> None:
-    """Raises ValueError for keys whose hash would take without bound, or run code."""
+    """Raises ValueError for keys whose hash could take unbounded time or run code."""
     level, seen = [key], 0
     for depth in range(_DEPTH + 1):
         inner: list[Any] = []
         for item in level:
             if type(item) in _NESTED and depth < _DEPTH:
-                seen += len(item)  # counted each time: a small file names one tuple many times
+                seen += len(item)  # each time: a small file can reference one tuple often
                 if seen > _ITEMS:
                     raise ValueError(f"a key or an item of a set has more than {_ITEMS} items")
                 inner += item
@@ -56,12 +57,12 @@ class Filler:
     """Fills the dicts and sets of one file, or pickle in it, of ``size`` bytes.
 
     Raises:
-        ValueError: a key is none that is read, or the keys so far took too long.
+        ValueError: a key has a type that is not allowed, or the keys so far took too long.
     """
 
     def __init__(self, size: float) -> None:
-        self._left = _SECONDS + _SECONDS_A_BYTE * size  # of this thread, whatever others do
-        self._nested: dict[int, Any] = {}  # that were checked, by identity
+        self._left = _SECONDS + _SECONDS_A_BYTE * size  # CPU time of this thread
+        self._nested: dict[int, Any] = {}  # checked keys, by identity
 
     def _check(self, key: Any) -> Any:
         if type(key) not in _NESTED:
@@ -82,7 +83,7 @@ class Filler:
         """Sets the values of the keys."""
         for at in range(0, len(keys), _TOGETHER):
             part, rest = keys[at : at + _TOGETHER], values[at : at + _TOGETHER]
-            if all(type(key) is str for key in part):  # whose hashes differ from run to run
+            if all(type(key) is str for key in part):  # string hashes are salted
                 for key, value in zip(part, rest):
                     target[key] = value
                 continue

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch._foreach_*: an operation on each tensor of a list.
+"""torch._foreach_*: apply an operation to each tensor of a list.
 
-``_foreach_add(tensors, 1.0)`` gives a tuple of new tensors; ``_foreach_add_`` writes to the
-tensors and gives the list back. The second operand is a number, a list of numbers or a list of
-tensors, one for each tensor, or one tensor without dims for all. Tensors are taken one after the
-other, and each result has its own derivative.
+``_foreach_add(tensors, 1.0)`` returns a tuple of new tensors; ``_foreach_add_`` writes to the
+tensors and returns the list. The second operand is a scalar, a list of scalars or a list of
+tensors, one for each tensor, or one tensor without dims for all. Tensors are processed one after
+the other, and each result has its own derivative.
 
 Raises:
-    TypeError: an argument that is no list of tensors.
-    RuntimeError: no tensors, or lists of different lengths, before anything is written.
+    TypeError: an argument is not a list of tensors.
+    RuntimeError: there are no tensors, or lists have different lengths; raised before any write.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNARY = """
 abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg
 reciprocal round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc
 """.split()
-# torch's name for each: the method that does it.
+# torch's name -> the Tensor method that implements it.
 _BINARY = {
     "add": "add",
     "clamp_max": "clamp_max",
@@ -39,7 +39,7 @@ _TERNARY = ("addcdiv", "addcmul")
 
 
 def _list(op: str, name: str, value: Any, like: Sequence[Any] | None = None) -> Sequence[Tensor]:
-    """``value`` as a sequence of tensors, as many as ``like`` has."""
+    """Returns ``value`` as a sequence of tensors; checks that it is as long as ``like``."""
     if not isinstance(value, list | tuple):
         raise TypeError(
             f"{op}(): argument {name!r} must be a list or tuple of Tensors, not "
@@ -61,7 +61,7 @@ def _list(op: str, name: str, value: Any, like: Sequence[Any] | None = None) -> 
 
 
 def _numbers(op: str, values: Sequence[Any], like: Sequence[Any]) -> Sequence[Any]:
-    """As many numbers as ``like`` has tensors."""
+    """Checks that there is one scalar for each tensor of ``like``, and returns them."""
     if len(values) != len(like):
         raise RuntimeError(
             f"{op}(): Tensor list must have same number of elements as scalar list, got "
@@ -71,7 +71,7 @@ def _numbers(op: str, values: Sequence[Any], like: Sequence[Any]) -> Sequence[An
 
 
 def _operands(op: str, name: str, value: Any, like: Sequence[Any]) -> Sequence[Any]:
-    """The second operand of each tensor of ``like``."""
+    """Returns the second operand for each tensor of ``like``."""
     if isinstance(value, list | tuple):
         if value and all(isinstance(x, Tensor) for x in value):
             return _list(op, name, value, like)
@@ -85,7 +85,7 @@ def _operands(op: str, name: str, value: Any, like: Sequence[Any]) -> Sequence[A
 
 
 def _one(op: str, **given: Any) -> Any:
-    """The one operand that was given, under any of torch's names for it."""
+    """Returns the one operand that was passed under any of torch's names for it."""
     values = [v for v in given.values() if v is not None]
     if len(values) != 1:
         raise TypeError(f"{op}(): expected one of the arguments {', '.join(given)}")

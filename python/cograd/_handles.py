@@ -13,7 +13,7 @@ from cograd import _C
 
 
 def _reference(hooks: Any) -> Callable[[], Any]:
-    """A weak reference, or, for plain dicts, which know none, a strong one."""
+    """Returns a weak reference, or a strong one for plain dicts, which do not support weak ones."""
     try:
         return weakref.ref(hooks)
     except TypeError:
@@ -21,7 +21,7 @@ def _reference(hooks: Any) -> Callable[[], Any]:
 
 
 class RemovableHandle:
-    """Removes a hook from the dict it was registered in. A context manager; can be pickled.
+    """Removes a hook from the dict it was registered in. A context manager; it can be pickled.
 
     Args:
         hooks_dict: the dict of hooks, keyed by handle id.
@@ -46,7 +46,7 @@ class RemovableHandle:
                 hooks.pop(self.id, None)
 
     def __getstate__(self) -> Any:
-        """The dicts themselves: pickled beside their module they stay the module's."""
+        """Returns the dicts themselves: when pickled with their module, they stay the module's."""
         return (
             self.hooks_dict_ref(),
             self.id,
@@ -70,7 +70,7 @@ class RemovableHandle:
 
 
 class _NodeHandle(RemovableHandle):
-    """A hook that lives in a graph node. A copy from a pickle removes nothing: nodes stay here."""
+    """Removes a hook of a graph node. An unpickled copy removes nothing: nodes are not pickled."""
 
     def __init__(self, node: Any, which: int, hook_id: int) -> None:
         self._node: Any = node
@@ -93,5 +93,5 @@ class _NodeHandle(RemovableHandle):
         return self
 
 
-# The public place, which pickles name.
+# Pickles name this public path.
 RemovableHandle.__module__ = _NodeHandle.__module__ = "cograd.utils.hooks"

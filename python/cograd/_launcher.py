@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an MPI launcher tells its processes through the environment."""
+"""Reads rank and size from the environment variables of MPI launchers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 __all__ = ["announce", "position", "rank_variables"]
 
-# (rank, size, rank on the machine, ranks on the machine): mpich and its kin, Open MPI, srun.
+# (rank, size, local rank, local size) of: mpich and its derivatives, Open MPI, srun.
 _LAUNCHERS = (
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     (
@@ -23,7 +23,7 @@ _NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 
 
 def rank_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Torchrun's variables as the launcher's say them; empty where there is no launcher."""
+    """Returns torchrun's variables with the launcher's values; empty if there is no launcher."""
     for names in _LAUNCHERS:
         found = [environment.get(name, "") for name in names]
         if found[0].isdecimal() and found[1].isdecimal():
@@ -33,19 +33,19 @@ def rank_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _on_machine(environment: Mapping[str, str]) -> dict[str, str]:
-    """Srun's rank on the machine, which its PMI does not say."""
+    """Returns srun's local rank, which its PMI does not set."""
     local, of = environment.get("SLURM_LOCALID", ""), environment.get("SLURM_PROCID", "")
-    same = of == environment.get("PMI_RANK", of)  # not those of srun that started mpiexec
+    same = of == environment.get("PMI_RANK", of)  # False in an mpiexec that srun started
     return {"LOCAL_RANK": local} if same and local.isdecimal() else {}
 
 
 def position() -> tuple[int, int] | None:
-    """(rank, size) of this process among those of its launcher; None where there is none."""
+    """Returns (rank, size) of this process in its launcher's job; None without a launcher."""
     found = rank_variables(os.environ)
     return (int(found["RANK"]), int(found["WORLD_SIZE"])) if found else None
 
 
 def announce() -> None:
-    """Sets torchrun's variables for programs that read them; those that are set stay."""
+    """Sets torchrun's variables for programs that read them; keeps those that are already set."""
     for name, value in rank_variables(os.environ).items():
         os.environ.setdefault(name, value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Factors of matrices and what is solved with them, tensors seen as matrices, Vandermonde."""
+"""Factorizations and solvers built on them, tensorinv and tensorsolve, Vandermonde matrices."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _ops = _C._ops
 
 
 def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> _C._linalg_lu_result:
-    """P, L and U of A = P L U, for matrices (*, m, n) with k = min(m, n).
+    """Returns P, L and U of A = P L U, for matrices (*, m, n) with k = min(m, n).
 
-    ``P`` (*, m, m) exchanges rows, ``L`` (*, m, k) has a diagonal of ones, ``U`` is (*, k, n).
+    ``P`` (*, m, m) permutes rows, ``L`` (*, m, k) has a diagonal of ones, ``U`` is (*, k, n).
     Raises RuntimeError for ``pivot=False``.
     """
     return _ops.linalg_lu(A, pivot=pivot, out=out)
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> _C._linalg_lu_factor_result:
-    """L and U of ``lu`` in one matrix, and the rows exchanged, for ``lu_solve``.
+    """Returns L and U of ``lu`` packed in one matrix, and the row exchanges, for ``lu_solve``.
 
-    ``LU`` (*, m, n) leaves L's diagonal of ones out; ``pivots`` is int32 (*, min(m, n)): row i was
+    ``LU`` (*, m, n) omits L's diagonal of ones; ``pivots`` is int32 (*, min(m, n)): row i was
     exchanged with row pivots[i], counted from 1. Raises LinAlgError if U has a zero on its
     diagonal.
     """
@@ -51,7 +51,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> _C._linalg_l
 def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Any = None
 ) -> _C._linalg_lu_factor_ex_result:
-    """``lu_factor`` and int32 ``info`` (*): 0, or which element of U's diagonal is zero."""
+    """Returns ``lu_factor`` and int32 ``info`` (*): 0, or the index from 1 of U's zero pivot."""
     return _ops.linalg_lu_factor_ex(A, pivot=pivot, check_errors=check_errors, out=out)
 
 
@@ -64,10 +64,10 @@ def lu_solve(
     adjoint: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """X (*, n, k) of A X = B from ``lu_factor(A)``; of X A = B unless ``left``.
+    """Solves A X = B for X (*, n, k) given ``lu_factor(A)``; X A = B unless ``left``.
 
-    ``adjoint``: A^H stands for A. Batch dims broadcast. Raises RuntimeError for pivots that no
-    ``lu_factor`` returned.
+    With ``adjoint``, A^H replaces A. Batch dims broadcast. Raises RuntimeError for pivots that are
+    not from ``lu_factor``.
     """
     return _ops.linalg_lu_solve(LU, pivots, B, left=left, adjoint=adjoint, out=out)
 
@@ -75,7 +75,7 @@ def lu_solve(
 def ldl_factor(
     A: Tensor, *, hermitian: bool = False, out: Any = None
 ) -> _C._linalg_ldl_factor_result:
-    """Factors of A = L D L^T, or L D L^H if ``hermitian``, as LAPACK's sytrf (hetrf) has them.
+    """Factors A = L D L^T, or L D L^H if ``hermitian``, in the format of LAPACK's sytrf (hetrf).
 
     Reads the lower triangle of A (*, n, n). Returns ``LD`` (*, n, n) and ``pivots`` int32 (*, n)
     for ``ldl_solve``; not differentiable. Raises LinAlgError for a singular matrix.
@@ -86,30 +86,30 @@ def ldl_factor(
 def ldl_factor_ex(
     A: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None
 ) -> _C._linalg_ldl_factor_ex_result:
-    """``ldl_factor`` and int32 ``info`` (*): 0, or which element of D's diagonal is zero."""
+    """Returns ``ldl_factor`` and int32 ``info`` (*): 0, or the index from 1 of D's zero pivot."""
     return _ops.linalg_ldl_factor_ex(A, hermitian=hermitian, check_errors=check_errors, out=out)
 
 
 def ldl_solve(
     LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Tensor | None = None
 ) -> Tensor:
-    """X (*, n, k) of A X = B from ``ldl_factor(A)``; differentiable by ``B`` alone."""
+    """Solves A X = B for X (*, n, k) given ``ldl_factor(A)``; differentiable only in ``B``."""
     return _ops.linalg_ldl_solve(LD, pivots, B, hermitian=hermitian, out=out)
 
 
 def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The first n columns of H_1 ... H_k, H_i = I - tau_i v_i v_i^H.
+    """Returns the first n columns of H_1 ... H_k, where H_i = I - tau_i v_i v_i^H.
 
-    v_i is below the diagonal of column i of A (*, m, n), after zeros and a one; ``tau`` is (*, k),
-    k <= n <= m, as ``geqrf`` returns both.
+    v_i is stored below the diagonal of column i of A (*, m, n), its leading zeros and one are
+    implicit; ``tau`` is (*, k), k <= n <= m, as ``geqrf`` returns both.
     """
     return _ops.linalg_householder_product(A, tau, out=out)
 
 
 def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
-    """The inverse of A as a map from its last dims to its first ``ind``.
+    """Returns the inverse of A as a map from its last dims to its first ``ind``.
 
-    The products of the sizes of both groups are equal; the result has the last dims first.
+    Both groups of dims must have the same product of sizes; the result has the last dims first.
     """
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
@@ -127,7 +127,7 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
 def tensorsolve(
     A: Tensor, B: Tensor, dims: Sequence[int] | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """X of tensordot(A, X, X.ndim) = B; ``dims`` of A are moved to its end first."""
+    """Solves tensordot(A, X, X.ndim) = B for X; ``dims`` of A are moved to its end first."""
     if dims is not None:
         wanted = [d % A.dim() for d in dims]
         rest = [d for d in range(A.dim()) if d not in wanted]
@@ -144,7 +144,7 @@ def tensorsolve(
 
 
 def vander(x: Tensor, N: int | None = None) -> Tensor:
-    """The matrices (*, n, N) of ascending powers of the vectors x (*, n); N: n by default."""
+    """Returns matrices (*, n, N) of ascending powers of the vectors x (*, n); N is n by default."""
     if x.dtype is _C.bool:
         raise RuntimeError(
             "linalg.vander supports floating point, complex, and integer tensors, but got Bool"

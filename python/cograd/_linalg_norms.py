@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Norms of vectors and matrices, and what is counted from singular values: cond, matrix_rank."""
+"""Norms of vectors and matrices, and functions of singular values: cond, matrix_rank."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _F = TypeVar("_F", bound=Callable[..., Tensor])
 
 
 def _numpy_names(function: _F) -> _F:
-    """``function``, which takes ``axis`` and ``keepdims`` for ``dim`` and ``keepdim`` too."""
+    """Makes ``function`` also accept ``axis`` and ``keepdims`` for ``dim`` and ``keepdim``."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Tensor:
@@ -42,7 +42,7 @@ def _numpy_names(function: _F) -> _F:
 
 
 def stored(result: Tensor, out: Tensor | None) -> Tensor:
-    """``result``, written to ``out`` if that is given, which takes its shape."""
+    """Returns ``result``, or ``out`` resized to its shape and filled with it."""
     return result if out is None else _ops.mul(result, 1, out=out)
 
 
@@ -56,10 +56,10 @@ def vector_norm(
     dtype: Any = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """(sum abs(x)^ord)^(1/ord) over ``dim`` (None: all elements); ``ord`` may be 0, inf or -inf.
+    """Computes (sum abs(x)^ord)^(1/ord) over ``dim`` (None: all); ``ord`` may be 0, inf or -inf.
 
     Raises:
-        RuntimeError: integer input, or an empty dim for an ``ord`` without identity.
+        RuntimeError: the input has an integer dtype, or a dim is empty and ``ord`` has no identity.
     """
     return stored(_ops.linalg_vector_norm(x, ord, dim, keepdim, dtype=dtype), out)
 
@@ -80,14 +80,15 @@ def matrix_norm(
     dtype: Any = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The norm of the matrices in the two dims ``dim``.
+    """Returns the norm of the matrices in the two dims ``dim``.
 
     Args:
         ord: "fro", "nuc" (sum of the singular values), 2 and -2 (largest and smallest singular
-            value), 1 and -1 (of the columns' absolute sums), inf and -inf (of the rows').
+            value), 1 and -1 (largest and smallest column sum of absolute values), inf and -inf (row
+            sums).
 
     Raises:
-        RuntimeError: another ``ord``, fewer than two dims, or an integer input.
+        RuntimeError: ``ord`` is unknown, A has fewer than two dims or an integer dtype.
     """
     if A.dim() < 2:
         raise RuntimeError(
@@ -119,13 +120,14 @@ def matrix_norm(
         return stored(result, out)
     assert not isinstance(ord, str)
     summed, other = (rows, cols) if abs(ord) == 1 else (cols, rows)
-    sums = vector_norm(A, 1, summed, True)
-    result = _largest(sums, other, True) if ord > 0 else sums.amin(other, True)
-    return stored(result if keepdim else result.squeeze((rows, cols)), out)
+    sums = vector_norm(A, 1, summed, keepdim)
+    if not keepdim and other > summed:
+        other -= 1
+    return stored(_largest(sums, other, keepdim) if ord > 0 else sums.amin(other, keepdim), out)
 
 
 def _largest(x: Tensor, dim: int, keepdim: bool) -> Tensor:
-    """The largest along ``dim``, 0 of none."""
+    """Returns the largest element along ``dim``, or 0 if the dim is empty."""
     return x.amax(dim, keepdim) if x.shape[dim] else x.sum(dim, keepdim)
 
 
@@ -139,10 +141,10 @@ def norm(
     dtype: Any = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The vector norm over one dim or (``ord`` None) all, the matrix norm over two dims.
+    """Returns the vector norm over one dim or (``ord`` None) all, or the matrix norm over two dims.
 
     Raises:
-        RuntimeError: an ``ord`` that does not suit the number of dims, or an integer input.
+        RuntimeError: ``ord`` does not suit the number of dims, or the input has an integer dtype.
     """
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
@@ -162,12 +164,12 @@ def norm(
 
 
 def cond(A: Tensor, p: float | str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The condition number of each matrix in the norm ``p`` (None: 2), inf for a singular one.
+    """Returns the condition number of each matrix in the norm ``p`` (None: 2), inf if singular.
 
-    That of matrices without elements is 0.
+    It is 0 for matrices without elements.
 
     Raises:
-        RuntimeError: a matrix that is not square, for norms other than 2 and -2.
+        RuntimeError: a matrix is not square and the norm is not 2 or -2.
     """
     if A.dim() > 1 and A.numel() == 0:
         if p is not None:
@@ -188,7 +190,7 @@ def cond(A: Tensor, p: float | str | None = None, *, out: Tensor | None = None) 
 def tolerances(
     A: Tensor, atol: float | Tensor | None, rtol: float | Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """``atol`` (default 0) and ``rtol`` as tensors of A's dtype, of its parts' if it is complex.
+    """Returns ``atol`` (default 0) and ``rtol`` as tensors of A's dtype, real if A is complex.
 
     The default of ``rtol`` is max(rows, columns) times the dtype's epsilon, but 0 where ``atol``
     is positive.
@@ -223,10 +225,10 @@ def matrix_rank(
     rtol: float | Tensor | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """How many singular values exceed max(atol, rtol * the largest one): int64, one per matrix.
+    """Counts the singular values above max(atol, rtol * the largest one): int64, one per matrix.
 
     Args:
-        tol: ``atol`` under its older name, with ``rtol`` 0.
+        tol: older name of ``atol``; sets ``rtol`` to 0.
         hermitian: whether the matrices are Hermitian; only the lower triangle is read then.
         atol: 0 by default.
         rtol: max(rows, columns) times the dtype's epsilon by default, 0 where ``atol`` is given.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Losses and lookups under their names in the top namespace.
+"""Losses and lookups under their names in torch's root namespace.
 
-A reduction is a number there: 0 none, 1 mean, 2 sum.
+They take the reduction as a number: 0 none, 1 mean, 2 sum.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _name(reduction: int) -> str:
 def kl_div(
     input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False
 ) -> Tensor:
-    """functional.kl_div."""
+    """Calls functional.kl_div."""
     loss = F.kl_div(input, target, reduction="none", log_target=log_target)
     name = _name(reduction)
     return loss if name == "none" else loss.sum() if name == "sum" else loss.mean()
@@ -58,7 +58,7 @@ def ctc_loss(
     reduction: int = 1,
     zero_infinity: bool = False,
 ) -> Tensor:
-    """functional.ctc_loss."""
+    """Calls functional.ctc_loss."""
     return F.ctc_loss(
         log_probs,
         targets,
@@ -73,28 +73,28 @@ def ctc_loss(
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
-    """functional.cosine_embedding_loss."""
+    """Calls functional.cosine_embedding_loss."""
     return F.cosine_embedding_loss(input1, input2, target, margin, reduction=_name(reduction))
 
 
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1
 ) -> Tensor:
-    """functional.hinge_embedding_loss."""
+    """Calls functional.hinge_embedding_loss."""
     return F.hinge_embedding_loss(input, target, margin, reduction=_name(reduction))
 
 
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
-    """functional.margin_ranking_loss."""
+    """Calls functional.margin_ranking_loss."""
     return F.margin_ranking_loss(input1, input2, target, margin, reduction=_name(reduction))
 
 
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int
 ) -> Tensor:
-    """functional.poisson_nll_loss."""
+    """Calls functional.poisson_nll_loss."""
     return F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_name(reduction))
 
 
@@ -108,7 +108,7 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: int = 1,
 ) -> Tensor:
-    """functional.triplet_margin_loss."""
+    """Calls functional.triplet_margin_loss."""
     return F.triplet_margin_loss(
         anchor, positive, negative, margin, p, eps, swap, reduction=_name(reduction)
     )
@@ -125,9 +125,10 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Bags of rows (mode 0 sum, 1 mean, 2 max) and what they are made of.
+    """Reduces bags of rows (mode 0 sum, 1 mean, 2 max); returns (result, bags, sizes, rows).
 
-    Also the bag of each index, the bags' sizes, and of maxima the rows that they are from.
+    ``bags`` is the bag of each index, ``sizes`` the length of each bag, and ``rows`` the row that
+    each maximum is from.
     """
     if sparse:
         raise NotImplementedError(
@@ -157,7 +158,7 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """functional.embedding with the table first; a negative ``padding_idx`` is none."""
+    """Calls functional.embedding with the table first; a negative ``padding_idx`` means none."""
     padding = None if padding_idx < 0 else padding_idx
     return F.embedding(
         indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse
@@ -165,7 +166,7 @@ def embedding(
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """functional.pdist."""
+    """Calls functional.pdist."""
     return F.pdist(input, p)
 
 
@@ -176,7 +177,7 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
     reduction: int = 1,
 ) -> Tensor:
-    """functional.binary_cross_entropy_with_logits; reduction 0 none, 1 mean, 2 sum."""
+    """Calls functional.binary_cross_entropy_with_logits; reduction 0 none, 1 mean, 2 sum."""
     return F.binary_cross_entropy_with_logits(
         input, target, weight, pos_weight=pos_weight, reduction=_name(reduction)
     )

@@ -17,9 +17,9 @@ _LuWithInfo = make("_lu_with_info", "LU, pivots, info")
 
 
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
-    """LU and pivots as of ``linalg.lu_factor_ex``, with ``get_infos`` info too.
+    """Returns LU and pivots as ``linalg.lu_factor_ex`` does, and info with ``get_infos``.
 
-    Unlike ``linalg.lu_factor`` it takes a singular matrix.
+    Unlike ``linalg.lu_factor`` it accepts a singular matrix.
     """
     factors, pivots, info = _ops.linalg_lu_factor_ex(A, pivot=pivot)
     result: Any = _LuWithInfo(factors, pivots, info) if get_infos else (factors, pivots)
@@ -30,7 +30,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     return out
 
 
-MOST_ITERATIONS = 1 << 16  # each is a few decompositions: more would not end
+MOST_ITERATIONS = 1 << 16  # each computes several decompositions: more would not finish in practice
 
 
 def _iterations(name: str, niter: int | None, default: int) -> int:
@@ -41,7 +41,7 @@ def _iterations(name: str, niter: int | None, default: int) -> int:
 
 
 def _range_of(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
-    """Orthonormal columns close to those of A - M: Halko and others (2011), algorithm 4.4."""
+    """Approximates the range of A - M by orthonormal columns (Halko et al. 2011, algorithm 4.4)."""
 
     def times(x: Tensor, adjoint: bool = False) -> Tensor:
         y = (A.mH if adjoint else A) @ x
@@ -59,16 +59,16 @@ def _range_of(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
 def svd_lowrank(
     A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """U, S and V of a singular value decomposition of A - M of rank ``q``, about U diag(S) V^H.
+    """Computes a rank-``q`` singular value decomposition, A - M approximately U diag(S) V^H.
 
     Args:
         A: matrices (*, m, n).
-        q: how many singular values; a little more than the rank of A.
-        niter: power iterations, which bring small singular values down; ValueError above 65536.
+        q: number of singular values; choose a little more than the rank of A.
+        niter: number of power iterations, which damp small singular values; ValueError above 65536.
         M: the mean, broadcast to A.
 
     N. Halko, P.-G. Martinsson, J. Tropp, "Finding structure with randomness" (2011), algorithm 5.1.
-    Draws from the default generator.
+    Samples from the default generator.
     """
     q = 6 if q is None else q
     niter = _iterations("svd_lowrank", niter, 2)
@@ -87,7 +87,7 @@ def svd_lowrank(
 def pca_lowrank(
     A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """``svd_lowrank`` of A (*, m, n), from whose columns the means are taken if ``center``.
+    """Returns ``svd_lowrank`` of A (*, m, n), after subtracting the column means if ``center``.
 
     ``q``: min(6, m, n) by default. Raises ValueError for a ``q`` above m or n, or ``niter`` < 0.
     """
@@ -107,7 +107,7 @@ def pca_lowrank(
 
 
 def _orthonormal(S: Tensor, B: Tensor | None) -> Tensor:
-    """A B-orthonormal basis of the columns of S, without those that depend on others."""
+    """Returns a B-orthonormal basis of the columns of S, dropping linearly dependent ones."""
     gram = S.mT @ (S if B is None else B @ S)
     scale = gram.diagonal().clamp_min(0).sqrt().reciprocal()
     scale = cograd.where(scale.isfinite(), scale, 0.0)
@@ -119,7 +119,7 @@ def _orthonormal(S: Tensor, B: Tensor | None) -> Tensor:
 
 def _basis(parts: list[Tensor], B: Tensor | None) -> Tensor:
     basis = _orthonormal(cograd.cat(parts, 1), B)
-    return _orthonormal(basis, B)  # once more: the first pass loses digits
+    return _orthonormal(basis, B)  # a second time: the first pass loses digits
 
 
 def _lobpcg_one(
@@ -164,19 +164,19 @@ def lobpcg(
     ortho_fparams: dict[str, float] | None = None,
     ortho_bparams: dict[str, bool] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The ``k`` largest (or smallest) eigenvalues of A x = l B x, and eigenvectors in columns.
+    """Computes the ``k`` largest (or smallest) eigenvalues of A x = l B x; eigenvectors in columns.
 
     Args:
         A: symmetric matrices (*, m, m), real.
-        k: how many; the columns of ``X``, else 1. 3 k <= m.
+        k: number of eigenvalues, by default the columns of ``X``, else 1. 3 k <= m.
         B: symmetric positive definite, A's shape; the identity by default.
-        X: starting vectors (*, m, n), random by default; ``n``: how many.
+        X: starting vectors (*, m, n), random by default; ``n`` is their number.
         iK: a preconditioner, close to the inverse of A.
-        niter: the most iterations (1000 by default; ValueError above 65536).
+        niter: maximum number of iterations (1000 by default; ValueError above 65536).
         tol: the residual, relative to the norms of A and B, at which to stop (the root of the
             dtype's eps by default).
-        largest: whether the largest eigenvalues are wanted; the default.
-        method: "basic" and "ortho" name one method here; the parameters after it are accepted.
+        largest: whether to compute the largest eigenvalues; True by default.
+        method: "basic" or "ortho"; both run one method and ignore the parameters after it.
 
     Eigenvalues are differentiable, eigenvectors are not. A. Knyazev, "Toward the optimal
     preconditioned eigensolver" (2001); bases: U. Hetmaniuk and R. Lehoucq (2006).
@@ -217,7 +217,7 @@ def lobpcg(
         values = cograd.stack([v[:k] for v, _ in pairs]).reshape(*A.shape[:-2], k)
         vectors = cograd.stack([x[:, :k] for _, x in pairs]).reshape(*A.shape[:-1], k)
     if cograd.is_grad_enabled() and (A.requires_grad or (B is not None and B.requires_grad)):
-        # d l = x^T (dA - l dB) x for B-normal x: the change of x does not count.
+        # For B-normal x, d l = x^T (dA - l dB) x: the change of x has no effect.
         values = values + (vectors * ((A - A.detach()) @ vectors)).sum(-2)
         if B is not None:
             drift = (vectors * ((B - B.detach()) @ vectors)).sum(-2)

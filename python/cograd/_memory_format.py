@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The types of ``memory_format`` and ``layout`` arguments: names, as the core takes them."""
+"""The types of ``memory_format`` and ``layout`` arguments: strings, as the core expects them."""
 
 from cograd import _C
 
@@ -15,19 +15,19 @@ class _Named(str):
     __repr__ = __str__
 
     def __reduce__(self) -> str:
-        """The name in the namespace: copies and pickles give the same object."""
+        """Returns the name in the namespace, so that copies and pickles yield the same object."""
         return self.rpartition(".")[2]
 
 
 class memory_format(_Named):
-    """In which order the dims of a tensor lie in memory."""
+    """The order of a tensor's dims in memory."""
 
     __module__ = "cograd"
     __slots__ = ()
 
 
 class layout(_Named):
-    """How a tensor keeps its elements; ``strided`` is the only one."""
+    """How a tensor stores its elements; ``strided`` is the only layout."""
 
     __module__ = "cograd"
     __slots__ = ()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch's global switches, most of which keep what they are given and change nothing.
+"""torch's global switches; most of them only store their value.
 
-cograd has one device, computes reproducibly and in full precision; each function says what it does.
+cograd has one device and always computes reproducibly and in full precision.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _state: dict[str, Any] = {"deterministic": 0, "precision": "highest", "interop":
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Keeps the flag: every op gives the same bits in every run, whatever it says."""
+    """Stores the flag, which has no effect: every op is bitwise reproducible anyway."""
     if not isinstance(mode, bool):
         raise TypeError(
             f"use_deterministic_algorithms(): argument 'mode' must be bool, not "
@@ -46,17 +46,17 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether ``use_deterministic_algorithms`` was switched on."""
+    """Returns whether ``use_deterministic_algorithms`` was switched on."""
     return bool(_state["deterministic"])
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether it was switched on with ``warn_only``."""
+    """Returns whether deterministic algorithms were switched on with ``warn_only``."""
     return bool(_state["deterministic"] == 1)
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """``use_deterministic_algorithms`` by number or name: 0 "default", 1 "warn", 2 "error"."""
+    """Sets ``use_deterministic_algorithms`` by number or name: 0 "default", 1 "warn", 2 "error"."""
     if isinstance(debug_mode, str):
         if debug_mode not in _DEBUG_MODES:
             raise RuntimeError(
@@ -74,12 +74,12 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """0, 1 or 2: see ``set_deterministic_debug_mode``."""
+    """Returns 0, 1 or 2: see ``set_deterministic_debug_mode``."""
     return int(_state["deterministic"])
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Keeps "highest", "high" or "medium"; products of float32 are computed in float32 always."""
+    """Stores "highest", "high" or "medium"; float32 products are always computed in float32."""
     if precision not in _PRECISIONS:
         warnings.warn(
             f"{precision} is not one of 'highest', 'high', and 'medium'; the current setting is "
@@ -91,24 +91,24 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """What ``set_float32_matmul_precision`` was given; "highest" at first."""
+    """Returns the value of ``set_float32_matmul_precision``; "highest" at first."""
     return str(_state["precision"])
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Says whether subnormal numbers are as ``mode`` wants them: they are always kept."""
+    """Returns whether the mode is supported: False for True, because subnormals are always kept."""
     if not isinstance(mode, bool):
         raise TypeError(f"set_flush_denormal expects a bool, but got {type(mode).__name__}")
     return not mode
 
 
 def get_num_interop_threads() -> int:
-    """What ``set_num_interop_threads`` was given; at first ``get_num_threads()``."""
+    """Returns the value of ``set_num_interop_threads``; at first ``get_num_threads()``."""
     return int(_state["interop"] or _C.get_num_threads())
 
 
 def set_num_interop_threads(num: int) -> None:
-    """Keeps the number; independent ops of a backward share the threads of ``set_num_threads``."""
+    """Stores the number without effect: a backward's ops use the threads of ``set_num_threads``."""
     if not isinstance(num, int) or isinstance(num, bool):
         raise TypeError(f"set_num_interop_threads expects an int, but got {type(num).__name__}")
     if num <= 0:
@@ -117,7 +117,7 @@ def set_num_interop_threads(num: int) -> None:
 
 
 def get_default_device() -> cograd.device:
-    """``device("cpu")``: the only one."""
+    """Returns ``device("cpu")``, the only device."""
     return cograd.device("cpu")
 
 
@@ -131,7 +131,7 @@ def set_default_device(device: Any) -> None:
 
 
 def get_device_module(device: Any = None) -> ModuleType:
-    """The module of a device: ``cograd.cuda`` for "cuda", else ``cograd`` for the CPU."""
+    """Returns the module of a device: ``cograd.cuda`` for "cuda", else ``cograd`` for the CPU."""
     if device is not None and cograd.device(device).type == "cuda":
         from cograd import cuda
 
@@ -140,9 +140,9 @@ def get_device_module(device: Any = None) -> ModuleType:
 
 
 def set_default_tensor_type(t: Any, /) -> None:
-    """``set_default_dtype`` by the name of an old tensor type: "torch.DoubleTensor".
+    """Calls ``set_default_dtype`` with the dtype of an old tensor type: "torch.DoubleTensor".
 
-    Raises TypeError for what names no floating type on the CPU.
+    Raises TypeError if ``t`` does not name a floating type on the CPU.
     """
     name = t if isinstance(t, str) else getattr(t, "__name__", repr(t))
     types = {"FloatTensor": _C.float32, "DoubleTensor": _C.float64, "HalfTensor": _C.float16,

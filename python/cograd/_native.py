@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ops that also return what their backward keeps, and tensors over files."""
+"""Ops that also return what their backward saves, and tensors mapped from files."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ __all__ = ["from_file", "native_dropout", "native_layer_norm"]
 
 
 def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:
-    """Raises unless ``input``, of one element, is nonzero.
+    """Raises RuntimeError if ``input`` is zero.
 
     Raises:
-        RuntimeError: it is zero, with ``assert_msg`` if there is one; or it has more elements.
+        RuntimeError: the element is zero (with ``assert_msg`` if given), or there are several.
     """
     if not input:
         raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")
 
 
 def _softmax(input: Tensor, dim: int, half_to_float: bool) -> Tensor:
-    """``softmax``; RuntimeError with ``half_to_float``, which no CPU has."""
+    """Computes ``softmax``. Raises RuntimeError for ``half_to_float``, unsupported on CPUs."""
     if half_to_float:
         raise RuntimeError("softmax with half to float conversion is not supported on CPU")
     return cograd.softmax(input, dim)
 
 
 def _log_softmax(input: Tensor, dim: int, half_to_float: bool) -> Tensor:
-    """``log_softmax``; RuntimeError with ``half_to_float``, which no CPU has."""
+    """Computes ``log_softmax``. Raises RuntimeError for ``half_to_float``, unsupported on CPUs."""
     if half_to_float:
         raise RuntimeError("softmax with half to float conversion is not supported on CPU")
     return cograd.log_softmax(input, dim)
@@ -45,7 +45,7 @@ def _check_dtype(grad_output: Tensor, input_dtype: Any) -> None:
 def _softmax_backward_data(
     grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any
 ) -> Tensor:
-    """The gradient for the input of ``softmax`` whose result was ``output``."""
+    """Returns the gradient with respect to the input of ``softmax``; its result was ``output``."""
     _check_dtype(grad_output, input_dtype)
     weighted = grad_output * output
     return weighted - output * weighted.sum(dim, keepdim=True)
@@ -54,13 +54,13 @@ def _softmax_backward_data(
 def _log_softmax_backward_data(
     grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any
 ) -> Tensor:
-    """The gradient for the input of ``log_softmax`` whose result was ``output``."""
+    """Returns the gradient for the input of ``log_softmax`` whose result was ``output``."""
     _check_dtype(grad_output, input_dtype)
     return grad_output - output.exp() * grad_output.sum(dim, keepdim=True)
 
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
-    """Dropout and its mask: (input * mask / (1 - p), mask); without ``train`` the input itself.
+    """Returns (input * mask / (1 - p), mask); without ``train`` a copy of the input and ones.
 
     Raises:
         RuntimeError: ``p`` is not in [0, 1].
@@ -81,9 +81,9 @@ def native_layer_norm(
     bias: Tensor | None,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """``layer_norm``, the means and the reciprocal standard deviations, whose dims are 1.
+    """Returns ``layer_norm``, the means, and the reciprocal standard deviations.
 
-    Shapes: input (*, *normalized_shape); the other two (*, 1, ...).
+    Shapes: input (*, *normalized_shape); means and reciprocal deviations (*, 1, ...).
     """
     shape = tuple(normalized_shape)
     out = cograd.nn.functional.layer_norm(input, shape, weight, bias, eps)
@@ -103,12 +103,12 @@ def from_file(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A vector over the first ``size`` elements of a file, mapped into memory.
+    """Returns a vector over the first ``size`` elements of a file, mapped into memory.
 
     Args:
-        filename: the file; with ``shared`` it is made, or made longer, where it is too short.
+        filename: the file; with ``shared`` it is created or extended if it is too short.
         shared: True writes changes to the file; otherwise they stay in this process.
-        dtype: of the elements, as they lie in the file; the default dtype if None.
+        dtype: the dtype of the elements in the file; the default dtype if None.
 
     Raises:
         RuntimeError: the file is missing or too short.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Answers of the namespaces of devices that cograd does not have."""
+"""Functions of the namespaces of devices that cograd does not have."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "synchr
 
 
 def is_available() -> bool:
-    """Always False: cograd runs on the CPU."""
+    """Returns False: cograd runs on the CPU."""
     return False
 
 
 def device_count() -> int:
-    """Always 0."""
+    """Returns 0."""
     return 0
 
 

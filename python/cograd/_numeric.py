@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch's top-level compositions: gradients, histograms, ranges, predicates."""
+"""torch's top-level composite functions: gradients, histograms, ranges, predicates."""
 
 from __future__ import annotations
 
@@ -90,15 +90,15 @@ def gradient(
     dim: int | Sequence[int] | None = None,
     edge_order: int = 1,
 ) -> tuple[Tensor, ...]:
-    """Derivatives of sampled values along each of ``dim``, by differences of second order.
+    """Computes derivatives of sampled values along each of ``dim`` by second-order differences.
 
     Args:
-        input: values (any shape); integers but uint8 are computed in the default dtype.
-        spacing: a number: the distance of neighbours; a sequence of numbers or of 1-d tensors of
-            coordinates, one for each dim.
+        input: values (any shape); integers except uint8 are computed in the default dtype.
+        spacing: a scalar, the distance between neighbours; or a sequence of scalars or of 1-d
+            tensors of coordinates, one for each dim.
         dim: the dims (None: all).
-        edge_order: 1 or 2, the order of accuracy at the ends, which have ``edge_order + 1``
-            elements at least.
+        edge_order: 1 or 2, the order of accuracy at the ends; each dim needs at least
+            ``edge_order + 1`` elements.
 
     Returns a tuple of tensors like ``input``. Central differences on unequal steps: B. Fornberg,
     "Generation of finite difference formulas on arbitrarily spaced grids" (1988).
@@ -175,15 +175,15 @@ def histogramdd(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Any:
-    """Counts of points in the boxes of a grid, and the grid's edges along each axis.
+    """Counts the points in the cells of a grid; also returns the grid's edges along each axis.
 
     Args:
         input: points (*, n) of a floating dtype.
-        bins: the number of boxes along each axis (one int: along all), or for each axis a 1-d
-            tensor of ascending edges; the last box is closed.
-        range: low and high end of each axis, 2 n numbers; default: those of the data.
-        weight: what each point counts for, of shape (*).
-        density: divides so that the integral over the grid is 1.
+        bins: the number of cells along each axis (one int: along all), or for each axis a 1-d
+            tensor of ascending edges; the last cell is closed.
+        range: lower and upper end of each axis, 2 n numbers; by default those of the data.
+        weight: the weight of each point, of shape (*).
+        density: whether to normalize so that the integral over the grid is 1.
 
     Returns ``hist`` of n dims and ``bin_edges``, a tuple of n tensors, both of input's dtype.
     """
@@ -235,7 +235,7 @@ def histogramdd(
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Coordinates in a tensor of ``shape`` of flat ``indices`` (integers), one tensor a dim.
+    """Converts flat ``indices`` (integers) to coordinates in a tensor of ``shape``, a tensor a dim.
 
     Raises TypeError for indices that are not integers, ValueError for a negative size.
     """
@@ -265,7 +265,7 @@ def range(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Values start, start + step, ... up to ``end``, which is included; see ``arange``."""
+    """Returns start, start + step, ... up to and including ``end``; see ``arange``."""
     if end is None:
         raise TypeError('range() missing 1 required positional arguments: "end"')
     warnings.warn(
@@ -291,7 +291,7 @@ def range(
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """The matrix (n, N) of powers of a vector (n), descending unless ``increasing``."""
+    """Returns the matrix (n, N) of powers of a vector (n), descending unless ``increasing``."""
     if x.dim() != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")
     count = x.shape[0] if N is None else N
@@ -317,7 +317,7 @@ def empty_permuted(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A new tensor of ``size`` whose dims lie in memory in the order ``physical_layout``."""
+    """Returns a new tensor of ``size`` whose dims are stored in the order ``physical_layout``."""
     n = len(size)
     if len(physical_layout) != n:
         raise RuntimeError(
@@ -347,9 +347,9 @@ def cond(
     false_fn: Callable[..., Any],
     operands: Sequence[Any] = (),
 ) -> Any:
-    """``true_fn(*operands)`` if ``pred`` (a bool, a number, or one element) holds, else the other.
+    """Calls ``true_fn`` if ``pred`` (a bool, a number or one element) is true, else ``false_fn``.
 
-    Both are ordinary Python functions: only the one that is chosen runs.
+    Both are ordinary Python functions, called with ``operands``; only the chosen one runs.
     """
     if not isinstance(pred, (bool, int, float)) and (
         not isinstance(pred, Tensor) or pred.numel() != 1
@@ -366,7 +366,7 @@ def cond(
 
 
 def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False, *, out: Any = None) -> Tensor:
-    """The Euclidean norm over ``dim``."""
+    """Returns the Euclidean norm over ``dim``."""
     over = [dim] if isinstance(dim, int) else list(dim)
     return _ops.norm(input, "fro", over or None, keepdim, out=out)
 
@@ -374,83 +374,83 @@ def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False, *, out: Any =
 def nuclear_norm(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = None
 ) -> Tensor:
-    """The sum of the singular values of the matrices in ``dim``, two dims; of a matrix its own."""
+    """Returns the sum of the singular values of the matrices in the two dims ``dim``."""
     return _ops.norm(input, "nuc", dim, keepdim, out=out)
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """The ``pow``-norm over all dims but ``dim``, which are kept with size 1; -1: over all.
+    """Returns the ``pow``-norm over all dims except ``dim``, kept with size 1; -1: over all dims.
 
     Raises:
-        IndexError: ``dim`` is no dim of ``v``.
+        IndexError: ``dim`` is out of range.
     """
     if dim == -1:
         return v.norm(pow)
-    v.size(dim)  # raises where there is none
+    v.size(dim)  # raises IndexError for a dim out of range
     over = [d for d in builtins.range(v.dim()) if d != dim % v.dim()]
     return v.norm(pow, over, True) if over else v.abs()
 
 
 def adjoint(input: Tensor) -> Tensor:
-    """The conjugate transpose of matrices (*, m, n); of real ones a view."""
+    """Returns the conjugate transpose of matrices (*, m, n); a view for real ones."""
     result: Tensor = input.adjoint()
     return result
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether both have the same shape."""
+    """Returns whether both have the same shape."""
     return bool(input.shape == other.shape)
 
 
 def is_signed(input: Tensor) -> bool:
-    """Whether input's dtype has negative numbers."""
+    """Returns whether ``input``'s dtype can represent negative numbers."""
     return input.is_signed()
 
 
 def is_conj(input: Tensor) -> bool:
-    """False: conjugates are computed at once."""
+    """Returns False: conjugates are computed eagerly."""
     return False
 
 
 def is_neg(input: Tensor) -> bool:
-    """False: negatives are computed at once."""
+    """Returns False: negatives are computed eagerly."""
     return False
 
 
 def is_distributed(input: Tensor) -> bool:
-    """False."""
+    """Returns False."""
     return False
 
 
 def resolve_conj(input: Tensor) -> Tensor:
-    """The input itself: ``conj()`` computes its result."""
+    """Returns the input itself: ``conj()`` computes its result eagerly."""
     return input
 
 
 def resolve_neg(input: Tensor) -> Tensor:
-    """The input itself."""
+    """Returns the input itself."""
     return input
 
 
 def get_device(input: Tensor) -> int:
-    """-1: tensors are on the CPU."""
+    """Returns -1: tensors are on the CPU."""
     return int(input.get_device())
 
 
 def detach(input: Tensor) -> Tensor:
-    """A view of ``input`` without its history."""
+    """Returns a view of ``input`` without its history."""
     return input.detach()
 
 
 def detach_(input: Tensor) -> Tensor:
-    """``input``, cut off from its history."""
+    """Detaches ``input`` from its history, in place."""
     return input.detach_()
 
 
 def as_strided_(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """Gives ``input`` another geometry over the same memory, in place."""
+    """Changes the sizes and strides of ``input`` in place, over the same memory."""
     return input.as_strided_(size, stride, storage_offset)
 
 
@@ -462,5 +462,5 @@ def slice_inverse(
     end: int | None = None,
     step: int = 1,
 ) -> Tensor:
-    """The tensor ``src`` that ``input`` is ``src.slice(dim, start, end, step)`` of, as a view."""
+    """Returns ``src`` as a view, given that ``input`` is ``src.slice(dim, start, end, step)``."""
     return input.as_strided(src.shape, src.stride(), src.storage_offset())

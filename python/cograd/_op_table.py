@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The ops registered from Python by "namespace::name", and who must hear when a name changes.
+"""The ops registered from Python by "namespace::name", and the callbacks for changes of names.
 
-`cograd.library` fills it, `cograd.ops` reads it, and libraries that are loaded say what they
-brought; it imports none of them.
+`cograd.library` fills the table, `cograd.ops` reads it, and loaded libraries report the ops that
+they registered; this module imports none of them.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ __all__ = [
 
 
 class NamedOp(Protocol):
-    """What the table asks of an op."""
+    """The attributes that the table needs of an op."""
 
     _qualname: str
 
 
 python_ops: dict[str, Any] = {}
-gone: set[str] = set()  # ops that the core still has, but whose rebuilt library lacks them
-listeners: list[Callable[[Sequence[str]], None]] = []  # told of names that mean something else
-reloaders: list[Callable[[Sequence[str], Sequence[str]], None]] = []  # told of loaded libraries
+gone: set[str] = set()  # ops that the core still has, although their rebuilt library lacks them
+listeners: list[Callable[[Sequence[str]], None]] = []  # called with names whose op changed
+reloaders: list[Callable[[Sequence[str], Sequence[str]], None]] = []  # called after a library loads
 
 
 def split(qualname: str) -> tuple[str, str]:
-    """("namespace", "name") of "namespace::name".
+    """Splits "namespace::name" into ("namespace", "name").
 
     Raises:
         ValueError: it has another form.
@@ -55,20 +55,20 @@ def _tell(names: Sequence[str]) -> None:
 
 
 def add(op: NamedOp) -> None:
-    """Enters an op; one of the same name is replaced."""
+    """Adds an op; replaces one of the same name."""
     python_ops[op._qualname] = op
     _tell([op._qualname])
 
 
 def remove(op: NamedOp) -> None:
-    """Takes an op out, unless its name has been given to another since."""
+    """Removes an op, unless its name belongs to another op by now."""
     if python_ops.get(op._qualname) is op:
         del python_ops[op._qualname]
         _tell([op._qualname])
 
 
 def find(qualname: str) -> Any:
-    """The op of that name.
+    """Returns the op of that name.
 
     Raises:
         ValueError: there is none.
@@ -81,7 +81,7 @@ def find(qualname: str) -> Any:
 
 
 def changed(names: Iterable[str], without: Iterable[str]) -> None:
-    """Takes note of ops that a library registered anew, and of those a rebuilt one lacks."""
+    """Records the ops that a library registered again, and those that a rebuilt library lacks."""
     names, without = list(names), list(without)
     gone.difference_update(names)
     gone.update(without)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes the shared libraries that `cograd._C` needs loadable wherever pip put them.
+"""Makes the shared libraries that `cograd._C` needs loadable wherever pip installed them.
 
-`libcograd.so` looks for OpenBLAS at `../../scipy_openblas32/lib`, which is right when both
-packages share one site-packages. They do not when one comes from the user site, from a
-`--target` folder or from an editable install of another environment: then the library is loaded
-here by its path, and the dynamic linker takes the copy already in the process by its name.
+`libcograd.so` searches OpenBLAS at `../../scipy_openblas32/lib`, which is right when both packages
+share one site-packages. They do not if one is in the user site, in a `--target` directory or in
+an editable install of another environment: then this module loads the library by its path, and
+the dynamic linker reuses the loaded copy because its name matches.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def preload_openblas() -> None:
 
 
 def explain_failure(error: ImportError) -> ImportError:
-    """What to raise when the binaries do not load: the error, and who says what is wrong.
+    """Returns the error to raise when the binaries do not load, with the command that diagnoses it.
 
-    ``python -m cograd doctor`` imports this package first, so it is answered here.
+    ``python -m cograd doctor`` imports this package first, so it is run from here.
     """
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "commands", "doctor.py")
     if sys.argv[:2] == ["-m", "doctor"] and "cograd" in getattr(sys, "orig_argv", ()):
@@ -66,5 +66,5 @@ def explain_failure(error: ImportError) -> ImportError:
 
         sys.argv = [path, *sys.argv[2:]]
         runpy.run_path(path, run_name="__main__")
-    hint = f"{error}\n(what is wrong with this installation: {sys.executable} {path})"
+    hint = f"{error}\n(to find out what is wrong, run: {sys.executable} {path})"
     return ImportError(hint, name=error.name, path=error.path)

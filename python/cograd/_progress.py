@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A line of progress for what takes long: on a terminal, after a second, and nowhere else."""
+"""A progress line for long tasks: shown only on a terminal, and only after a second."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 __all__ = ["Progress"]
 
-_DELAY = 1.0  # seconds of work that nobody asks about
+_DELAY = 1.0  # seconds of work without a progress line
 _INTERVAL = 0.25
 
 
 class Progress:
     """Shows on standard error, if that is a terminal, how much of ``total`` is done.
 
-    tqdm draws it where that is installed. A context manager; the line is gone at the end.
+    Uses tqdm if it is installed. A context manager; it clears the line at the end.
     """
 
     def __init__(self, title: str, total: int) -> None:
@@ -29,7 +29,7 @@ class Progress:
         self._shown = False
 
     def update(self, done: int, note: str = "") -> None:
-        """Shows the state if it is time to; ``note`` says what is being done."""
+        """Shows the state if the interval has passed; ``note`` names the current item."""
         if not self._terminal:
             return
         now = time.monotonic()
@@ -66,14 +66,14 @@ class Progress:
 
 
 def _bar(title: str, total: int, start: float) -> Any:
-    """A bar of tqdm, or None without it."""
+    """Returns a tqdm bar, or None if tqdm is not installed."""
     try:
         from tqdm import tqdm
     except ImportError:
         return None
 
     class Bar(tqdm):  # type: ignore[misc, type-arg, unused-ignore]
-        monitor_interval = 0  # no thread: workers may be forked meanwhile
+        monitor_interval = 0  # start no monitor thread: workers may be forked meanwhile
 
     bar = Bar(desc=title, total=total, leave=False, file=sys.stderr)
     bar.start_t -= time.monotonic() - start

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trees of lists, tuples and dicts: their leaves as a list, and back."""
+"""Flattens trees of lists, tuples and dicts into a list of leaves, and rebuilds them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def flatten(tree: Any, leaves: list[Any]) -> Any:
-    """Appends the leaves of ``tree`` in order; returns its shape, to be given to unflatten."""
+    """Appends the leaves of ``tree`` in order; returns its structure, for ``unflatten``."""
     if isinstance(tree, dict):
         keys = list(tree)
         return (dict, keys, [flatten(tree[k], leaves) for k in keys])
@@ -20,7 +20,7 @@ def flatten(tree: Any, leaves: list[Any]) -> Any:
 
 
 def unflatten(spec: Any, leaves: Any) -> Any:
-    """The tree of shape ``spec`` with leaves taken from the iterator ``leaves``."""
+    """Returns the tree of structure ``spec`` with leaves taken from the iterator ``leaves``."""
     if spec is None:
         return next(leaves)
     kind, keys, parts = spec
@@ -33,13 +33,13 @@ def unflatten(spec: Any, leaves: Any) -> Any:
 
 
 def flat(tree: Any) -> tuple[list[Any], Any]:
-    """The leaves of a tree, and its shape."""
+    """Returns the leaves of a tree, and its structure."""
     leaves: list[Any] = []
     return leaves, flatten(tree, leaves)
 
 
 def shown(spec: Any) -> str:
-    """A tree's shape as text: ``(*, {'a': *})``."""
+    """Returns a tree's structure as text: ``(*, {'a': *})``."""
     if spec is None:
         return "*"
     kind, keys, parts = spec

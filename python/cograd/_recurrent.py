@@ -39,7 +39,7 @@ def run(
     params: Sequence[Tensor],
     options: tuple[Any, ...],
 ) -> tuple[Tensor, ...]:
-    """The layers over ``input``.
+    """Runs the layers over ``input``.
 
     options: has_biases, num_layers, dropout, train, bidirectional, batch_first.
     """
@@ -65,7 +65,7 @@ def _with_wide_cells(
     weights: list[Tensor],
     options: tuple[Any, ...],
 ) -> tuple[Tensor, ...]:
-    """A projected LSTM under autocast, which casts all but the cells, as in torch."""
+    """Runs a projected LSTM under autocast, which casts all but the cell states, as in torch."""
     import cograd
 
     low = _C._autocast_dtype()
@@ -119,7 +119,7 @@ def _lstm_step(
     b_ih: Tensor | None,
     b_hh: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """The new h, computed from the new c that is returned: a graph has that edge, as in torch."""
+    """Computes the new h from the new c and returns both: the graph has that edge, as in torch."""
     gates = _C._nn.linear(x, w_ih, b_ih) + _C._nn.linear(h, w_hh, b_hh)
     o, cell = _C._ops._lstm_cell(gates, c)
     return o * cell.tanh(), cell

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Named tuples that ops with several results return."""
+"""Creates the named tuple classes that ops with several results return."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 @functools.cache
 def make(op: str, fields: str) -> Any:
-    """A named tuple class for the results of ``op``; ``fields`` is "values, indices"."""
+    """Returns a named tuple class for the results of ``op``; ``fields`` is "values, indices"."""
     names = [name.strip() for name in fields.split(",")]
     made = namedtuple(op, names, module="cograd.return_types")  # type: ignore[misc]
     plain = made.__new__
 
     def new(cls: Any, *values: Any, **named: Any) -> Any:
-        # torch's take one sequence, and its pickles a dict after it.
+        # torch's classes accept one sequence; torch's pickles pass a dict after it.
         if values and isinstance(values[0], (list, tuple)):
             values, named = tuple(values[0]), {}
         return plain(cls, *values, **named)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One function for every row of an identity matrix: what Jacobians are made of."""
+"""Maps a function over the rows of an identity matrix, as Jacobians need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cograd._vmap import vmap_quietly
 
 
 def _unit_rows(tensors: list[Tensor], begin: int, end: int) -> list[Tensor]:
-    """Unit vectors ``begin`` to ``end``, in dim 0 of a tensor for each of ``tensors``."""
+    """Returns unit vectors ``begin`` to ``end`` in dim 0 of one tensor for each of ``tensors``."""
     rows, at = [], 0
     for t in tensors:
         n = t.numel()
@@ -34,7 +34,7 @@ def _one_by_one(
 
 
 def _is_limit(error: RuntimeError) -> bool:
-    """Whether vmap could not run what can be run for one row; a refusal that is meant is not."""
+    """True if vmap cannot run something that works row by row; False for a deliberate refusal."""
     text = str(error)
     if text.startswith("vmap: called random operation"):
         return False
@@ -47,11 +47,11 @@ def _map_rows(
     chunk_size: int | None = None,
     randomness: str = "error",
 ) -> list[Tensor]:
-    """``fn`` of each unit vector in the space of ``tensors``, its results stacked along dim 0.
+    """Calls ``fn`` with each unit vector in the space of ``tensors``; stacks results along dim 0.
 
-    A unit vector comes as one tensor for each of ``tensors``, of its shape and dtype. There are as
-    many as these have elements together, the first tensor's elements first; ``chunk_size`` of them
-    are worked on at once. If ``fn`` raises under vmap, it runs for one after the other.
+    A unit vector is passed as one tensor for each of ``tensors``, of its shape and dtype. Their
+    number is the total number of elements, the first tensor's elements first; ``chunk_size`` of
+    them are processed at once. If ``fn`` fails under vmap, it runs once per unit vector.
     """
     count = sum(t.numel() for t in tensors)
     if count == 0:  # the shapes of the results still matter

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Short-time Fourier transforms: spectra of windowed frames of a signal, and back."""
+"""Short-time Fourier transforms: spectra of windowed frames of a signal, and the inverse."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from cograd.overrides import wrap_torch_function
 __all__ = ["istft", "stft"]
 
 _pad = _C._nn.pad
-_SMALLEST_ENVELOPE = 1e-11  # a frame sum below this cannot be divided by
+_SMALLEST_ENVELOPE = 1e-11  # smaller sums of squared windows cannot be divided by
 
 
 def _describe(op: str, input: Tensor, window: Tensor | None, **options: Any) -> str:
-    """The call, for messages: "stft(cograd.FloatTensor[20], n_fft=8, ...)"."""
+    """Formats the call for messages: "stft(cograd.FloatTensor[20], n_fft=8, ...)"."""
     parts = [f"{input.type()}{list(input.shape)}"]
     for name, value in options.items():
         parts.append(f"{name}={int(value) if isinstance(value, bool) else value}")
@@ -36,7 +36,7 @@ def _lengths(n_fft: Any, hop_length: Any, win_length: Any) -> tuple[int, int, in
 
 
 def _centered(window: Tensor, n_fft: int) -> Tensor:
-    """``window`` with zeros on both sides, n_fft long."""
+    """Pads ``window`` with zeros on both sides to length n_fft."""
     missing = n_fft - window.shape[0]
     return _pad(window, [missing // 2, missing - missing // 2]) if missing else window
 
@@ -77,23 +77,26 @@ def stft(
     return_complex: bool | None = None,
     align_to_window: bool | None = None,
 ) -> Tensor:
-    """The spectra of frames of a signal: (batch?, bins, frames), complex.
+    """Computes the spectra of frames of a signal: (batch?, bins, frames), complex.
 
     Args:
         input: signals (length,) or (batch, length), real or complex.
-        n_fft: the points of each spectrum.
-        hop_length: the distance of frames; default ``n_fft // 4``.
-        win_length: the length of the window, which is centered in n_fft points; default n_fft.
-        window: what frames are multiplied with; default ones.
-        center: pads the signal on both sides so that frame t is centered at t * hop_length.
-        pad_mode: how: "reflect", "replicate", "circular" or "constant".
-        normalized: divides by the root of n_fft.
-        onesided: bins 0 to n_fft / 2 only; default True unless signal or window are complex.
-        return_complex: must be given for real signals; False gives (..., 2) parts, deprecated.
-        align_to_window: with ``center=False``: as many frames as the window fits into the signal.
+        n_fft: number of points of each spectrum.
+        hop_length: distance between frames; default ``n_fft // 4``.
+        win_length: length of the window, which is centered in n_fft points; default n_fft.
+        window: factor of each frame; default ones.
+        center: whether to pad the signal on both sides so that frame t is centered at
+            t * hop_length.
+        pad_mode: kind of padding: "reflect", "replicate", "circular" or "constant".
+        normalized: whether to divide by the square root of n_fft.
+        onesided: whether to return only bins 0 to n_fft / 2; default True unless the signal or the
+            window is complex.
+        return_complex: required for real signals; False (deprecated) returns (..., 2) real parts.
+        align_to_window: with ``center=False``, whether the frames are counted by the window, not by
+            n_fft.
 
     Raises:
-        RuntimeError: lengths that do not fit each other.
+        RuntimeError: the lengths do not fit each other.
     """
     if center and align_to_window is not None:
         raise RuntimeError("stft align_to_window should only be set when center = false")
@@ -148,10 +151,10 @@ def stft(
 
 
 def _overlap_add(frames: Tensor, hop: int) -> Tensor:
-    """(batch, (count - 1) * hop + size): the sum of ``frames`` (batch, count, size), hop apart.
+    """Sums ``frames`` (batch, count, size), ``hop`` apart: (batch, (count - 1) * hop + size).
 
-    Blocks of ``hop`` columns; padding each row of blocks by as many blocks as a frame has, and
-    reading on one block earlier per row, moves row k by k blocks.
+    Splits frames into blocks of ``hop`` columns. Padding each row of blocks by as many blocks as a
+    frame has, and reading each row one block earlier than the last, shifts row k by k blocks.
     """
     batch, count, size = frames.shape
     blocks = -(-size // hop)
@@ -209,18 +212,19 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:
-    """The inverse of ``stft``: the signal whose spectra are nearest to ``input``.
+    """Inverts ``stft``: returns the signal whose spectra are nearest to ``input``.
 
     Args:
         input: spectra (batch?, bins, frames), complex.
-        length: of the result; default: what the frames cover, without the padding of ``center``.
-        return_complex: the result is complex; otherwise imaginary parts are dropped.
+        length: length of the result; by default what the frames cover, without the padding of
+            ``center``.
+        return_complex: whether the result is complex; otherwise imaginary parts are dropped.
 
-    The others are those of ``stft``. Frames are multiplied with ``window`` again, added up where
-    they overlap, and divided by the sum of the squares of the windows.
+    The other arguments are those of ``stft``. Multiplies the frames with ``window`` again, adds
+    them where they overlap, and divides by the sum of the squares of the windows.
 
     Raises:
-        RuntimeError: lengths that do not fit each other; a sum of squares that is zero somewhere.
+        RuntimeError: the lengths do not fit each other, or a sum of squares is zero somewhere.
     """
     if not input.is_complex():
         raise RuntimeError(
@@ -262,7 +266,7 @@ def istft(
 def _trimmed(
     what: str, signal: Tensor, envelope: Tensor, padding: int, length: int | None
 ) -> Tensor:
-    """``signal / envelope`` from where the padding of ``center`` ends, ``length`` samples."""
+    """Returns ``signal / envelope`` without the padding of ``center``, ``length`` samples long."""
     covered = signal.shape[1]
     start = padding // 2
     end = covered - start if length is None else start + operator.index(length)

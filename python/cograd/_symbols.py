@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names of torch that programs compare with and that nothing here is or has."""
+"""Placeholders for torch types that cograd lacks (SymInt, quantized dtypes): isinstance and ==."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class _Symbol:
 
 
 class SymInt(_Symbol):
-    """What a size would be an instance of while a graph is captured: nothing is."""
+    """torch's type of sizes while a graph is captured. It has no instances."""
 
 
 class SymFloat(_Symbol):
-    """What a number would be an instance of while a graph is captured: nothing is."""
+    """torch's type of numbers while a graph is captured. It has no instances."""
 
 
 class SymBool(_Symbol):
-    """What a condition would be an instance of while a graph is captured: nothing is."""
+    """torch's type of conditions while a graph is captured. It has no instances."""
 
 
 class _Scripted:
-    """A class of TorchScript's that annotations name: nothing is an instance of it."""
+    """A TorchScript class that annotations name. It has no instances."""
 
     def __init__(self, *args: Any) -> None:
         raise _absent.refused(f"_C.{type(self).__name__}", "jit")
@@ -41,7 +41,7 @@ script_classes = {
 
 
 class _DTypeName:
-    """A dtype that no tensor has. Functions that take a dtype refuse it with a TypeError."""
+    """A dtype that no tensor has. Functions that accept a dtype raise TypeError for it."""
 
     def __init__(
         self, name: str, itemsize: int, *, floating: bool = False, signed: bool = True
@@ -60,7 +60,7 @@ class _DTypeName:
 
     @property
     def limits(self) -> dict[str, Any] | None:
-        """What ``finfo`` shows."""
+        """The limits that ``finfo`` shows."""
         return _limits(self.name)
 
 
@@ -72,7 +72,7 @@ def _limits(name: str) -> dict[str, Any] | None:
     return {"bits": 8, **values, "smallest_normal": normal, "tiny": normal}
 
 
-# Lowest, highest, eps and the smallest normal number of the floats of eight bits.
+# Lowest, highest, eps and smallest normal number of the 8-bit floats.
 _FLOATS = {
     "float8_e4m3fn": (-448.0, 448.0, 0.125, 2.0**-6),
     "float8_e4m3fnuz": (-240.0, 240.0, 0.125, 2.0**-7),
@@ -85,7 +85,7 @@ _OTHERS = "bits1x8 bits2x4 bits4x2 bits8 qint8 quint8 quint4x2 quint2x4".split()
 
 
 def _named(name: str, itemsize: int, **kind: Any) -> _DTypeName:
-    """One of a class of its own, whose name errors show."""
+    """Returns an instance of its own class, whose name appears in errors."""
     own: type[_DTypeName] = type(name, (_DTypeName,), {"__module__": __name__})
     return own(name, itemsize, **kind)
 
@@ -97,5 +97,5 @@ dtype_names: dict[str, Any] = {
     **{n: _named(n, 1, floating=True, signed=n != "float8_e8m0fnu") for n in _FLOATS},
     **{n: _named(n, 1, signed=n[0] != "u") for n in [*_INTS, *_OTHERS]},
 }
-globals().update(dtype_names)  # where pickles find them
+globals().update(dtype_names)  # so that pickle finds them
 dtype_names["chalf"] = dtype_names["complex32"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files as torch.save writes them: a zip archive of a pickle and of the storages' bytes.
+"""Writes and reads torch.save's files: zip archives of a pickle and the storages' bytes.
 
 Layout (all entries stored, not compressed): ``NAME/data.pkl``, a pickle in which a storage is the
 persistent id ``("storage", type, key, location, elements)``; ``NAME/data/KEY``, its bytes;
@@ -27,7 +27,7 @@ from cograd.storage import TypedStorage
 
 __all__ = ["Archive", "write"]
 
-# A storage of a dtype is named after the type; the dtypes without one are views of bytes.
+# Storage classes by dtype; the other dtypes are stored as views of bytes.
 STORAGES = {
     "FloatStorage": "float32",
     "DoubleStorage": "float64",
@@ -43,7 +43,7 @@ STORAGES = {
     "ComplexDoubleStorage": "complex128",
 }
 _NAMES = {dtype: name for name, dtype in STORAGES.items()}
-# Classes that are elsewhere in torch.
+# Classes that have another path in torch.
 _CLASSES = {
     Tensor: ("torch", "Tensor"),
     Parameter: ("torch.nn.parameter", "Parameter"),
@@ -55,30 +55,32 @@ _ALIGNMENT = 64
 
 
 class _Global:
-    """A name that the pickle refers to and nobody imports."""
+    """A name that the pickle refers to and that is never imported."""
 
     def __init__(self, module: str, name: str) -> None:
         self.module = module
         self.name = name
 
     def __call__(self, *args: Any) -> Any:
-        raise TypeError(f"{self.module}.{self.name} stands for a name in a file")
+        raise TypeError(
+            f"{self.module}.{self.name} is a placeholder for a name in a file and cannot be called"
+        )
 
 
 class _Stored:
-    """One storage, as elements of a dtype, in the place of its persistent id."""
+    """Stands in for one storage, as elements of a dtype, until its persistent id is written."""
 
     def __init__(self, storage: UntypedStorage, dtype: Any) -> None:
         self.storage = storage
         self.dtype = dtype
 
 
-# The pickler that is written in Python: it can be told how to write a name.
+# The pickler written in Python, because its ``save`` can be overridden.
 _PythonPickler: Any = getattr(pickle, "_Pickler")  # noqa: B009
 
 
 class _Writer(_PythonPickler):  # type: ignore[misc]
-    """The pickle of ``data.pkl``; collects the storages, by where their memory is."""
+    """Writes ``data.pkl`` and collects the storages, keyed by their memory."""
 
     def __init__(self, file: Any) -> None:
         super().__init__(file, protocol=2)
@@ -109,7 +111,7 @@ class _Writer(_PythonPickler):  # type: ignore[misc]
             return None
         name = _NAMES.get(dtype_name(obj.dtype))
         nbytes = obj.storage.nbytes()
-        # Arrays that begin at one address may differ in length: each is written then.
+        # Arrays that begin at one address may differ in length; then each is written.
         place = (obj.storage.data_ptr() or -id(obj.storage), nbytes)
         key = self.storages.setdefault(place, (str(len(self.storages)), obj.storage))[0]
         if name is None:
@@ -146,7 +148,7 @@ class _Writer(_PythonPickler):  # type: ignore[misc]
         return typed, (rebuild, Tensor, parts, state)
 
     def _plain(self, t: Tensor) -> tuple[_Global, tuple[Any, ...]]:
-        """A tensor without its attributes."""
+        """Returns how to rebuild a tensor without its attributes."""
         storage = t.untyped_storage()
         stored = self._stored.setdefault((id(storage), t.dtype), _Stored(storage, t.dtype))
         parts = (stored, t.storage_offset(), tuple(t.shape), tuple(t.stride()), t.requires_grad)
@@ -157,7 +159,7 @@ class _Writer(_PythonPickler):  # type: ignore[misc]
 
 
 def _entry(file: zipfile.ZipFile, name: str, data: Any, size: int) -> None:
-    """Writes an entry whose bytes begin at a multiple of 64, for those who map the file."""
+    """Writes an entry whose bytes begin at a multiple of 64, so that the file can be mapped."""
     info = zipfile.ZipInfo(name)
     info.compress_type = zipfile.ZIP_STORED
     head = file.fp.tell() + 30 + len(name.encode()) + 4  # type: ignore[union-attr]
@@ -172,14 +174,14 @@ def _entry(file: zipfile.ZipFile, name: str, data: Any, size: int) -> None:
 
 
 def write(obj: Any, file: Any, name: str) -> None:
-    """Writes ``obj`` into a seekable binary file, as an archive of that name.
+    """Writes ``obj`` to a seekable binary file, as an archive called ``name``.
 
     Raises:
         TypeError, pickle.PicklingError: ``obj`` holds something that cannot be pickled.
     """
     try:
         name.encode()
-    except UnicodeEncodeError:  # a file's name need not be text
+    except UnicodeEncodeError:  # a file's name need not be valid text
         name = "archive"
     text = io.BytesIO()
     writer = _Writer(text)
@@ -196,10 +198,10 @@ def write(obj: Any, file: Any, name: str) -> None:
 
 
 class Archive:
-    """An open file of this kind: its pickle, and its storages, each read once.
+    """An open torch.save archive: its pickle, and its storages, each read once.
 
     Raises:
-        ValueError: the archive is damaged, or of another kind.
+        ValueError: the archive is damaged, or was not written by torch.save.
     """
 
     def __init__(self, file: Any, path: str | None = None) -> None:
@@ -207,7 +209,7 @@ class Archive:
             self._zip = zipfile.ZipFile(file)
         except (zipfile.BadZipFile, EOFError, struct.error) as error:
             raise ValueError(f"the zip archive is damaged: {error}") from error
-        self._path = path  # of a file that may be mapped
+        self._path = path  # set if the file may be mapped
         entries = {info.filename: info for info in self._zip.infolist()}
         tops = [name for name in entries if name.count("/") == 1 and name.endswith("/data.pkl")]
         if len(tops) != 1:
@@ -240,11 +242,11 @@ class Archive:
             raise ValueError(f"its entry {record!r} is damaged: {error}") from error
 
     def pickle(self) -> bytes:
-        """The pickle's bytes."""
+        """Returns the pickle's bytes."""
         return self._read("data.pkl")
 
     def storage(self, key: str, nbytes: int) -> UntypedStorage:
-        """The storage of that key; every call gives the same one.
+        """Returns the storage of that key; every call returns the same object.
 
         Raises:
             ValueError: there is none, or it has another number of bytes.
@@ -257,7 +259,7 @@ class Archive:
         return found
 
     def typed_storage(self, key: str, dtype: Any, count: int) -> TypedStorage:
-        """The storage of that key as ``count`` elements; every call gives the same one.
+        """Returns the storage of that key as ``count`` elements, the same object at every call.
 
         Raises:
             ValueError: there is none, or it has another number of bytes.
@@ -279,7 +281,7 @@ class Archive:
         return cograd.from_numpy(array).untyped_storage()
 
     def _offset(self, info: zipfile.ZipInfo) -> int:
-        """Where an entry's bytes begin in the file."""
+        """Returns the position in the file at which an entry's bytes begin."""
         file: Any = self._zip.fp
         file.seek(info.header_offset)
         head = file.read(30)
@@ -288,5 +290,5 @@ class Archive:
         name, extra = struct.unpack("<HH", head[26:30])
         start = int(info.header_offset + 30 + name + extra)
         if start + info.file_size > os.path.getsize(self._path or ""):
-            raise ValueError(f"the entry {info.filename!r} ends behind the end of the file")
+            raise ValueError(f"the entry {info.filename!r} extends past the end of the file")
         return start

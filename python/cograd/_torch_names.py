@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the names in torch's pickles stand for: classes, and the functions that rebuild tensors."""
+"""Resolves the names in torch's pickles: classes, and the functions that rebuild tensors."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ __all__ = [
     "tuple_of",
 ]
 
-# What a program allows besides, by "module.name": see serialization.add_safe_globals.
+# Additional names that a program allows, by "module.name": see serialization.add_safe_globals.
 safe_globals: dict[str, Any] = {}
 
 
 class _Inner:
-    """What a pickle names, calls or passes on, and no value may be; ``what`` names it."""
+    """An object that a pickle may name, call or pass on but not load as a value; see ``what``."""
 
     what: str
 
 
 class StorageType(_Inner):
-    """A storage's type in a persistent id."""
+    """The type of a storage in a persistent id."""
 
     def __init__(self, name: str) -> None:
         self.what = f"the class torch.{name}"
@@ -51,7 +51,7 @@ class StorageType(_Inner):
 
 
 class Function(_Inner):
-    """A function: its name in the file, and what is called."""
+    """A function: its name in the file, and the callable that implements it."""
 
     def __init__(self, path: str, call: Callable[..., Any]) -> None:
         self.what = f"the function {path}"
@@ -59,11 +59,11 @@ class Function(_Inner):
 
 
 class Arguments(tuple, _Inner):  # type: ignore[type-arg]
-    """A tuple with one of the others in it."""
+    """A tuple that contains another _Inner."""
 
 
 def tuple_of(values: Sequence[Any]) -> tuple[Any, ...]:
-    """A tuple of the values, which is none itself if one of them is not."""
+    """Returns the values as a tuple; an ``Arguments`` if one of them is an _Inner."""
     for value in values:
         if isinstance(value, _Inner):
             result = Arguments(values)
@@ -73,9 +73,9 @@ def tuple_of(values: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def checked(value: Any) -> Any:
-    """``value``, where it becomes a part of what is loaded."""
+    """Returns ``value``. Raises ValueError if it must not be part of the loaded object."""
     if isinstance(value, _Inner):
-        raise ValueError(f"it holds {value.what} as a value, which is not loaded")
+        raise ValueError(f"it holds {value.what} as a value, which is not allowed")
     return value
 
 
@@ -84,7 +84,7 @@ def checked(value: Any) -> Any:
 
 def _ints(value: Any, what: str) -> tuple[int, ...]:
     if not isinstance(value, tuple) or not all(type(v) is int for v in value):
-        raise ValueError(f"a tensor's {what} is no tuple of ints, but a {type(value).__name__}")
+        raise ValueError(f"a tensor's {what} must be a tuple of ints, got {type(value).__name__}")
     return value
 
 
@@ -134,7 +134,7 @@ def _parameter(data: Any, grad: Any, hooks: Any, state: Any = None) -> Tensor:
 
 
 def _typed(func: Any, kind: Any, arguments: Any, state: Any) -> Any:
-    """A tensor of a type, with attributes: a plain one, or a Parameter."""
+    """Rebuilds a tensor of class Tensor or Parameter, with its attributes."""
     known = isinstance(func, Function) and func.call in (_tensor_v2, _tensor_v3, _parameter)
     if not known or type(arguments) is not tuple or (kind is not Tensor and kind is not Parameter):
         raise ValueError("a tensor of a type that is not Tensor or Parameter")
@@ -145,10 +145,10 @@ def _typed(func: Any, kind: Any, arguments: Any, state: Any) -> Any:
 
 
 def set_attributes(tensor: Tensor, state: Any) -> Tensor:
-    """Gives the attributes that ``tensor`` had in the program that saved it, and returns it.
+    """Sets the attributes that ``tensor`` had in the program that saved it, and returns it.
 
     Raises:
-        ValueError: they are no dict, or one is none that a program could have added.
+        ValueError: they are not a dict, or one would replace an attribute of Tensor itself.
     """
     checked(state)
     attributes, slots = state if type(state) is tuple and len(state) == 2 else (state, None)
@@ -162,15 +162,19 @@ def set_attributes(tensor: Tensor, state: Any) -> Tensor:
         )
     for name, value in attributes.items():
         if type(name) is not str:
-            raise ValueError(f"a tensor's attribute is named by a {type(name).__name__}")
+            raise ValueError(
+                f"a tensor's attribute has a name of type {type(name).__name__}, expected str"
+            )
         own = inspect.getattr_static(type(tensor), name, None)
         if name.startswith("__") or hasattr(type(own), "__set__"):
-            raise ValueError(f"it sets the attribute {name[:80]!r} of a tensor, which is its own")
+            raise ValueError(
+                f"it sets the attribute {name[:80]!r} of a tensor, which Tensor itself defines"
+            )
         vars(tensor)[name] = checked(value)
     return tensor
 
 
-# ---- others -------------------------------------------------------------------------------------
+# ---- other --------------------------------------------------------------------------------------
 
 
 def _layout(name: Any) -> Any:
@@ -206,7 +210,7 @@ def _device(kind: Any, index: Any = None) -> cograd.device:
     return cograd.device("cpu")
 
 
-# What calling a class does that takes no keys.
+# Implementations of the classes that may be called and that have no keys.
 MAKERS: dict[Any, Callable[..., Any]] = {
     cograd.Size: _size,
     cograd.device: _device,
@@ -243,10 +247,10 @@ CLASSES: dict[str, Any] = {
 
 
 def find(module: str, name: str) -> Any:
-    """What a name in the file stands for.
+    """Returns the object that a name in the file refers to.
 
     Raises:
-        ValueError: nothing that is loaded.
+        ValueError: the name is not allowed in a file.
     """
     module = {"__builtin__": "builtins", "cograd": "torch"}.get(module, module)
     path = f"{module}.{name}"
@@ -260,7 +264,7 @@ def find(module: str, name: str) -> Any:
         if isinstance(named, _C.dtype | memory_format):
             return named
     raise ValueError(
-        f"it refers to {path}, which is not loaded: tensors, numbers, strings, containers, Size, "
-        "dtype, device and Parameter are. If you trust the file, which may run any code, use "
-        "load(..., weights_only=False)"
+        f"it refers to {path}, which is not allowed; tensors, numbers, strings, containers, Size, "
+        "dtype, device and Parameter are allowed. If you trust the file, which may run any code, "
+        "use load(..., weights_only=False)"
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whole objects from archives that are trusted: torch's classes in them are cograd's."""
+"""Loads any object from trusted archives, replacing torch's classes by cograd's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["load_all"]
 
 
 class _Idle:
-    """A hook that keeps the version of a state_dict, of which there is one here."""
+    """A no-op for hooks that torch uses to version a state_dict; cograd has only one version."""
 
     def __call__(self, *args: Any) -> None:
         pass
@@ -31,7 +31,7 @@ def _parameter_with_state(data: Tensor, grad: bool, hooks: Any, state: Any) -> P
 
 
 def _from_type(func: Any, kind: Any, arguments: Any, state: Any) -> Tensor:
-    """A tensor of any class, with its attributes."""
+    """Rebuilds a tensor of any class, with its attributes."""
     made: Tensor = func(*arguments)
     if type(made) is not kind:
         made = _C._alias_as(kind, made, made.requires_grad)
@@ -39,8 +39,8 @@ def _from_type(func: Any, kind: Any, arguments: Any, state: Any) -> Tensor:
     return made
 
 
-# Names that pickles of torch have for what is elsewhere here, and is no public name of either.
-# The layers are not among them: torch.nn.modules.X is a module here too.
+# Private names in torch's pickles whose objects have another path here.
+# Layers are not listed: torch.nn.modules.X is a module here too.
 _PLACES = {
     "torch.nn.modules.module._WrappedHook": ("cograd.nn.modules._state", "_LoadedHook"),
     "torch.nn.utils.spectral_norm.SpectralNorm": ("cograd.nn.utils._hooked", "SpectralNorm"),
@@ -48,7 +48,7 @@ _PLACES = {
     "torch.nn.utils.spectral_norm.SpectralNormStateDictHook": (__name__, "_Idle"),
     "torch.nn.utils.weight_norm.WeightNorm": ("cograd.nn.utils._hooked", "WeightNorm"),
 }
-# Functions of torch that are called otherwise than in files that are not trusted.
+# Functions that are called differently for untrusted files.
 _FUNCTIONS = {
     "torch._tensor._rebuild_from_type_v2": _from_type,
     "torch._utils._rebuild_parameter_with_state": _parameter_with_state,
@@ -57,7 +57,7 @@ _FUNCTIONS = {
 
 
 class _Everything(pickle.Unpickler):
-    """Python's own, for files that are trusted."""
+    """Python's unpickler, for trusted files."""
 
     def __init__(self, archive: Archive) -> None:
         super().__init__(io.BytesIO(archive.pickle()))
@@ -82,5 +82,5 @@ class _Everything(pickle.Unpickler):
 
 
 def load_all(archive: Archive) -> Any:
-    """The object of an archive, whatever it is: may run code that is in the file."""
+    """Returns the object of an archive, of any kind. Can run code that is in the file."""
     return _Everything(archive).load()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A reader of pickles that makes tensors, containers and numbers, and nothing else.
+"""A pickle reader that creates only tensors, containers and numbers.
 
-It is an interpreter of the opcodes that such pickles have, not a restricted ``pickle.Unpickler``:
-a global is looked up in the tables of ``_torch_names`` and nowhere else, nothing is imported, and
-only functions of that file are called.
+It interprets the opcodes that such pickles contain, instead of restricting ``pickle.Unpickler``:
+a global is looked up only in the tables of ``_torch_names``, nothing is imported, and only
+functions of that module are called.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _FILLED = (dict, OrderedDict, Counter, set, frozenset)
 
 
 def stored(archive: Archive, pid: Any) -> TypedStorage:
-    """The storage of a persistent id.
+    """Returns the storage of a persistent id.
 
     Raises:
-        ValueError: it is the id of something else.
+        ValueError: ``pid`` does not describe a storage.
     """
     match pid:
         case ("storage", kind, str(key), _, int(count)) if 0 <= count < 1 << 60:
@@ -46,7 +46,7 @@ def _kind(value: Any) -> str:
 
 
 def _pairs(items: Any) -> tuple[list[Any], list[Any]]:
-    """The keys and the values that a dict is made of."""
+    """Returns the keys and the values of a dict's items."""
     pairs = list(items.items()) if isinstance(items, dict) else items
     if type(pairs) not in (list, tuple) or not all(
         type(pair) in (tuple, list) and len(pair) == 2 for pair in pairs
@@ -59,14 +59,14 @@ class Unpickler:
     """Reads one pickle of an archive.
 
     Raises:
-        ValueError: the pickle is damaged, or holds something else.
+        ValueError: the pickle is damaged, or holds an object that is not allowed.
     """
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
 
     def load(self) -> Any:
-        """The object."""
+        """Returns the object."""
         self._data = self._archive.pickle()
         self._filler = Filler(len(self._data))
         self._at = 0
@@ -105,19 +105,19 @@ class Unpickler:
         return self._take(self._number(form))
 
     def push(self, value: Any) -> None:
-        """Puts a value on the stack."""
+        """Pushes a value on the stack."""
         self._stack.append(value)
 
     def _pop(self) -> Any:
         if not self._stack:
-            raise ValueError("its pickle takes from an empty stack")
+            raise ValueError("its pickle pops from an empty stack")
         value = self._stack.pop()
         if value is _MARK:
-            raise ValueError("its pickle takes a mark for a value")
+            raise ValueError("its pickle uses a mark as a value")
         return value
 
     def _marked(self) -> list[Any]:
-        """The values above the last mark, which goes too."""
+        """Pops the last mark and the values above it; returns the values."""
         for i in range(len(self._stack) - 1, -1, -1):
             if self._stack[i] is _MARK:
                 values = self._stack[i + 1 :]
@@ -130,19 +130,19 @@ class Unpickler:
 
     def _top(self, *kinds: type) -> Any:
         if not self._stack or type(self._stack[-1]) not in kinds:
-            raise ValueError("its pickle fills something that is no container")
+            raise ValueError("its pickle adds items to something that is not a container")
         return self._stack[-1]
 
     # ---- steps ----
 
     def _put(self, index: int) -> None:
         if not self._stack:
-            raise ValueError("its pickle remembers nothing")
+            raise ValueError("its pickle memoizes from an empty stack")
         self._memo[index] = self._stack[-1]
 
     def _get(self, index: int) -> None:
         if index not in self._memo:
-            raise ValueError("its pickle recalls what it has not remembered")
+            raise ValueError("its pickle reads a memo entry that does not exist")
         self._stack.append(self._memo[index])
 
     def _append(self, values: Sequence[Any]) -> None:
@@ -168,13 +168,13 @@ class Unpickler:
 
     def _find(self, module: Any, name: Any) -> None:
         if type(module) is not str or type(name) is not str:
-            raise ValueError("its pickle names something with no string")
+            raise ValueError("its pickle names a global by something other than strings")
         self._stack.append(_torch_names.find(module, name))
 
     def _reduce(self) -> None:
         arguments, func = self._pop(), self._pop()
         if not isinstance(arguments, tuple):
-            raise ValueError("its pickle calls something with no tuple")
+            raise ValueError("its pickle calls something with arguments that are not a tuple")
         if isinstance(func, _torch_names.Function):
             self._stack.append(func.call(*arguments))
             return
@@ -186,10 +186,10 @@ class Unpickler:
         elif any(func is allowed for allowed in safe_globals.values()):
             self._stack.append(func(*arguments))
         else:
-            raise ValueError("its pickle calls what may not be called")
+            raise ValueError("its pickle calls a function that is not allowed")
 
     def _filled(self, kind: Any, items: Any = ()) -> Any:
-        """A dict or a set of a list or a tuple, or of another one."""
+        """Returns a dict or a set built from a list, a tuple, or another dict or set."""
         if issubclass(kind, dict):
             made = kind()
             keys, values = _pairs(items)
@@ -208,7 +208,7 @@ class Unpickler:
         elif any(kind is f for f in (OrderedDict, Counter, dict)) and arguments == ():
             self._stack.append(kind())
         else:
-            raise ValueError("its pickle makes what may not be made")
+            raise ValueError("its pickle creates an object of a class that is not allowed")
 
     def _build(self) -> None:
         state = checked(self._pop())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What packages ask of torch's tracers before they take a path for them: nothing is traced."""
+"""torch's tracer queries, which packages call before they trace: no tracer is ever active."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["FakeTensor", "get_proxy_mode", "is_fake"]
 
 
 class FakeTensor:
-    """A tensor without numbers; no tensor is one."""
+    """torch's tensor without data. It has no instances."""
 
 
 def is_fake(x: Any) -> bool:
-    """Whether ``x`` is a FakeTensor: always False."""
+    """Returns False: no tensor is a FakeTensor."""
     return False
 
 
 def get_proxy_mode() -> None:
-    """The tracer that records now: None."""
+    """Returns None: no tracer is recording."""

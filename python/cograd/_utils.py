@@ -15,12 +15,12 @@ __all__: list[str] = []
 
 
 def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:
-    """One vector of the elements of all, in a new memory."""
+    """Returns one new vector of the elements of all tensors."""
     return cograd.cat([t.reshape(-1) for t in tensors])
 
 
 def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Views of the parts of ``flat``, in the shapes of ``tensors``."""
+    """Returns views of the parts of ``flat``, in the shapes of ``tensors``."""
     parts, start = [], 0
     for t in tensors:
         parts.append(flat.narrow(0, start, t.numel()).view(t.shape))
@@ -29,7 +29,7 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[T
 
 
 def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[Tensor]]:
-    """Lists of tensors of one dtype, each of at most ``size_limit`` bytes or one tensor."""
+    """Yields lists of tensors of one dtype, each of at most ``size_limit`` bytes or one tensor."""
     open_lists: dict[Any, tuple[list[Tensor], int]] = {}
     for t in tensors:
         found, size = open_lists.get(t.dtype, ([], 0))
@@ -43,10 +43,10 @@ def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[T
 
 
 def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
-    """The number of a device: -1 for the CPU where ``allow_cpu``; an int is one itself.
+    """Returns the index of a device; -1 for the CPU if ``allow_cpu``; an int is an index itself.
 
     Raises:
-        ValueError: the CPU, or no number is given.
+        ValueError: the device is the CPU, or has no index.
         RuntimeError: None with ``optional``: there is no current device.
     """
     if isinstance(device, str):
@@ -65,7 +65,7 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
 
 
 class KeyErrorMessage(str):
-    """A message that a KeyError shows as it is."""
+    """A message that KeyError shows without quotes."""
 
     __slots__ = ()
 
@@ -74,7 +74,7 @@ class KeyErrorMessage(str):
 
 
 class ExceptionWrapper:
-    """An exception and its traceback as text, to raise it elsewhere."""
+    """Stores an exception and its traceback as text, to raise it elsewhere."""
 
     def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
         info: Any = sys.exc_info() if exc_info is None else exc_info
@@ -83,7 +83,7 @@ class ExceptionWrapper:
         self.where = where
 
     def reraise(self) -> None:
-        """Raises an exception of the type, with the text."""
+        """Raises an exception of the stored type, with the stored text."""
         msg = f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}"
         if self.exc_type is KeyError:
             msg = KeyErrorMessage(msg)
@@ -91,6 +91,6 @@ class ExceptionWrapper:
             raise self.exc_type(message=msg)
         try:
             error = self.exc_type(msg)
-        except Exception:  # it takes other arguments
+        except Exception:  # the type has another constructor
             raise RuntimeError(msg) from None
         raise error

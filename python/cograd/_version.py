@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The version of the installed package, as CMake wrote it: importlib.metadata costs 10 ms."""
+"""The version of the installed package, written by CMake: importlib.metadata costs 10 ms."""
 
 try:
     from cograd._build_info import version as __version__

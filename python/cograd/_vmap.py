@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""vmap: a function of one sample as a function of many."""
+"""vmap: maps a function of one sample over a batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["vmap"]
 
 
 def _spread(dims: Any, value: Any) -> list[Any] | None:
-    """One dim for each leaf of a tree, a dim standing for all below its place. None: no fit."""
+    """Returns a dim per leaf; a dim applies to its whole subtree. None if they do not match."""
     if not isinstance(dims, (dict, list, tuple)):
         return [dims] * len(flat(value)[0])
     if isinstance(dims, dict):
@@ -199,24 +199,26 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """A function that does what ``func`` does to one sample to many at once.
+    """Returns a function that applies ``func`` to all samples of a batch at once.
 
     Args:
-        func: takes trees of tensors and anything else, returns a tree of tensors.
-        in_dims: the dim of the samples in each positional argument: one for all, or a tree of them;
-            None: the argument is the same for all samples, as keyword arguments are.
-        out_dims: where the results have them, alike; None: a result that is the same for all.
-        randomness: what random operations do: raise ("error"), draw anew for each sample
-            ("different"), or once for all ("same").
-        chunk_size: at most as many samples are run at once.
+        func: a function from trees of tensors and other arguments to a tree of tensors.
+        in_dims: the batch dim of each positional argument: one for all, or a tree of them; None if
+            the argument is the same for all samples, as keyword arguments are.
+        out_dims: the batch dim of each result, in the same form; None for a result that is the
+            same for all samples.
+        randomness: behaviour of random operations: raise ("error"), draw separate values for each
+            sample ("different"), or the same values for all ("same").
+        chunk_size: maximum number of samples that run at once.
 
-    An operation without a rule of its own runs sample by sample, and a warning says so once; so
-    does a Function without a ``vmap``. What needs the value of one sample (``item()``, ``bool()``,
-    ``numpy()``) raises.
+    An operation without a batching rule runs sample by sample and warns once; so does a Function
+    without a ``vmap``. Operations that need the value of one sample (``item()``, ``bool()``,
+    ``numpy()``) raise.
 
     Raises:
-        ValueError: in_dims or out_dims do not fit, or the numbers of samples differ.
-        RuntimeError: a program that depends on values, or writes samples into what has none.
+        ValueError: in_dims or out_dims do not fit, or the batch sizes differ.
+        RuntimeError: ``func`` depends on values, or writes a batched tensor into one that is not
+            batched.
     """
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
@@ -249,7 +251,7 @@ def vmap(
 
 
 def vmap_quietly(func: Callable[..., Any], randomness: str) -> Callable[..., Any]:
-    """``vmap`` where nobody asked for one: what runs sample by sample is not warned of."""
+    """Returns ``vmap(func)`` without warnings for ops that run sample by sample."""
     run = vmap(func, randomness=randomness)
 
     def quiet(*args: Any) -> Any:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Window functions: their shapes, and the factories of the top level.
+"""Window functions: the formulas, and the factories of the root namespace.
 
-Shapes are computed in double precision. ``span`` is the distance from the first point to where the
-window is symmetric again: n for a period of a periodic window, n - 1 for a symmetric one.
+Values are computed in double precision. ``span`` is the distance from the first point to where
+the window is symmetric again: n for a periodic window, n - 1 for a symmetric one.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ BLACKMAN = (0.42, 0.5, 0.08)
 
 
 def points(n: int) -> Any:
-    """0, 1, ..., n - 1."""
+    """Returns 0, 1, ..., n - 1."""
     return numpy.arange(n, dtype=numpy.float64)
 
 
 def cosine_sum(n: int, span: int, coefficients: Sequence[float]) -> Any:
-    """The sum of (-1)^i a_i cos(i t) over a period or symmetric."""
+    """Returns the sum of (-1)^i a_i cos(2 pi i k / span) at k = 0, ..., n - 1."""
     t = points(n) * (2 * math.pi / span)
     return sum((-1) ** i * a * numpy.cos(i * t) for i, a in enumerate(coefficients))
 
 
 def triangle(n: int, span: int) -> Any:
-    """From 0 up to 1 in the middle and down again."""
+    """Returns a triangle that rises from 0 to 1 in the middle and falls again."""
     return 1 - abs(points(n) * (2 / span) - 1)
 
 
 def kaiser_bessel(n: int, span: int, beta: float) -> Any:
-    """I0(beta sqrt(1 - t^2)) / I0(beta), t from -1 to 1."""
+    """Returns I0(beta sqrt(1 - t^2)) / I0(beta) for t from -1 to 1."""
     t = points(n) * (2 / span) - 1
     return numpy.i0(beta * numpy.sqrt(1 - t * t)) / numpy.i0(beta)
 
@@ -57,13 +57,13 @@ def finished(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``values`` as a tensor of ``dtype``."""
+    """Returns ``values`` as a tensor of ``dtype``."""
     result = cograd.empty(len(values), dtype=dtype, layout=layout, device=device)
     return result.copy_(from_numpy(values)).requires_grad_(requires_grad)
 
 
 def _length(op: str, n: Any, periodic: Any, dtype: Any) -> tuple[int, int]:
-    """The checked length, and the span."""
+    """Returns the checked length, and the span."""
     if isinstance(n, (bool, float)):
         raise TypeError(
             f"{op}(): argument 'window_length' (position 1) must be int, not {type(n).__name__}"
@@ -97,7 +97,7 @@ def bartlett_window(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A triangle: 1 - |2 k / (n - 1) - 1|; ``periodic``: of n + 1 points without the last."""
+    """Returns 1 - |2 k / (n - 1) - 1|; if ``periodic``, n + 1 points without the last."""
     options = {"dtype": dtype, "layout": layout, "device": device, "requires_grad": requires_grad}
     return _window("bartlett_window", window_length, periodic, triangle, (), **options)
 
@@ -111,7 +111,7 @@ def blackman_window(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """0.42 - 0.5 cos(t) + 0.08 cos(2 t), t = 2 pi k / (n - 1); ``periodic``: over n."""
+    """Returns 0.42 - 0.5 cos(t) + 0.08 cos(2 t), t = 2 pi k / (n - 1), or / n if ``periodic``."""
     options = {"dtype": dtype, "layout": layout, "device": device, "requires_grad": requires_grad}
     return _window("blackman_window", window_length, periodic, cosine_sum, (BLACKMAN,), **options)
 
@@ -127,7 +127,7 @@ def hamming_window(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The window alpha - beta cos(t), t = 2 pi k / (n - 1); ``periodic``: over n."""
+    """Returns alpha - beta cos(t), t = 2 pi k / (n - 1), or / n if ``periodic``."""
     options = {"dtype": dtype, "layout": layout, "device": device, "requires_grad": requires_grad}
     terms = ((alpha, beta),)
     return _window("hamming_window", window_length, periodic, cosine_sum, terms, **options)
@@ -142,7 +142,7 @@ def hann_window(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """(1 - cos(t)) / 2, t = 2 pi k / (n - 1); ``periodic``: over n."""
+    """Returns (1 - cos(t)) / 2, t = 2 pi k / (n - 1), or / n if ``periodic``."""
     options = {"dtype": dtype, "layout": layout, "device": device, "requires_grad": requires_grad}
     terms = ((0.5, 0.5),)
     return _window("hann_window", window_length, periodic, cosine_sum, terms, **options)
@@ -158,6 +158,6 @@ def kaiser_window(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """I0(beta sqrt(1 - t^2)) / I0(beta), t = 2 k / (n - 1) - 1; ``periodic``: over n."""
+    """Returns I0(beta sqrt(1 - t^2)) / I0(beta), t = 2 k / (n - 1) - 1, or / n if ``periodic``."""
     options = {"dtype": dtype, "layout": layout, "device": device, "requires_grad": requires_grad}
     return _window("kaiser_window", window_length, periodic, kaiser_bessel, (beta,), **options)

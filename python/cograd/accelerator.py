@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Answers for programs that ask for an accelerator: there is none."""
+"""torch.accelerator for a library without accelerators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 
 
 def current_accelerator(check_available: bool = False) -> None:
-    """Always None."""
+    """Returns None."""
 
 
 if not TYPE_CHECKING:

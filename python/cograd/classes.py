@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """C++ classes by name: ``cograd.classes.<namespace>.<Class>(...)``.
 
-They come from ``class_`` in a COGRAD_LIBRARY (``cograd/class.h``). An object lives in C++; its
-Python object holds it by a number and lets go of it when it dies itself.
+They are registered by ``class_`` in a COGRAD_LIBRARY (``cograd/class.h``). An object lives in C++;
+its Python object refers to it by a number and releases it when it is deleted.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["Object", "load_library", "loaded_libraries"]
 
 _INDEX = "__class__"
 _namespaces: dict[str, Namespace] = {}
-_lock = threading.RLock()  # a signal's or a collector's function may make objects as well
-# Operators for which Python asks the other operand where the first does not take it.
+_lock = threading.RLock()  # reentrant: signal handlers and finalizers may create objects too
+# Operators for which Python tries the other operand if the first returns NotImplemented.
 _BINARY = {
     f"__{prefix}{name}__"
     for name in (
@@ -36,10 +36,10 @@ _BINARY = {
 
 
 class Object:
-    """What the objects of all C++ classes are; as an argument of an op it stands for its number."""
+    """The base of all C++ classes' objects; an op that receives one is passed its number."""
 
     _qualified: ClassVar[tuple[str, str]] = ("", "")
-    _members: ClassVar[dict[str, Any]] = {}  # what has no name of its own: init, release, state
+    _members: ClassVar[dict[str, Any]] = {}  # special functions: init, release, getstate, setstate
     _alive: ClassVar[weakref.WeakValueDictionary[int, Object]]
     _number: int | None = None
 
@@ -86,7 +86,7 @@ class Object:
 
 
 def _restore(kind: Any, state: tuple[Any, ...]) -> Object:
-    """Makes an object of what ``__reduce__`` kept."""
+    """Rebuilds an object from the state that ``__reduce__`` saved."""
     if isinstance(kind, tuple):
         kind = getattr(__getattr__(kind[0]), kind[1])
     restored: Object = kind.__new__(kind)
@@ -95,13 +95,13 @@ def _restore(kind: Any, state: tuple[Any, ...]) -> Object:
 
 
 def _wrap(kind: type[Object], number: Any) -> Any:
-    """The Python object of a number that a function returned: the one that lives, or a new one."""
+    """Returns the Python object for a number that a function returned: an existing or a new one."""
     if number is None:
         return None
     with _lock:
         found = kind._alive.get(number)
     if found is not None:
-        kind._members["release"](number)  # it holds the object already
+        kind._members["release"](number)  # the existing object holds a reference already
         return found
     made = kind.__new__(kind)
     made._hold(number)
@@ -109,7 +109,7 @@ def _wrap(kind: type[Object], number: Any) -> Any:
 
 
 def _function(op: Any, name: str, result: str, owner: str, bound: bool) -> Callable[..., Any]:
-    """A plain function around an op, so that it binds to objects."""
+    """Wraps an op in a plain function, so that it binds to objects."""
     if result:
         namespace, _, class_name = result.partition("::")
 
@@ -133,7 +133,7 @@ def _function(op: Any, name: str, result: str, owner: str, bound: bool) -> Calla
 
 
 def _operator(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, giving NotImplemented for an operand that the C++ function does not take."""
+    """Wraps ``call`` to return NotImplemented for an operand that the C++ function rejects."""
 
     def operator(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -145,7 +145,7 @@ def _operator(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _build(namespace: str, name: str) -> type[Object]:
-    """Makes the Python class of a registered C++ class."""
+    """Creates the Python class of a registered C++ class."""
     index = _C._find_op(f"{namespace}::{name}{_INDEX}")
     members: dict[str, Any] = {}
     body: dict[str, Any] = {
@@ -190,7 +190,7 @@ def _setter(op: Any) -> Callable[[Object, Any], None]:
 
 
 def _classes() -> Iterable[tuple[str, str]]:
-    """Namespace and name of every registered class."""
+    """Yields namespace and name of every registered class."""
     for qualified in map(str, _C._foreign_ops()):
         if qualified.endswith(_INDEX) and qualified not in _op_table.gone:
             namespace, _, name = qualified.partition("::")
@@ -225,7 +225,7 @@ class Namespace:
 
 
 def _forget(names: Iterable[str]) -> None:
-    """A library was built again: its classes are others. Objects keep the ones they have."""
+    """Drops classes whose library was rebuilt. Existing objects keep their classes."""
     for qualified in names:
         namespace, _, op = qualified.rpartition("::")
         if namespace in _namespaces and op.endswith(_INDEX):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What programs ask of a compiler: there is none, so all of it is plain execution."""
+"""torch.compiler for a library without a compiler: all functions execute eagerly."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ _T = TypeVar("_T")
 
 
 def is_compiling() -> bool:
-    """Always False."""
+    """Returns False."""
     return False
 
 
 def is_dynamo_compiling() -> bool:
-    """Always False."""
+    """Returns False."""
     return False
 
 
 def is_exporting() -> bool:
-    """Always False."""
+    """Returns False."""
     return False
 
 
 def reset() -> None:
-    """Does nothing: nothing is compiled that could be forgotten."""
+    """Does nothing: there is no compiled code to discard."""
 
 
 def cudagraph_mark_step_begin() -> None:
@@ -52,7 +52,7 @@ def cudagraph_mark_step_begin() -> None:
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """The compilers there are: none."""
+    """Returns an empty list: there are no compilers."""
     return []
 
 
@@ -77,7 +77,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def substitute_in_graph(original_fn: Any, **options: Any) -> Callable[[_T], _T]:
-    """A decorator that returns what it decorates."""
+    """Returns a decorator that returns what it decorates."""
     return lambda fn: fn
 
 

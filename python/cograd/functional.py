@@ -25,7 +25,7 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
-    """The shape that tensors of ``shapes`` (each a sequence of sizes, or one int) broadcast to.
+    """Returns the shape to which tensors of ``shapes`` broadcast (each a sequence, or one int).
 
     Raises RuntimeError for sizes that do not broadcast or are negative.
     """
@@ -48,7 +48,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
 
 
 def _term(subscripts: Sequence[Any]) -> str:
-    """The letters of one index list of ints in [0, 52) and Ellipsis."""
+    """Returns the letters of one index list of ints in [0, 52) and Ellipsis."""
     text = ""
     for s in subscripts:
         if s is Ellipsis:
@@ -64,11 +64,11 @@ def _term(subscripts: Sequence[Any]) -> str:
 
 
 def einsum(*args: Any) -> Tensor:
-    """Sum of products by index names.
+    """Sums products over named indices.
 
     Either ``einsum("ij,jk->ik", a, b)`` (the operands also as one list) or
     ``einsum(a, [0, 1], b, [1, 2], [0, 2])``, where the index lists hold ints in [0, 52) or ``...``
-    and the last one, for the result, may be left out. All operands have one dtype. Raises
+    and the last one, for the result, may be omitted. All operands must have one dtype. Raises
     ValueError without an operand, RuntimeError for subscripts that do not fit the shapes.
     """
     if len(args) < 2:
@@ -94,11 +94,11 @@ def tensordot(
     *,
     axes: int | Sequence[int] | Sequence[Sequence[int]] | None = None,
 ) -> Tensor:
-    """Contraction of ``a`` and ``b`` over ``dims``, or ``axes`` as NumPy calls them.
+    """Contracts ``a`` and ``b`` over ``dims``, or ``axes`` as NumPy calls them.
 
     An int n contracts the last n dims of ``a`` with the first n of ``b``; a pair of dim lists (or
     of ints) names them. The result has the remaining dims of ``a``, then those of ``b``; it is
-    written to ``out`` if that is given. Raises RuntimeError for dims of different length or size.
+    written to ``out`` if given. Raises RuntimeError for dims of different length or size.
     """
     if axes is not None:
         dims = axes
@@ -114,22 +114,22 @@ def tensordot(
         result = _C._ops._tensordot(a, b, left, right)
     if out is None:
         return result
-    return _C._ops.mul(result, 1, out=out)  # which resizes out
+    return _C._ops.mul(result, 1, out=out)  # resizes out
 
 
 def meshgrid(
     *tensors: Tensor | Sequence[Tensor], indexing: str | None = None
 ) -> tuple[Tensor, ...]:
-    """Grids of the coordinates in 1-d (or 0-d) tensors, given one by one or as a list.
+    """Returns grids of the coordinates in 1-d (or 0-d) tensors, passed one by one or as a list.
 
-    ``indexing`` is 'ij' (the default: dim i is that of the i-th tensor) or 'xy', which exchanges
-    the first two dims. The results are views of the tensors.
+    ``indexing`` is 'ij' (the default: dim i belongs to the i-th tensor) or 'xy', which swaps the
+    first two dims. The results are views of the tensors.
     """
     return _C._ops.meshgrid(*tensors, indexing=indexing)
 
 
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
-    """Product of matrices in the order that needs the fewest multiplications."""
+    """Multiplies matrices in the order that needs the fewest multiplications."""
     from cograd.linalg import multi_dot
 
     return multi_dot(matrices, out=out)
@@ -146,13 +146,13 @@ def histogram(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Any:
-    """Counts of ``input`` (any shape, floating) in bins, and the edges of the bins.
+    """Counts the elements of ``input`` (any shape, floating) in bins; also returns the edges.
 
-    ``bins`` is their number, equal between the two ends of ``range`` (default: those of the data),
-    or a 1-d tensor of ascending edges of input's dtype; the last bin is closed. ``weight`` (input's
-    shape and dtype) counts for each element; ``density`` divides so that the integral over the bins
-    is 1. Returns ``hist`` (bins,) and ``bin_edges`` (bins + 1,) of input's dtype. Raises
-    RuntimeError for a range that is not finite or not ascending.
+    ``bins`` is the number of equal bins between the two ends of ``range`` (by default those of the
+    data), or a 1-d tensor of ascending edges of input's dtype; the last bin is closed. ``weight``
+    (input's shape and dtype) is the weight of each element; ``density`` normalizes the integral
+    over the bins to 1. Returns ``hist`` (bins,) and ``bin_edges`` (bins + 1,) of input's dtype.
+    Raises RuntimeError for a range that is not finite or not ascending.
     """
     if isinstance(bins, Tensor):
         if range is not None:
@@ -175,7 +175,7 @@ def _histogram(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Any:
-    """See :func:`cograd.histogram`."""
+    """Calls :func:`cograd.histogram`."""
     return histogram(self, bins, range=range, weight=weight, density=density)
 
 
@@ -188,7 +188,7 @@ def zero_(input: Tensor) -> Tensor:
 
 
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """Gives ``input`` the shape of ``the_template``, in place; new elements are undefined."""
+    """Resizes ``input`` to the shape of ``the_template``, in place; new elements are undefined."""
     return input.resize_as_(the_template, memory_format=memory_format)
 
 
@@ -199,7 +199,7 @@ if not TYPE_CHECKING:
     )
 
     def __getattr__(name: str) -> Any:
-        if name in _TOP:  # torch.functional has them, here they are elsewhere
+        if name in _TOP:  # torch.functional has these; here they are elsewhere
             import cograd
 
             return getattr(cograd, name)

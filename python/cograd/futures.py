@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Results that arrive later: what communication hooks return."""
+"""Results that become available later; communication hooks return them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ S = TypeVar("S")
 class Future(Generic[T]):
     """A value that is set once, by ``set_result`` or by the call that returned this future.
 
-    ``devices`` is accepted for programs written for torch and must name none but the CPU.
+    ``devices`` exists for programs written for torch and may name only the CPU.
     """
 
     def __init__(self, *, devices: list[Any] | None = None) -> None:
@@ -29,10 +29,10 @@ class Future(Generic[T]):
         self._value: Any = None
         self._error: BaseException | None = None
         self._callbacks: list[Callable[[Future[T]], Any]] = []
-        self._waiter: Callable[[], Any] | None = None  # what makes the value come
+        self._waiter: Callable[[], Any] | None = None  # produces the value when called
 
     def done(self) -> bool:
-        """Whether there is a value or an error."""
+        """Returns whether the future has a value or an error."""
         return self._done
 
     def wait(self) -> T:
@@ -45,7 +45,7 @@ class Future(Generic[T]):
         return self.value()
 
     def value(self) -> T:
-        """The value of a future that is done; RuntimeError for one that is not."""
+        """Returns the value. Raises RuntimeError if the future is not done."""
         if not self._done:
             raise RuntimeError("Future.value: the future is not done; call wait()")
         if self._error is not None:
@@ -53,7 +53,7 @@ class Future(Generic[T]):
         return cast(T, self._value)
 
     def then(self, callback: Callable[[Future[T]], S]) -> Future[S]:
-        """A future of what ``callback(this)`` returns once this one is done."""
+        """Returns a future of the result of ``callback(self)``, called once this one is done."""
         child: Future[S] = Future()
 
         def run(parent: Future[T]) -> None:
@@ -67,7 +67,7 @@ class Future(Generic[T]):
         return child
 
     def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
-        """Calls ``callback(this)`` once this future is done, at once if it is."""
+        """Calls ``callback(self)`` once this future is done, or at once if it is."""
         with self._lock:
             if not self._done:
                 self._callbacks.append(callback)
@@ -75,7 +75,7 @@ class Future(Generic[T]):
         callback(self)
 
     def set_result(self, result: T) -> None:
-        """Sets the value; RuntimeError when there is one."""
+        """Sets the value. Raises RuntimeError if the future is done already."""
         self._set(result, None)
 
     def set_exception(self, result: BaseException) -> None:
@@ -96,7 +96,7 @@ class Future(Generic[T]):
             callback(self)
 
     def _settle(self) -> None:
-        """Waits, whatever the outcome."""
+        """Waits for the value or the error, without raising the error."""
         try:
             self.wait()
         except BaseException:
@@ -105,7 +105,7 @@ class Future(Generic[T]):
 
 
 def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
-    """A future that is done when all are; its value is the list itself."""
+    """Returns a future that is done when all are; its value is the list itself."""
     out: Future[list[Future[Any]]] = Future()
     left, lock = [len(futures)], threading.Lock()
 
@@ -129,7 +129,7 @@ def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
 
 
 def wait_all(futures: list[Future[Any]]) -> list[Any]:
-    """The values of all; raises the first error after all are done."""
+    """Returns the values of all futures; raises the first error after all are done."""
     return [future.wait() for future in collect_all(futures).wait()]
 
 

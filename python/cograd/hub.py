@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.hub without the network: models of a folder on disk, and files that are there already."""
+"""torch.hub without downloads: models from a local directory, and files that exist locally."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ _dir: str | None = None
 
 
 def get_dir() -> str:
-    """The folder of files for the hub: ``set_dir``'s, or ``$TORCH_HOME/hub``, or the cache's."""
+    """Returns the hub's directory: ``set_dir``'s, or ``$TORCH_HOME/hub``, or one in the cache."""
     return os.path.join(_get_torch_home(), "hub") if _dir is None else _dir
 
 
 def _get_torch_home() -> str:
-    """``$TORCH_HOME``, or a folder of the cache."""
+    """Returns ``$TORCH_HOME``, or a directory in the cache."""
     cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
     return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Sets what ``get_dir`` gives."""
+    """Sets the directory that ``get_dir`` returns."""
     global _dir
     _dir = os.path.expanduser(os.fspath(d))
 
 
 class _Faketqdm:
-    """What ``tqdm`` is where it is not installed: a counter that shows nothing."""
+    """Replaces ``tqdm`` where it is not installed: a counter that shows nothing."""
 
     def __init__(self, total: Any = None, disable: bool = False, **options: Any) -> None:
         self.total = total
@@ -56,7 +56,7 @@ class _Faketqdm:
         self.n = 0
 
     def update(self, n: int = 1) -> None:
-        """Counts."""
+        """Adds ``n`` to the counter."""
         self.n += n
 
     def set_description(self, *args: Any, **options: Any) -> None:
@@ -77,7 +77,7 @@ class _Faketqdm:
 
 
 def _hubconf(function: str, folder: str, source: str) -> ModuleType:
-    """The module ``hubconf.py`` of a folder."""
+    """Imports ``hubconf.py`` of a directory."""
     if source != "local":
         text = f"hub.{function}(source={source!r}): a folder is read with source='local'"
         raise _absent.refused(text, "hub")
@@ -102,17 +102,17 @@ def _entry(module: ModuleType, name: str) -> Any:
 
 
 def list(github: str, *args: Any, source: str = "github", **_ignored: Any) -> builtins.list[str]:
-    """The names of the models in the ``hubconf.py`` of a folder.
+    """Returns the names of the models in the ``hubconf.py`` of a directory.
 
     Raises:
-        NotImplementedError: ``source`` is not "local": nothing is downloaded.
+        NotImplementedError: ``source`` is not "local": hub does not download.
     """
     members = vars(_hubconf("list", github, source)).items()
     return [name for name, value in members if callable(value) and not name.startswith("_")]
 
 
 def help(github: str, model: str, *args: Any, source: str = "github", **_ignored: Any) -> Any:
-    """The docstring of a model in the ``hubconf.py`` of a folder; raises as :func:`list`."""
+    """Returns the docstring of a model in a directory's ``hubconf.py``; raises as :func:`list`."""
     return _entry(_hubconf("help", github, source), model).__doc__
 
 
@@ -127,10 +127,10 @@ def load(
     skip_validation: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Calls ``model`` of the ``hubconf.py`` in the folder ``repo_or_dir``, whose code it runs.
+    """Calls ``model`` of the ``hubconf.py`` in the directory ``repo_or_dir``; this runs its code.
 
     Raises:
-        NotImplementedError: ``source`` is not "local": nothing is downloaded.
+        NotImplementedError: ``source`` is not "local": hub does not download.
         RuntimeError: there is no such model.
     """
     return _entry(_hubconf("load", repo_or_dir, source), model)(*args, **kwargs)
@@ -139,7 +139,7 @@ def load(
 def download_url_to_file(
     url: str, dst: str, hash_prefix: str | None = None, progress: bool = True
 ) -> None:
-    """Raises NotImplementedError: nothing is downloaded."""
+    """Raises NotImplementedError: hub does not download."""
     raise _absent.refused(f"hub.download_url_to_file({url!r})", "hub")
 
 
@@ -155,7 +155,7 @@ def load_state_dict_from_url(
     """Loads the file that ``url`` names from ``model_dir``, ``get_dir()/checkpoints`` by default.
 
     Raises:
-        NotImplementedError: it is not there; the message says where to put it.
+        NotImplementedError: the file does not exist; the message says where to put it.
     """
     folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
     path = os.path.join(folder, file_name or os.path.basename(urlparse(url).path))
@@ -170,7 +170,7 @@ def load_state_dict_from_url(
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        if name == "tqdm":  # imported when it is asked for
+        if name == "tqdm":  # imported only when accessed
             try:
                 from tqdm import tqdm
             except ImportError:

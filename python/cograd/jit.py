@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What programs ask of TorchScript: decorators return what they decorate, scripting never happens.
+"""torch.jit without TorchScript: decorators return what they decorate, and nothing is scripted.
 
-Tracing, saving and loading scripts are not offered; the name says what to do instead.
+Tracing, saving and loading scripts are not supported; their names raise with an alternative.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ _T = TypeVar("_T")
 
 
 class ScriptModule:
-    """What a scripted module would be an instance of: nothing is."""
+    """torch's type of scripted modules. It has no instances."""
 
     def __init__(self) -> None:
         raise _absent.refused("jit.ScriptModule", "jit")
 
 
 class ScriptFunction:
-    """What a scripted function would be an instance of: nothing is."""
+    """torch's type of scripted functions. It has no instances."""
 
     def __init__(self) -> None:
         raise _absent.refused("jit.ScriptFunction", "jit")
 
 
 def script(obj: _T, optimize: Any = None, **options: Any) -> _T:
-    """Returns ``obj``, a module, class or function: it runs as Python."""
+    """Returns ``obj``, a module, class or function, which runs as Python."""
     return obj
 
 
@@ -84,24 +84,24 @@ def ignore(drop: Any = False, **options: Any) -> Any:
 
 
 def is_scripting() -> bool:
-    """Always False."""
+    """Returns False."""
     return False
 
 
 def is_tracing() -> bool:
-    """Always False."""
+    """Returns False."""
     return False
 
 
 def fork(func: Any, *args: Any, **kwargs: Any) -> Any:
-    """A future of what ``func(*args, **kwargs)`` returns, which is called at once."""
+    """Calls ``func(*args, **kwargs)`` at once and returns a future of its result."""
     future: Any = cograd.Future()
     future.set_result(func(*args, **kwargs))
     return future
 
 
 def wait(future: Any) -> Any:
-    """What the function given to ``fork`` returned."""
+    """Returns the result of the function that was passed to ``fork``."""
     return future.wait()
 
 
@@ -109,7 +109,7 @@ _script_if_tracing = script_if_tracing
 
 
 def _overload(fn: _T) -> _T:
-    """Returns ``fn``: a declaration, which a definition of the name follows."""
+    """Returns ``fn``, a declaration that precedes the definition of the same name."""
     return fn
 
 
@@ -127,7 +127,7 @@ def Attribute(value: _T, type: Any) -> _T:
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Whether ``obj`` is of ``target_type``, whose parameters (``List[int]``) are not looked at."""
+    """Returns whether ``obj`` is a ``target_type``; ignores its parameters (``List[int]``)."""
     from builtins import isinstance as plain
     from typing import get_origin
 
@@ -136,7 +136,7 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     return any(plain(obj, t if o is None else o) for t, o in zip(types, origins, strict=True))
 
 
-if not TYPE_CHECKING:  # which would take it for an answer to every name
+if not TYPE_CHECKING:  # type checkers would accept every name
 
     def __getattr__(name: str) -> Any:
         raise _absent.missing(__name__, name)

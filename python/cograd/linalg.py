@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.linalg: solving, decompositions, norms and products of batches of matrices.
+"""torch.linalg: solvers, decompositions, norms and products of batches of matrices.
 
-Matrices are of dtype float32, float64, complex64 or complex128. ``^H`` is the conjugate transpose,
-of real matrices the transpose.
+Matrices have dtype float32, float64, complex64 or complex128. ``^H`` is the conjugate transpose,
+which is the transpose for real matrices.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ LinAlgError.__module__ = "cograd.linalg"
 
 
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
-    """X of A X = B, or of X A = B unless ``left``.
+    """Solves A X = B for X, or X A = B unless ``left``.
 
     Args:
         A: square matrices (*, n, n) of dtype float32, float64, complex64 or complex128.
@@ -95,8 +95,8 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
             its last dim.
 
     Raises:
-        LinAlgError: a singular matrix.
-        RuntimeError: shapes or dtypes that do not fit.
+        LinAlgError: a matrix is singular.
+        RuntimeError: shapes or dtypes do not match.
     """
     return _ops.linalg_solve(A, B, left=left, out=out)
 
@@ -104,27 +104,27 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
 def solve_ex(
     A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None
 ) -> _C._linalg_solve_ex_result:
-    """``solve`` and, instead of an error, LAPACK's ``info`` (int32, 0 where all went well)."""
+    """Returns ``solve`` and, instead of raising, LAPACK's ``info`` (int32, 0 on success)."""
     return _ops.linalg_solve_ex(A, B, left=left, check_errors=check_errors, out=out)
 
 
 def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The inverse of each square matrix; raises LinAlgError for a singular one."""
+    """Returns the inverse of each square matrix. Raises LinAlgError for a singular one."""
     return _ops.linalg_inv(A, out=out)
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> _C._linalg_inv_ex_result:
-    """``inv`` and, instead of an error, LAPACK's ``info`` (int32, 0 where all went well)."""
+    """Returns ``inv`` and, instead of raising, LAPACK's ``info`` (int32, 0 on success)."""
     return _ops.linalg_inv_ex(A, check_errors=check_errors, out=out)
 
 
 def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The determinant of each square matrix. Singular matrices have a gradient too."""
+    """Returns the determinant of each square matrix. Singular matrices have a gradient too."""
     return _ops.linalg_det(A, out=out)
 
 
 def slogdet(A: Tensor, *, out: Any = None) -> _C._linalg_slogdet_result:
-    """``sign`` and ``logabsdet`` of the determinant: 0 and -inf for a singular matrix.
+    """Returns ``sign`` and ``logabsdet`` of the determinant: 0 and -inf for a singular matrix.
 
     The sign of a complex determinant is a complex number of absolute value 1.
     """
@@ -132,7 +132,7 @@ def slogdet(A: Tensor, *, out: Any = None) -> _C._linalg_slogdet_result:
 
 
 def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
-    """L of A = L L^H (L^H if ``upper``); only that triangle of A is read.
+    """Returns L of A = L L^H (L^H if ``upper``); reads only that triangle of A.
 
     Raises LinAlgError for a matrix that is not positive definite. The gradient is Hermitian.
     """
@@ -142,12 +142,12 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Te
 def cholesky_ex(
     A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None
 ) -> _C._linalg_cholesky_ex_result:
-    """``cholesky`` and, instead of an error, LAPACK's ``info`` (int32)."""
+    """Returns ``cholesky`` and, instead of raising, LAPACK's ``info`` (int32)."""
     return _ops.linalg_cholesky_ex(A, upper=upper, check_errors=check_errors, out=out)
 
 
 def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> _C._linalg_qr_result:
-    """``Q`` with orthonormal columns and upper triangular ``R`` of A = Q R.
+    """Computes ``Q`` with orthonormal columns and upper triangular ``R`` such that A = Q R.
 
     Args:
         A: (*, m, n).
@@ -155,51 +155,50 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> _C._linalg_qr_re
             (*, m, n); "r": R as in "reduced", Q empty.
 
     Raises:
-        RuntimeError: in backward, for mode "r", or "complete" with m > n. The gradient needs the
-            first k columns of A to be linearly independent.
+        RuntimeError: raised in backward for mode "r", and for "complete" with m > n. The gradient
+            needs the first k columns of A to be linearly independent.
     """
     return _ops.linalg_qr(A, mode, out=out)
 
 
 def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> _C._linalg_eigh_result:
-    """``eigenvalues``, ascending and real, and ``eigenvectors`` (in columns) of Hermitian matrices.
+    """Computes ``eigenvalues`` (ascending, real) and ``eigenvectors`` (columns) of Hermitian A.
 
-    Only the lower triangle (upper for ``UPLO`` "U") is read. Gradients through the eigenvectors
-    need distinct eigenvalues, and of complex ones a result that does not depend on the vectors'
-    phases: backward raises RuntimeError otherwise. Raises LinAlgError where LAPACK does not
-    converge.
+    Reads only the lower triangle (upper for ``UPLO`` "U"). Gradients through the eigenvectors need
+    distinct eigenvalues, and for complex matrices a result that does not depend on the vectors'
+    phases: backward raises RuntimeError otherwise. Raises LinAlgError if LAPACK does not converge.
     """
     return _ops.linalg_eigh(A, UPLO, out=out)
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
-    """The eigenvalues of ``eigh``."""
+    """Returns only the eigenvalues of ``eigh``."""
     return _ops.linalg_eigvalsh(A, UPLO, out=out)
 
 
 def eig(A: Tensor, *, out: Any = None) -> _C._linalg_eig_result:
-    """``eigenvalues`` and ``eigenvectors`` (in columns, of norm 1) of square matrices, complex.
+    """Computes complex ``eigenvalues`` and ``eigenvectors`` (columns of norm 1) of square A.
 
-    The eigenvalues are in no order; those of real matrices are real or in conjugate pairs.
-    Gradients through the eigenvectors need distinct eigenvalues and a result that does not depend
-    on the vectors' phases: backward raises RuntimeError otherwise.
+    The eigenvalues have no particular order; those of real matrices are real or in conjugate
+    pairs. Gradients through the eigenvectors need distinct eigenvalues and a result that does not
+    depend on the vectors' phases: backward raises RuntimeError otherwise.
 
     Raises:
-        RuntimeError: matrices that are not square, or elements that are not finite.
+        RuntimeError: matrices are not square, or have elements that are not finite.
         LinAlgError: LAPACK does not converge.
     """
     return _ops.linalg_eig(A, out=out)
 
 
 def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The eigenvalues of ``eig``."""
+    """Returns only the eigenvalues of ``eig``."""
     return _ops.linalg_eigvals(A, out=out)
 
 
 def svd(
     A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None
 ) -> _C._linalg_svd_result:
-    """``U``, ``S`` (descending) and ``Vh`` of A = U diag(S) Vh.
+    """Computes ``U``, ``S`` (descending) and ``Vh`` such that A = U diag(S) Vh.
 
     Args:
         A: (*, m, n).
@@ -207,17 +206,17 @@ def svd(
             with k = min(m, n).
         driver: must be None on the CPU.
 
-    Gradients through U and Vh need distinct singular values, and positive ones unless m = n. Of
-    complex matrices they need a result that does not depend on the phases that a column of U and
-    the row of Vh share: backward raises RuntimeError otherwise. So it does for a result that
-    depends on which basis the vectors beyond k are, and not on the space alone that they span.
-    Raises LinAlgError for elements that are not finite.
+    Gradients through U and Vh need distinct singular values, and positive ones unless m = n. For
+    complex matrices, the result must not depend on the phases that a column of U and a row of Vh
+    share. The result may depend on the space that the vectors after the k-th span, but not on
+    their choice. Backward raises RuntimeError otherwise. Raises LinAlgError for elements that are
+    not finite.
     """
     return _ops.linalg_svd(A, full_matrices, driver=driver, out=out)
 
 
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
-    """The singular values of ``svd``."""
+    """Returns only the singular values of ``svd``."""
     if driver is not None:
         raise RuntimeError("linalg.svdvals: `driver` is only supported on CUDA, expected None")
     return _ops.linalg_svdvals(A, out=out)
@@ -232,9 +231,9 @@ def solve_triangular(
     unitriangular: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """X of A X = B (X A = B unless ``left``) for triangular A, whose other half is not read.
+    """Solves A X = B (X A = B unless ``left``) for triangular A; does not read its other half.
 
-    With ``unitriangular`` the diagonal counts as ones. A singular matrix gives inf and NaN.
+    With ``unitriangular`` the diagonal counts as ones. A singular matrix results in inf and NaN.
     """
     return _ops.linalg_solve_triangular(
         A, B, upper=upper, left=left, unitriangular=unitriangular, out=out
@@ -250,11 +249,11 @@ def pinv(
     rtol: float | Tensor | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The pseudoinverse (*, n, m) of matrices (*, m, n).
+    """Returns the pseudoinverse (*, n, m) of matrices (*, m, n).
 
-    Singular values up to max(atol, rtol * the largest one) count as 0; ``matrix_rank`` tells the
-    defaults. ``rcond`` is ``rtol``'s older name. With ``hermitian`` the lower triangle stands for
-    both. The gradient holds where the rank is constant.
+    Singular values up to max(atol, rtol * the largest one) count as 0; see ``matrix_rank`` for the
+    defaults. ``rcond`` is the older name of ``rtol``. With ``hermitian`` only the lower triangle is
+    read. The gradient is valid where the rank is constant.
     """
     absolute, relative = tolerances(A, atol, rtol if rcond is None else rcond)
     if hermitian and A.numel() > 0:
@@ -268,15 +267,15 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """The X of least norm among those that minimise the norm of A X - B.
+    """Returns the X of least norm among those that minimise the norm of A X - B.
 
     Args:
         A: (*, m, n).
         B: (*, m, k), or vectors (*, m) for A of one dim more.
         rcond: singular values up to rcond times the largest count as 0 (None: epsilon times
             max(m, n)).
-        driver: "gels" (full rank assumed), "gelsy" (the default), "gelsd" or "gelss". All compute
-            by the SVD; the driver decides which of ``rank`` and ``singular_values`` are filled in.
+        driver: "gels" (assumes full rank), "gelsy" (the default), "gelsd" or "gelss". All use the
+            SVD; the driver decides which of ``rank`` and ``singular_values`` are filled in.
 
     Returns:
         ``solution`` (*, n, k), differentiable; ``residuals`` (*, k), the squared norms of the
@@ -285,13 +284,13 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         ``singular_values`` (for "gelsd" and "gelss").
 
     Raises:
-        RuntimeError: an unknown driver, or shapes that do not fit.
+        RuntimeError: the driver is unknown, or the shapes do not match.
     """
     if _C._autocast_enabled():
         import cograd
 
         A, B = _C._autocast_wide(A, B)
-        with cograd.autocast("cpu", enabled=False):  # the products within, too
+        with cograd.autocast("cpu", enabled=False):  # the products inside, too
             return lstsq(A, B, rcond, driver=driver)
     driver = "gelsy" if driver is None else driver
     if driver not in _DRIVERS:
@@ -317,7 +316,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     solution = pinv(A, rtol=rcond) @ right
     rank = matrix_rank(A, rtol=rcond)
     nothing = _ops.empty((0,), dtype=A.dtype.to_real())
-    # Empty, but of the graph, as in torch.
+    # Empty, but attached to the graph, as in torch.
     residuals = _ops.real(solution.reshape(-1)[:0])
     if driver != "gelsy" and m > n and bool((rank == n).all()):
         rest = A @ solution - right
@@ -329,27 +328,27 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 
 
 def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
-    """The n-th power of each square matrix; powers of the inverse for negative n."""
+    """Returns the n-th power of each square matrix; powers of the inverse for negative n."""
     return _ops.matrix_power(A, n, out=out)
 
 
 def matrix_exp(A: Tensor) -> Tensor:
-    """The matrix exponential of each square matrix."""
+    """Returns the matrix exponential of each square matrix."""
     return _ops.matrix_exp(A)
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """A view of the diagonals of matrices."""
+    """Returns a view of the diagonals of matrices."""
     return _ops.diagonal(A, offset, dim1, dim2)
 
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``input @ other``."""
+    """Returns ``input @ other``."""
     return _ops.matmul(input, other, out=out)
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """Sum of conj(x) * y along ``dim``; the shapes broadcast."""
+    """Returns the sum of conj(x) * y along ``dim``; the shapes broadcast."""
     if _C._autocast_enabled() and out is None:
         wide, low = (_C.float16, _C.bfloat16, _C.float32), _C._autocast_dtype()
         x, y = (t.to(low) if t.dtype in wide else t for t in (x, y))
@@ -359,19 +358,19 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
 
 
 def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """Cross product of vectors of length 3 along ``dim``; the shapes broadcast.
+    """Computes the cross product of vectors of length 3 along ``dim``; the shapes broadcast.
 
     Raises:
-        RuntimeError: a ``dim`` whose size is not 3, or different numbers of dims.
+        RuntimeError: the size of ``dim`` is not 3, or the numbers of dims differ.
     """
     return _ops.linalg_cross(input, other, dim=dim, out=out)
 
 
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Product of at least two matrices (the first and last may be vectors), cheapest order.
+    """Multiplies at least two matrices (the first and last may be vectors) in the cheapest order.
 
     Raises:
-        RuntimeError: fewer than two tensors, or shapes that do not chain.
+        RuntimeError: there are fewer than two tensors, or shapes do not chain.
     """
     if len(tensors) < 2:
         raise RuntimeError("multi_dot(): expected at least 2 tensors but got fewer")
@@ -393,7 +392,7 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
 
 
 def _cheapest(sizes: list[int]) -> dict[tuple[int, int], int]:
-    """Where to split matrices i..j, of shapes (sizes[k], sizes[k + 1]), for the fewest products."""
+    """Returns where to split matrices i..j, of shapes (sizes[k], sizes[k + 1]), at least cost."""
     n = len(sizes) - 1
     cost = {(i, i): 0 for i in range(n)}
     split: dict[tuple[int, int], int] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Answers for programs that ask for this device: there is none."""
+"""torch.mps for a library without this device."""
 
 from typing import TYPE_CHECKING
 

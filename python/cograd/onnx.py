@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What programs ask of torch.onnx: whether they are being exported, which never happens."""
+"""torch.onnx for a library without export: programs can check for an export in progress."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["is_in_onnx_export"]
 
 
 def is_in_onnx_export() -> bool:
-    """Always False."""
+    """Returns False."""
     return False
 
 
-if not TYPE_CHECKING:  # which would take it for an answer to every name
+if not TYPE_CHECKING:  # type checkers would accept every name
 
     def __getattr__(name: str) -> Any:
         raise _absent.missing(__name__, name)

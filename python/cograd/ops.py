@@ -2,7 +2,7 @@
 """Registered ops by name: `cograd.ops.<namespace>.<op>(...)`.
 
 Ops come from C++ and C (COGRAD_LIBRARY, `cograd/c_api.h`) and from `cograd.library`. A namespace
-is looked up when it is asked for, so code may name ops before the library is loaded.
+is looked up when it is accessed, so code may name ops before the library is loaded.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _names() -> list[str]:
 
 
 def _forget(names: Iterable[str]) -> None:
-    """Drops what was looked up under these names: they mean something else now."""
+    """Drops cached ops with these names, because the names refer to other ops now."""
     for name in names:
         namespace, _, op = name.rpartition("::")
         if namespace in _namespaces:
@@ -76,7 +76,7 @@ _op_table.listeners.append(_forget)
 
 
 def _unknown(namespace: str, op: str) -> str:
-    """Returns the message for an op that does not exist, with names that are near."""
+    """Returns the message for an op that does not exist, with similar names."""
     import difflib
 
     names = _names()
@@ -97,7 +97,7 @@ def _unknown(namespace: str, op: str) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:  # of a package that most programs never need
+    if name in __all__:  # imported late, because most programs do not need the package
         from cograd.utils.cpp_extension import _load
 
         return getattr(_load, name)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Taking ops over: types and modes with ``__cograd_function__`` or ``__torch_function__``.
+"""Overriding ops: types and modes with ``__cograd_function__`` or ``__torch_function__``.
 
-An op asks its arguments, and the items of lists and tuples among them, in this order: the innermost
-mode, then each overriding type, subclasses before their bases. The first result that is not
-NotImplemented is the op's result. Tensor subclasses override by inheritance: their results are of
-the subclass. ``Parameter`` and ``Buffer`` do not.
+An op tries overrides in this order: the innermost mode, then each overriding type among its
+arguments and the items of lists and tuples, subclasses before their bases. The first result that
+is not NotImplemented is the op's result. Tensor subclasses inherit an override: their results are
+of the subclass. ``Parameter`` and ``Buffer`` do not.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ _disabled = _C._disabled_torch_function_impl
 
 
 def _protocol_name(kind: type) -> str:
-    """Which of the two names the most derived class of ``kind`` defines; "" for neither."""
+    """Returns which of the two names the most derived class of ``kind`` defines, or ""."""
     for base in kind.__mro__:
         for name in _NAMES:
             if name in vars(base):
-                # An installed torch's tensors have the method too, but not for our functions.
+                # PyTorch's tensors define the method too, but not for cograd's functions.
                 foreign = base is not Tensor and base.__module__.split(".")[0] == "torch"
                 return "" if foreign and sys.modules.get("torch") is not cograd else name
     return ""
 
 
 def _protocol(kind: type) -> Any:
-    """The bound protocol method of ``kind``, None without one."""
+    """Returns the bound protocol method of ``kind``, or None."""
     name = _protocol_name(kind)
     method = getattr(kind, name) if name else None
     return None if method is _disabled else method
 
 
 def _overloaded(args: Iterable[Any]) -> list[Any]:
-    """The overriding arguments, one per type, subclasses before the types they derive from."""
+    """Returns the overriding arguments, one per type, subclasses before their bases."""
     found: list[Any] = []
     for arg in args:
         kind = type(arg)
@@ -84,13 +84,13 @@ _modes = _ThreadModes()
 def _call_mode(
     func: Callable[..., Any], types: tuple[type, ...], args: Any, kwargs: dict[str, Any]
 ) -> Any:
-    """Asks the innermost mode; while it runs, the next one out is the innermost."""
+    """Calls the innermost mode; while it runs, the next outer mode is the innermost."""
     name = _protocol_name(type(_modes.stack[-1]))
     return _C._call_function_mode(name, func, types, args, kwargs)
 
 
 def _dispatch(func: Callable[..., Any], candidates: Any, args: Any, kwargs: Any) -> Any:
-    """Called by ops that have candidates; NotImplemented if none of them overrides after all."""
+    """Runs the overrides of an op that has candidates; NotImplemented if none of them overrides."""
     found = _overloaded(candidates)
     modes = bool(_modes.stack) and _C._overrides_off() < 2
     if not found and not modes:
@@ -116,7 +116,7 @@ def _dispatch(func: Callable[..., Any], candidates: Any, args: Any, kwargs: Any)
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether one of the arguments, or a mode, overrides functions."""
+    """Returns whether one of the arguments, or a mode, overrides functions."""
     off = _C._overrides_off()
     if off >= 2:
         return False
@@ -124,22 +124,22 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
 
 
 def has_torch_function_unary(arg: Any) -> bool:
-    """``has_torch_function((arg,))``."""
+    """Returns ``has_torch_function((arg,))``."""
     return has_torch_function((arg,))
 
 
 def has_torch_function_variadic(*args: Any) -> bool:
-    """``has_torch_function(args)``."""
+    """Returns ``has_torch_function(args)``."""
     return has_torch_function(args)
 
 
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """The result that the overriding arguments or modes give for ``public_api(*args, **kwargs)``.
+    """Returns the overriding arguments' or modes' result for ``public_api(*args, **kwargs)``.
 
     Raises:
-        TypeError: all of them returned NotImplemented, or there are none.
+        TypeError: all of them returned NotImplemented, or nothing overrides the function.
     """
     candidates = relevant_args if _C._overrides_off() == 0 else ()
     result = _dispatch(public_api, candidates, args, kwargs)
@@ -156,7 +156,7 @@ def wrap_torch_function(
     """Decorates a function so that it can be overridden.
 
     Args:
-        dispatcher: takes the function's arguments, gives those that may override it.
+        dispatcher: accepts the function's arguments, returns those that may override it.
     """
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -173,18 +173,18 @@ def wrap_torch_function(
 
 
 def is_tensor_like(value: Any) -> bool:
-    """Whether ``value`` is a Tensor or has the override protocol."""
+    """Returns whether ``value`` is a Tensor or has the override protocol."""
     return isinstance(value, Tensor) or any(hasattr(type(value), name) for name in _NAMES)
 
 
 @functools.cache
 def get_default_nowrap_functions() -> frozenset[Any]:
-    """Functions whose results the default implementation does not turn into the subclass."""
+    """Returns the functions whose results keep their class by default."""
     return frozenset((Tensor._make_subclass, Tensor.as_subclass))
 
 
 class DisableTorchFunctionSubclass:
-    """While it is active types override nothing; modes still do. Thread-local."""
+    """Disables overrides by types, but not by modes, while active. Thread-local."""
 
     _level = 1
 
@@ -193,16 +193,16 @@ class DisableTorchFunctionSubclass:
 
 
 class DisableTorchFunction(DisableTorchFunctionSubclass):
-    """While it is active nothing is overridden. Thread-local."""
+    """Disables all overrides while active. Thread-local."""
 
     _level = 2
 
 
 class TorchFunctionMode:
-    """A context manager that sees every op called inside, on this thread.
+    """A context manager that intercepts every op called inside, on this thread.
 
     Subclass it and define ``__torch_function__(self, func, types, args=(), kwargs=None)`` (or
-    ``__cograd_function__``). Inside that method the mode itself is off.
+    ``__cograd_function__``). The mode is off while that method runs.
     """
 
     def __init__(self) -> None:
@@ -227,7 +227,7 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 
 
 def _convert(value: Any, cls: type) -> Any:
-    """``value`` with its tensors as objects of ``cls``, where they are not of it already."""
+    """Converts the tensors in ``value`` to ``cls``, unless they are of that class."""
     if cls is Tensor:
         return value
     if isinstance(value, Tensor):
@@ -239,21 +239,21 @@ def _convert(value: Any, cls: type) -> Any:
 
 
 def _is_torchs(func: Any) -> bool:
-    """Whether a function is PyTorch's own."""
+    """Returns whether a function is PyTorch's own."""
     owners = (func, getattr(func, "__self__", None), getattr(func, "__objclass__", None))
     modules = (getattr(owner, "__module__", None) or "" for owner in owners)
     return any(module.partition(".")[0] == "torch" for module in modules)
 
 
 def is_torch_tensor(value: Any) -> bool:
-    """Whether ``value`` is a tensor of PyTorch, which cograd never imports."""
+    """Returns whether ``value`` is a tensor of PyTorch, which cograd never imports."""
     return not isinstance(value, Tensor) and any(
         base.__name__ == "Tensor" and base.__module__ == "torch" for base in type(value).__mro__
     )
 
 
 def refuse_torch(where: str, value: Any) -> None:
-    """Raises TypeError for a tensor of PyTorch: for values that were refused anyway."""
+    """Raises a helpful TypeError for a PyTorch tensor, where ``value`` is invalid anyway."""
     if is_torch_tensor(value):
         raise TypeError(f"{where}(): got a torch.Tensor, but {_CONVERT}")
 
@@ -267,9 +267,9 @@ _CONVERT = (
 def _default(
     cls: type, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
 ) -> Any:
-    """Runs ``func`` as if there were no subclasses, and makes its tensors objects of ``cls``."""
+    """Runs ``func`` as if there were no subclasses, and converts its tensors to ``cls``."""
     related = all(issubclass(cls, kind) for kind in types)
-    # PyTorch's functions ask here too, and when called would ask again instead of computing.
+    # PyTorch's functions call this too; calling one of them from here would recurse.
     off = _C._overrides_off()
     if (off or not related) and _is_torchs(func):
         name = getattr(func, "__name__", repr(func))
@@ -282,7 +282,7 @@ def _default(
 
 
 def _announce(cls: Any, /, **kwargs: Any) -> None:
-    """Tensor.__init_subclass__: from the first overriding subclass on ops look at types."""
+    """Makes ops check argument types from the first overriding subclass on (__init_subclass__)."""
     super(Tensor, cls).__init_subclass__(**kwargs)
     if _protocol(cls) is not None:
         _C._overrides_possible()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.profiler's interface over ``autograd.profiler``: schedules, steps and trace handlers."""
+"""torch.profiler's interface to ``autograd.profiler``: schedules, steps and trace handlers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class ProfilerActivity(Enum):
-    """What can be profiled; of these there is the CPU."""
+    """The activities that torch can profile; cograd supports only the CPU."""
 
     CPU = 0
     XPU = 1
@@ -41,7 +41,7 @@ class ProfilerActivity(Enum):
 
 
 class ProfilerAction(Enum):
-    """What the profiler does during a step."""
+    """The actions of the profiler during a step."""
 
     NONE = 0
     WARMUP = 1
@@ -53,12 +53,12 @@ _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """The CPU."""
+    """Returns the CPU."""
     return {ProfilerActivity.CPU}
 
 
 def kineto_available() -> bool:
-    """Always False: the events are those of ``autograd.profiler``."""
+    """Returns False: the events are those of ``autograd.profiler``."""
     return False
 
 
@@ -71,14 +71,14 @@ def schedule(
     skip_first: int = 0,
     skip_first_wait: int = 0,
 ) -> Callable[[int], ProfilerAction]:
-    """A function of the step's number: cycles of ``wait``, ``warmup`` and ``active`` steps.
+    """Returns a function from step number to action: cycles of wait, warmup and active steps.
 
     Args:
-        wait, warmup: steps of a cycle that are not recorded.
-        active: steps of a cycle that are; the trace is ready after the last.
-        repeat: number of cycles; 0: without end.
-        skip_first: steps before the first cycle.
-        skip_first_wait: not 0: the first cycle does not wait.
+        wait, warmup: number of steps of a cycle that are not recorded.
+        active: number of recorded steps of a cycle; the trace is ready after the last.
+        repeat: number of cycles; 0 repeats without end.
+        skip_first: number of steps before the first cycle.
+        skip_first_wait: if not 0, the first cycle does not wait.
 
     Raises:
         AssertionError: a number is negative, or ``active`` is 0.
@@ -111,10 +111,10 @@ def schedule(
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False
 ) -> Callable[[profile], None]:
-    """An ``on_trace_ready`` that writes each trace into the folder ``dir_name``.
+    """Returns an ``on_trace_ready`` that writes each trace into the directory ``dir_name``.
 
     Raises:
-        RuntimeError: when called and the folder cannot be made.
+        RuntimeError: raised by the handler if the directory cannot be created.
     """
 
     def handler(prof: profile) -> None:
@@ -132,16 +132,17 @@ def tensorboard_trace_handler(
 class profile:
     """Times ops, backward nodes and ``record_function`` blocks, in the steps a schedule chooses.
 
-    A context manager; or call ``start`` and ``stop``. The events are those since the last time
-    recording began; see :class:`cograd.autograd.profiler.profile`.
+    A context manager; or call ``start`` and ``stop``. The events are those since recording last
+    began; see :class:`cograd.autograd.profiler.profile`.
 
     Args:
-        activities: what to profile; of others than the CPU a warning says that they are absent.
-        schedule: what to do in step n, as :func:`schedule` makes it; None: all is recorded.
+        activities: what to profile; activities other than the CPU warn that they are unavailable.
+        schedule: function from step number to action, as :func:`schedule` returns it; None records
+            everything.
         on_trace_ready: called with this profiler after the last recorded step of a cycle.
-        profile_memory: note what tensors hold after each event, and the line that set a maximum.
-        with_stack: note the line that called each op.
-        acc_events: ``events`` are those of all cycles.
+        profile_memory: record the memory of tensors after each event, and the line of each maximum.
+        with_stack: record the line that called each op.
+        acc_events: ``events`` returns the events of all cycles.
         record_shapes, with_flops, with_modules, use_cuda: accepted and ignored.
 
     Raises:
@@ -185,7 +186,7 @@ class profile:
 
     @property
     def current_action(self) -> ProfilerAction:
-        """What this step's is."""
+        """The action of the current step."""
         return self._schedule(self.step_num) if self._schedule else ProfilerAction.RECORD
 
     @property
@@ -222,41 +223,41 @@ class profile:
         self._end_step(last=False)
         self.step_num += 1
         if self._recording and self.current_action not in _RECORDING:
-            self._end_step(last=True)  # a schedule of the user's own that never saves
+            self._end_step(last=True)  # a user's schedule without RECORD_AND_SAVE
         self._begin_step()
 
     def stop(self) -> None:
-        """Ends the last step; the trace is ready if it was recorded."""
+        """Ends the last step; the trace is ready if the step was recorded."""
         self._end_step(last=True)
 
-    # They call start and stop; where these are interrupted, nothing is recorded any more.
+    # They call start and stop; if interrupted, they leave recording off.
     __enter__ = _C._enter_start
     __exit__ = _C._exit_stop
 
     def events(self) -> EventList:
-        """The events, in order of their beginning.
+        """Returns the events, ordered by start time.
 
         Raises:
-            RuntimeError: nothing was recorded, or it goes on.
+            RuntimeError: nothing was recorded, or recording is still on.
         """
         if self._run is None:
             raise RuntimeError("profile: nothing was recorded yet; see the schedule")
         return EventList([*self._earlier, *self._run.function_events])
 
     def key_averages(self, *args: Any, **kwargs: Any) -> EventList:
-        """One entry per name; grouping by shapes or lines is accepted and ignored."""
+        """Returns one entry per name; ignores grouping by shapes or lines."""
         return self.events().key_averages()
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Adds a text to the traces written from now on."""
+        """Adds a string to traces that are written later."""
         self._metadata[key] = value
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """Adds a value, given as JSON, to the traces written from now on."""
+        """Adds a JSON value to traces that are written later."""
         self._metadata[key] = json.loads(value)
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Writes the events as JSON for chrome://tracing or Perfetto; ``.gz`` is compressed."""
+        """Writes the events as JSON for chrome://tracing or Perfetto; compresses ``.gz`` files."""
         path = os.fspath(path)
         self.events().export_chrome_trace(path)
         if not self._metadata and not path.endswith(".gz"):
@@ -281,7 +282,7 @@ class profile:
         self.export_html(path)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Writes ``line;op microseconds``, which tools for flame graphs read; needs ``with_stack``.
+        """Writes ``line;op microseconds``, the input of flame graph tools; needs ``with_stack``.
 
         Raises:
             ValueError: ``metric`` is not self_cpu_time_total.

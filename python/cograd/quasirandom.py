@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SobolEngine: points that fill a cube evenly. The direction numbers are those of SciPy."""
+"""SobolEngine: points that fill a cube evenly. The direction numbers are SciPy's."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ __all__ = ["SobolEngine"]
 class SobolEngine:
     """The Sobol sequence in [0, 1)^dimension.
 
-    The points are torch's. Scrambled ones are for the same ``seed`` under ``set_rng("torch")``.
+    The points are torch's; scrambled points are torch's for the same ``seed`` if
+    ``set_rng("torch")`` is active.
 
     Args:
         dimension: 1 to 21201.
         scramble: whether the digits are mixed and shifted at random.
-        seed: of that; None draws from the default generator.
+        seed: seed of the scrambling; None samples from the default generator.
 
     Raises:
         ValueError: ``dimension`` is out of range.
@@ -57,16 +58,16 @@ class SobolEngine:
             self._mix = mix.double()
 
     def _integers(self, n: int) -> Tensor:
-        """The next points times 2**MAXBIT."""
-        # One first: SciPy warns where the first points are no power of 2 in number.
+        """Returns the next points times 2**MAXBIT."""
+        # First a single one: SciPy warns if the first batch's size is not a power of 2.
         parts = [k for k in ((min(n, 1), n - 1) if self.num_generated == 0 else (n,)) if k > 0]
         rows = [cograd.from_numpy(self._plain.random(k)) for k in parts]
         self.num_generated += n
         points = (cograd.cat(rows) * 2**self.MAXBIT).long() if rows else self._none()
         if self._mix is None or n == 0:
             return points
-        digits = (points.unsqueeze(-1) // self._powers.flip(0)) % 2  # the highest first
-        # A matrix of 0 and 1 for each dim, in float64: sums of 30 digits are exact.
+        digits = (points.unsqueeze(-1) // self._powers.flip(0)) % 2  # most significant first
+        # One matrix of 0 and 1 per dim, in float64: sums of 30 digits are exact.
         mixed = (self._mix @ digits.double().permute(1, 2, 0)).permute(2, 0, 1).long() % 2
         return (mixed * self._powers.flip(0)).sum(-1) ^ self._shift
 
@@ -74,7 +75,7 @@ class SobolEngine:
         return cograd.empty((0, self.dimension), dtype=cograd.int64)
 
     def _count(self, op: str, n: int) -> int:
-        """``n``, checked before anything is drawn."""
+        """Returns ``n``; checks it before any point is generated."""
         n = operator.index(n)
         if n < 0:
             raise RuntimeError(f"SobolEngine.{op}(): n must be at least 0, got {n}")
@@ -86,12 +87,12 @@ class SobolEngine:
         return n
 
     def draw(self, n: int = 1, out: Tensor | None = None, dtype: Any = None) -> Tensor:
-        """The next ``n`` points, (n, dimension), in ``dtype`` or the default dtype.
+        """Returns the next ``n`` points, (n, dimension), in ``dtype`` or the default dtype.
 
         Raises:
             NotImplementedError: the dtype is neither float32 nor float64.
             RuntimeError: ``n`` is negative.
-            ValueError: there are not that many points left.
+            ValueError: fewer than ``n`` points are left.
         """
         n = self._count("draw", n)
         dtype = cograd.get_default_dtype() if dtype is None else dtype
@@ -102,12 +103,12 @@ class SobolEngine:
             )
         integers = self._integers(n)
         result = (integers.double() / 2**self.MAXBIT).to(dtype)
-        if start and n > 0:  # in the default dtype first, as torch has it
+        if start and n > 0:  # rounded to the default dtype first, as in torch
             result[0] = (integers[0].double() / 2**self.MAXBIT).to(cograd.get_default_dtype())
         return result if out is None else out.resize_as_(result).copy_(result)
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: Any = None) -> Tensor:
-        """The next 2**m points; ValueError where those drawn would be no power of 2 in number."""
+        """Returns the next 2**m points. ValueError if the total would not be a power of 2."""
         total = self.num_generated + 2**m
         if total & (total - 1):
             raise ValueError(
@@ -118,15 +119,15 @@ class SobolEngine:
         return self.draw(2**m, out, dtype)
 
     def reset(self) -> SobolEngine:
-        """Goes back to the first point, of the same scrambling."""
+        """Goes back to the first point; keeps the scrambling."""
         self._plain.reset()
         self.num_generated = 0
         return self
 
     def fast_forward(self, n: int) -> SobolEngine:
-        """Leaves out ``n`` points; RuntimeError where ``n`` is negative."""
+        """Skips ``n`` points. Raises RuntimeError if ``n`` is negative."""
         n = self._count("fast_forward", n)
-        if n > 0:  # SciPy's wants that of a new engine
+        if n > 0:  # SciPy's fast_forward(0) fails on a new engine
             self._plain.fast_forward(n)
             self.num_generated += n
         return self

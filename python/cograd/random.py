@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The default stream of random numbers: seeding, saving and forking it."""
+"""The default random number generator: seeding, saving and forking it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = [
 
 
 def set_rng(name: str) -> None:
-    """Chooses the streams of random numbers: of the default generator, and of those made later.
+    """Chooses the random stream of the default generator and of generators created later.
 
     Args:
-        name: ``"philox"``, cograd's own, or ``"torch"``, whose seeds give the numbers that torch
-            gives on a CPU. The default generator restarts its seed if it had the other stream.
+        name: ``"philox"``, cograd's own, or ``"torch"``, which yields torch's CPU numbers for the
+            same seed. The default generator restarts its seed if its stream changes.
 
     Raises:
-        ValueError: another name.
+        ValueError: ``name`` is unknown.
     """
     if name not in ("philox", "torch"):
         raise ValueError(f"set_rng(): expected 'philox' or 'torch', got {name!r}")
@@ -40,18 +40,18 @@ def set_rng(name: str) -> None:
 
 
 def get_rng() -> str:
-    """The name that ``set_rng`` was given; ``"philox"`` at first."""
+    """Returns the name set by ``set_rng``; ``"philox"`` at first."""
     return "torch" if _C._torch_stream() else "philox"
 
 
 def manual_seed(seed: Any) -> Generator:
-    """Starts the default stream of ``seed`` and returns the default generator.
+    """Restarts the default generator from ``seed`` and returns it.
 
     Args:
-        seed: an integer in [-2**63, 2**64), or something that ``int()`` makes one.
+        seed: an integer in [-2**63, 2**64), or a value that ``int()`` converts to one.
 
     Raises:
-        ValueError: ``seed`` is no such integer.
+        ValueError: ``seed`` is not such an integer.
     """
     return default_generator.manual_seed(int(seed))
 
@@ -62,20 +62,20 @@ def seed() -> int:
 
 
 def initial_seed() -> int:
-    """The seed of the default generator's current stream."""
+    """Returns the seed of the default generator's current stream."""
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> Tensor:
-    """The default generator's state as a uint8 tensor."""
+    """Returns the default generator's state as a uint8 tensor."""
     return default_generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Puts the default generator into a state that ``get_rng_state`` gave.
+    """Restores a state of the default generator that ``get_rng_state`` returned.
 
     Raises:
-        TypeError: ``new_state`` is no 1-d uint8 tensor.
+        TypeError: ``new_state`` is not a 1-d uint8 tensor.
         RuntimeError: it has the wrong size.
     """
     default_generator.set_state(new_state)
@@ -89,7 +89,7 @@ def fork_rng(
     _devices_kw: str = "devices",
     device_type: str = "cpu",
 ) -> Iterator[None]:
-    """Context manager after which the default generator is as it was before.
+    """Restores the state of the default generator at the end of a with block.
 
     Args:
         devices: accelerators to fork as well; there are none, so only None or an empty list.
@@ -114,7 +114,7 @@ def fork_rng(
 
 
 def _from_pickle(self: Generator, state: Any) -> None:
-    """The state alone, or behind seed and offset, as torch pickles it."""
+    """Sets the state, passed alone or, as torch pickles it, after seed and offset."""
     self.set_state(state[-1] if isinstance(state, tuple) else state)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The types of results that are named tuples: ``return_types.max`` is that of ``max(x, dim)``."""
+"""The named tuple types of results: ``return_types.max`` is the type of ``max(x, dim)``."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from cograd._return_types import make as _make
 _FIELDS = {"histogram": "hist, bin_edges", "histogramdd": "hist, bin_edges",
            "linalg_lstsq": "solution, residuals, rank, singular_values"}  # fmt: skip
 for _row in _C._op_table():
-    if _row["returns"] and not _row["returns"].startswith("out,"):  # torch has no name for those
+    if _row["returns"] and not _row["returns"].startswith("out,"):  # torch has no such types
         _FIELDS[_row["name"]] = _row["returns"]
 
 all_return_types: list[Any] = [_make(name, fields) for name, fields in sorted(_FIELDS.items())]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """save and load: safetensors files, and the archives that torch.save writes.
 
-What is in a file says which of the two it is; for ``save`` its suffix does. Neither is ever given
-to ``pickle``, unless ``weights_only=False`` asks for it.
+``load`` recognizes the format by the file's content, ``save`` chooses it by the suffix. Files are
+never passed to ``pickle``, unless ``weights_only=False`` requests it.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ __all__ = [
     "save",
 ]
 
-DEFAULT_PROTOCOL = 2  # of pickles
+DEFAULT_PROTOCOL = 2  # pickle protocol
 FILE_LIKE: TypeAlias = str | os.PathLike[str] | IO[bytes]
 MAP_LOCATION: TypeAlias = Callable[[Any, str], Any] | _C.device | str | dict[str, str] | None
 _ARCHIVES = (".bin", ".ckpt", ".pkl", ".pt", ".pth", ".tar")  # suffixes of torch's files
 
 _FORMAT = "cograd"
 _VERSION = "1"
-_HEADER_LIMIT = 100_000_000  # bytes of JSON that safetensors itself accepts
+_HEADER_LIMIT = 100_000_000  # bytes of JSON; safetensors itself has this limit
 _NAMES = {
     "bool": "BOOL",
     "uint8": "U8",
@@ -62,11 +62,11 @@ _CODES = {code: name for name, code in _NAMES.items()}
 
 
 class FileError(RuntimeError):
-    """A file that ``load`` cannot read: damaged, or of another kind. The message names it."""
+    """Raised, with the file's name, for a file that is damaged or of an unknown kind."""
 
 
 def _raw_array(tensor: Tensor) -> Any:
-    """The elements as a C-contiguous little-endian NumPy array; bfloat16 as int16."""
+    """Returns the elements as a C-contiguous little-endian NumPy array; bfloat16 as int16."""
     import numpy
 
     data = tensor.detach().contiguous()
@@ -77,7 +77,7 @@ def _raw_array(tensor: Tensor) -> Any:
 
 
 def _serialize(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
-    """The bytes of a safetensors file."""
+    """Returns the bytes of a safetensors file."""
     import safetensors
 
     arrays = {key: _raw_array(tensor) for key, tensor in tensors.items()}
@@ -85,7 +85,7 @@ def _serialize(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
     entries: dict[str, Any] = {}
     for key, tensor in tensors.items():
         name, array = dtype_name(tensor.dtype), arrays[key]
-        if spec is None:  # releases before 0.8 take the bytes themselves
+        if spec is None:  # releases before 0.8 expect the bytes
             shape = list(tensor.shape)
             entries[key] = {"dtype": name, "shape": shape, "data": array.tobytes()}
         else:  # the arrays stay alive in ``arrays`` until serialize returns
@@ -111,7 +111,7 @@ _INSTEAD = {
 
 
 def _instead(value: Any) -> str:
-    """What to save in the place of ``value``, followed by a blank; empty if that is not known."""
+    """Returns advice on what to save instead of ``value`` and a space, or "" if there is none."""
     for cls in type(value).__mro__:
         if cls.__name__ in _INSTEAD:
             return _INSTEAD[cls.__name__] + " "
@@ -119,7 +119,7 @@ def _instead(value: Any) -> str:
 
 
 class _Packer:
-    """Turns an object into a JSON-able structure and the tensors it refers to by key."""
+    """Converts an object to a JSON-able structure and the tensors it refers to by key."""
 
     def __init__(self) -> None:
         self.tensors: dict[str, Tensor] = {}
@@ -164,12 +164,12 @@ class _Packer:
         return packed
 
     def _pack_tensor(self, tensor: Tensor, path: str) -> Any:
-        """Equal views of one memory are stored once and stay shared on load."""
+        """Stores equal views of one storage once, so that they stay shared on load."""
         from .nn.parameter import Parameter
 
         place = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()))
         key = self.storages.get(place) if tensor.numel() else None
-        # The format knows complex64 alone: complex128 is stored as its parts.
+        # The format supports only complex64: complex128 is stored as its real and imaginary parts.
         parts = tensor.dtype == cograd.complex128
         stored = cograd.view_as_real(tensor.detach()) if parts else tensor
         if key is None:
@@ -210,22 +210,22 @@ def save(
 ) -> None:
     """Writes ``obj`` to a file.
 
-    As a safetensors file it holds tensors, None, bools, numbers, strings, and dicts, lists and
-    tuples of them: what ``state_dict()`` of modules and optimizers returns. As torch's archive,
-    which ``torch.load`` reads, it may hold anything that can be pickled, a module for example;
-    ``load`` asks for ``weights_only=False`` then.
+    A safetensors file can hold tensors, None, bools, numbers, strings, and dicts, lists and tuples
+    of them: what ``state_dict()`` of modules and optimizers returns. torch's archive, which
+    ``torch.load`` reads, can hold anything that can be pickled, for example a module; ``load`` then
+    requires ``weights_only=False``.
 
     Args:
-        obj: what is saved. Tensors that share memory still do when they are loaded.
+        obj: the object to save. Tensors that share memory still do when they are loaded.
         f: a path, or a binary file open for writing.
-        pickle_module, pickle_protocol: accepted and not used.
+        pickle_module, pickle_protocol: accepted and ignored.
         format: ``"safetensors"`` or ``"torch"``; None: torch's for the suffixes .pt, .pth, .ckpt,
-            .bin, .pkl and .tar, and under ``install_as_torch`` wherever the suffix is another than
+            .bin, .pkl and .tar, and under ``install_as_torch`` for every suffix other than
             .safetensors.
 
     Raises:
         TypeError: ``obj`` holds something else; nothing is written then.
-        ValueError: another format.
+        ValueError: ``format`` is unknown.
     """
     if format not in (None, "safetensors", "torch"):
         raise ValueError(f"save(): format must be 'safetensors' or 'torch', got {format!r}")
@@ -241,7 +241,7 @@ def save(
         content = io.BytesIO() if path is None else None
         if content is None:
             _replace(path or "", lambda file: _torch_files.write(obj, file, name))
-        else:  # an archive is written from several places, which a stream may not allow
+        else:  # writing an archive seeks, which a stream may not support
             _torch_files.write(obj, content, name)
             f.write(content.getbuffer())
         return
@@ -259,10 +259,10 @@ def save(
 
 
 def _replace(path: str, write: Callable[[Any], Any]) -> None:
-    """Writes a whole new file and puts it in the place of the old one, which an error leaves."""
+    """Writes a new file and renames it over the old one, which stays intact after an error."""
     import tempfile
 
-    path = os.path.realpath(path)  # a link keeps pointing to the file
+    path = os.path.realpath(path)  # so that a link keeps pointing to the file
     if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device
         content = io.BytesIO()
         write(content)
@@ -272,7 +272,7 @@ def _replace(path: str, write: Callable[[Any], Any]) -> None:
     folder, name = os.path.split(path)
     if os.path.exists(path):
         mode = os.stat(path).st_mode & 0o7777
-        with open(path, "ab"):  # a file that may not be written is not replaced either
+        with open(path, "ab"):  # fails for a read-only file, which must not be replaced either
             pass
     else:
         mask = os.umask(0)
@@ -291,17 +291,17 @@ def _replace(path: str, write: Callable[[Any], Any]) -> None:
         raise
     entry = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(entry)  # the name, too, survives a power cut
+        os.fsync(entry)  # so that the directory entry also survives a power cut
     finally:
         os.close(entry)
 
 
 def _describe(content: bytes) -> str | None:
-    """What ``content`` is, if it is clearly not a safetensors file."""
+    """Describes ``content`` if it is clearly not a safetensors file."""
     size = int.from_bytes(content[:8], "little")
     sized = len(content) >= 8 and size <= _HEADER_LIMIT and 8 + size <= len(content)
     if sized and content[8:9] == b"{":
-        return None  # first: the length of a header may start with the bytes of a pickle
+        return None  # checked first: the header's length may start with the bytes of a pickle
     if content[:1] == b"\x80" and len(content) > 1 and content[1] in (2, 3, 4, 5):
         if content[2:14] == b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19":
             return "a file of torch before 1.6; load it in torch and save it again"
@@ -318,7 +318,7 @@ def _describe(content: bytes) -> str | None:
 
 
 def _parse(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and the metadata of a safetensors file."""
+    """Returns the tensors and the metadata of a safetensors file."""
     seen = _describe(content)
     if seen is not None:
         raise FileError(
@@ -357,7 +357,7 @@ def _to_tensor(key: str, entry: dict[str, Any], name: str) -> Tensor:
 
 
 class _Unpacker:
-    """Rebuilds the object that ``_Packer`` took apart."""
+    """Rebuilds the object that ``_Packer`` converted."""
 
     def __init__(self, tensors: dict[str, Tensor], name: str, size: float = math.inf) -> None:
         self.tensors = tensors
@@ -416,24 +416,24 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """Reads what ``save`` or torch.save wrote; of other safetensors files, a dict of their tensors.
+    """Reads a file of ``save`` or torch.save, or any safetensors file as a dict of tensors.
 
-    Of torch's archives tensors of every dtype that exists here, Parameters, their attributes,
-    storages, numbers, strings, containers, Size, dtype, device and layout are made, and nothing
-    else. What was on another device comes to the CPU.
+    From torch's archives it creates only tensors of dtypes that cograd has, Parameters, their
+    attributes, storages, numbers, strings, containers, Size, dtype, device and layout. Tensors of
+    other devices are loaded to the CPU.
 
     Args:
         f: a path, or a binary file open for reading.
-        map_location: where the tensors go: 'cpu', a dict or a function; all end on the CPU.
-        pickle_module: accepted and not used.
-        weights_only: False gives the pickle of an archive to Python's unpickler, which can run any
-            code that the file's author wanted: only for files that you trust.
+        map_location: device of the tensors: 'cpu', a dict or a function; all end on the CPU.
+        pickle_module: accepted and ignored.
+        weights_only: False unpickles an archive with Python's unpickler, which can run any code of
+            the file's author: only for files that you trust.
         mmap: maps the tensors of an archive instead of reading them; ``f`` must be a path. Changes
             stay in this process.
 
     Raises:
-        FileError: the file is damaged, or of another kind; a RuntimeError that names the file and
-            says what it is.
+        FileError: the file is damaged, or of another kind; a RuntimeError whose message names the
+            file and describes its content.
     """
     if isinstance(map_location, str) and not hasattr(f, "read"):
         cograd.device(map_location)
@@ -450,7 +450,8 @@ def load(
         content = f.read()
         if not isinstance(content, (bytes, bytearray, memoryview)):
             raise TypeError(
-                f"load(): '{name}' gives {type(content).__name__}; open it in binary mode"
+                f"load(): reading '{name}' returned {type(content).__name__}; open it in binary "
+                "mode"
             )
         if content[:4] == b"PK\x03\x04":
             return _load_archive(io.BytesIO(content), weights_only is not False, None)
@@ -459,7 +460,7 @@ def load(
         raise
     except _RefusedError as error:
         raise FileError(f"load(): '{name}' cannot be loaded: {error}") from error.__cause__
-    # What damaged bytes lead to in the readers: wrong kinds, missing keys, endless nesting.
+    # Damaged bytes cause these errors in the readers: wrong types, missing keys, endless nesting.
     except (
         RuntimeError,
         ValueError,
@@ -475,7 +476,7 @@ def load(
 
 
 class _RefusedError(Exception):
-    """What a file holds that is not loaded."""
+    """Raised for content of a file that must not be loaded."""
 
 
 def _load_archive(file: Any, weights_only: bool, path: Any) -> Any:
@@ -493,10 +494,10 @@ def _load_archive(file: Any, weights_only: bool, path: Any) -> Any:
 
 
 def add_safe_globals(safe_globals: list[Any]) -> None:
-    """Lets ``load`` make objects of these classes, and call these functions.
+    """Lets ``load`` create objects of these classes, and call these functions.
 
     Args:
-        safe_globals: classes and functions, or pairs of one and the name it has in the file.
+        safe_globals: classes and functions, or pairs of one and its name in the file.
     """
     from cograd._torch_names import safe_globals as table
 
@@ -506,14 +507,14 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
-    """What ``add_safe_globals`` was given."""
+    """Returns the values that were passed to ``add_safe_globals``."""
     from cograd._torch_names import safe_globals as table
 
     return list(table.values())
 
 
 def clear_safe_globals() -> None:
-    """Forgets them."""
+    """Removes all values that were added by ``add_safe_globals``."""
     from cograd._torch_names import safe_globals as table
 
     table.clear()
@@ -521,7 +522,7 @@ def clear_safe_globals() -> None:
 
 @contextlib.contextmanager
 def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
-    """``add_safe_globals`` for the time of a with block."""
+    """Calls ``add_safe_globals`` for the duration of a with block."""
     from cograd._torch_names import safe_globals as table
 
     before = dict(table)
@@ -534,7 +535,7 @@ def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
 
 
 def _load(content: bytes, name: str) -> Any:
-    """What a file holds."""
+    """Returns the object in a safetensors file."""
     tensors, metadata = _parse(content, f"'{name}'")
     if metadata.get("format") != _FORMAT or "structure" not in metadata:
         return tensors

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.special: special functions, element by element, and a few reductions under second names.
+"""torch.special: elementwise special functions, and a few reductions under their second names.
 
-Inputs are broadcast; integers and bools are computed in the default dtype. All functions take
+Inputs broadcast; integers and bools are computed in the default dtype. All functions accept
 float16, bfloat16, float32 and float64, compute in float64 and round once. Relative errors in
-float64 are below 1e-12, near zeros of a function below 1e-12 of its amplitude. See
-``docs/special.md`` for domains, derivatives and sources.
+float64 are below 1e-12; near zeros of a function, absolute errors are below 1e-12 of its
+amplitude. See ``docs/special.md`` for domains, derivatives and sources.
 """
 
 from typing import TYPE_CHECKING

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Versions as strings that compare as versions."""
+"""Version strings that compare by version number."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["TorchVersion"]
 
 
 def _key(version: Any) -> tuple[Any, ...]:
-    """(release without zeros at its end, whether final) of "2.13.0a1+cpu" or (2, 13)."""
+    """Returns (release without trailing zeros, 0 if final else -1) of "2.13.0a1+cpu" or (2, 13)."""
     if isinstance(version, (tuple, list)):
         version = ".".join(map(str, version))
     match = re.match(r"v?(\d+(?:\.\d+)*)(.*)", str(version))
@@ -25,7 +25,7 @@ def _key(version: Any) -> tuple[Any, ...]:
 
 
 class TorchVersion(str):
-    """A str that is compared with versions, as strings or tuples, by their numbers."""
+    """A str that compares with versions, strings or tuples, by their numbers."""
 
     def __lt__(self, other: Any) -> bool:
         return _key(self) < _key(other)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names for annotations, as torch.types has them."""
+"""Type aliases for annotations, as in torch.types."""
 
 import builtins
 import os

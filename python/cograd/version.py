@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The version, and those of the accelerators' libraries, of which there are none."""
+"""The version of cograd; the versions of accelerator libraries are None."""
 
 from __future__ import annotations
 

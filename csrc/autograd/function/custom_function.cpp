@@ -26,7 +26,7 @@ void set_view_kind(const Tensor& t, uint32_t kind) noexcept {
 struct Running {
   const CustomNode* node;
   const BackwardArgs* args;  // null: its jvp
-  const ReopenedFrames* frames;
+  const ReopenedVmaps* frames;
   const Running* outer;
 };
 constinit thread_local const Running* t_running = nullptr;
@@ -34,7 +34,7 @@ constinit thread_local const Running* t_running = nullptr;
 struct RunningScope {
   Running here;
   RunningScope(const CustomNode* node, const BackwardArgs* args,
-               const ReopenedFrames* frames = nullptr) noexcept
+               const ReopenedVmaps* frames = nullptr) noexcept
       : here{node, args, frames, t_running} {
     t_running = &here;
   }
@@ -49,7 +49,7 @@ const BackwardArgs* running_of(const CustomNode* node) noexcept {
   return nullptr;
 }
 
-const ReopenedFrames* frames_of(const CustomNode* node) noexcept {
+const ReopenedVmaps* frames_of(const CustomNode* node) noexcept {
   for (const Running* r = t_running; r != nullptr; r = r->outer)
     if (r->node == node) return r->frames;
   return nullptr;
@@ -74,7 +74,7 @@ void CustomNode::backward(BackwardArgs& args) {
 // Wraps the physical gradients of the outputs as batched tensors, calls the user's backward, and
 // unwraps the gradients that it returns.
 void CustomNode::backward_of_handles(BackwardArgs& args) {
-  const ReopenedFrames frames(*frames_);
+  const ReopenedVmaps frames(*frames_);
   std::vector<Tensor> grads, found(args.out.size());
   for (size_t i = 0; i < args.grads.size(); ++i) {
     const Tensor& g = args.grads[i];
@@ -101,7 +101,7 @@ std::vector<Tensor> CustomNode::tangents(std::span<const Tensor> given) {
     if (!all[i].defined() && input_meta(i).differentiable)
       all[i] = autograd_ops.zeros(input_meta(i).sizes, input_meta(i).dtype);
   if (frames_ == nullptr) return call_jvp(std::move(all));
-  const ReopenedFrames frames(*frames_);
+  const ReopenedVmaps frames(*frames_);
   for (size_t i = 0; i < all.size(); ++i)
     if (all[i].defined()) all[i] = frames.wrap(std::move(all[i]), frames_->inputs[i]);
   std::vector<Tensor> found;
@@ -116,17 +116,17 @@ std::vector<Tensor> CustomNode::tangents(std::span<const Tensor> given) {
 }
 
 Tensor CustomNode::saved_of_samples(Tensor t, size_t i) const {
-  const ReopenedFrames* frames = frames_of(this);
+  const ReopenedVmaps* frames = frames_of(this);
   return frames == nullptr || !t.defined() ? t : frames->wrap(std::move(t), frames_->saved[i]);
 }
 
-Tensor CustomNode::seen_here(const Tensor& t) const {
-  const ReopenedFrames* frames = is_batched(t) ? frames_of(this) : nullptr;
+Tensor CustomNode::rewrapped_here(const Tensor& t) const {
+  const ReopenedVmaps* frames = is_batched(t) ? frames_of(this) : nullptr;
   return frames == nullptr ? t : frames->translate(t);
 }
 
-SampleFrames& CustomNode::frames() {
-  if (frames_ == nullptr) frames_ = std::make_unique<SampleFrames>();
+VmapFrames& CustomNode::frames() {
+  if (frames_ == nullptr) frames_ = std::make_unique<VmapFrames>();
   return *frames_;
 }
 
@@ -145,7 +145,7 @@ void CustomNode::set_gradient(BackwardArgs& args, size_t input, Tensor g, size_t
   const Dims& whole = e.node->output(e.input_nr).sizes;
   Dims sample, joint;
   if (frames_ != nullptr) [[unlikely]]
-    sample = SampleFrames::logical(frames_->input_sizes[input], frames_->inputs[input]);
+    sample = VmapFrames::logical(frames_->input_sizes[input], frames_->inputs[input]);
   const Dims& sizes = frames_ == nullptr ? whole : sample;
   COGRAD_CHECK(broadcast_shapes(g.sizes(), sizes, joint) && same(joint, g.sizes()), "Function ",
                name(), " returned an invalid gradient at index ", index, " - got ",
@@ -155,7 +155,7 @@ void CustomNode::set_gradient(BackwardArgs& args, size_t input, Tensor g, size_t
 }
 
 Tensor CustomNode::once_differentiable(const Tensor& g) const {
-  if (is_batched(g)) return batched_like(g, once_differentiable(memory_of(g)));
+  if (is_batched(g)) return batched_like(g, once_differentiable(physical_tensor(g)));
   return poisoned(g, edges(),
                   detail::concat(name(),
                                  ": trying to differentiate twice a function that was marked with "
@@ -183,7 +183,7 @@ namespace {
 // Raises if a dual level around this rule needs the unknown tangent of an intermediate result.
 void check_level(const CustomNode& owner, const std::string& what) {
   const LevelId level = owner.called_at();
-  if (level == 0 || level >= thread_state.ceiling) return;
+  if (level == 0 || level >= thread_state.max_visible_level) return;
   for (const auto& open : entered_levels())
     COGRAD_CHECK(open->id() != level, owner.name(), ": ", what,
                  " is an intermediate result of forward, whose tangent is not known: forward AD "
@@ -239,7 +239,8 @@ void CustomCall::connect() {
 void CustomCall::enter() noexcept {
   grad_before_ = std::exchange(thread_state.grad_enabled, false);
   taint_before_ = std::exchange(thread_state.taint, recording_);
-  ceiling_before_ = std::exchange(thread_state.ceiling, 0);  // the node computes the tangents
+  ceiling_before_ =
+      std::exchange(thread_state.max_visible_level, 0);  // the node computes the tangents
   entered_ = true;
 }
 
@@ -248,7 +249,7 @@ void CustomCall::leave() noexcept {
   entered_ = false;
   thread_state.grad_enabled = grad_before_;
   thread_state.taint = taint_before_;
-  thread_state.ceiling = ceiling_before_;
+  thread_state.max_visible_level = ceiling_before_;
 }
 
 bool CustomCall::is_input(const TensorImpl* t) const noexcept {
@@ -256,13 +257,13 @@ bool CustomCall::is_input(const TensorImpl* t) const noexcept {
 }
 
 bool CustomCall::untouched(TensorImpl* t) const noexcept {
-  if (is_batched(t)) t = memory_of(Tensor::borrow(t)).impl();
+  if (is_batched(t)) t = physical_tensor(Tensor::borrow(t)).impl();
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (inputs_[i] == t) return t->current_version() == versions_[i];
   return false;
 }
 
-void CustomCall::finish_wholes(std::span<Tensor> outputs, const Declared& declared) {
+void CustomCall::finish_physical(std::span<Tensor> outputs, const Declared& declared) {
   Impls before;
   size_t views = 0;
   for (const Tensor& t : outputs) {

@@ -42,7 +42,7 @@ class COGRAD_API CustomNode : public Node {
   }
   // Returns a tensor that forward kept itself (not by saving it) as the running backward or jvp
   // must see it: batched at the vmap levels that are open now.
-  Tensor seen_here(const Tensor& t) const;
+  Tensor rewrapped_here(const Tensor& t) const;
   // Sizes and dtype of input i; only known if the call had tangents.
   const OutputMeta& input_meta(size_t i) const noexcept { return (*inputs_)[i]; }
   LevelId called_at() const noexcept { return called_at_; }
@@ -57,7 +57,7 @@ class COGRAD_API CustomNode : public Node {
   virtual bool has_jvp() const { return false; }
   virtual bool has_backward() const { return true; }
   // True if forward, backward and jvp accept batched tensors.
-  virtual bool takes_samples() const { return false; }
+  virtual bool accepts_batched() const { return false; }
   // The declaration of the jvp to write, "static ... jvp(...)", for messages that ask for one.
   virtual std::string jvp_to_write() const = 0;
   // Returns `g`, which was computed without recording, with a history that raises in backward.
@@ -76,9 +76,9 @@ class COGRAD_API CustomNode : public Node {
   void backward_of_handles(BackwardArgs& args);
   std::vector<Tensor> tangents(std::span<const Tensor> given);
   Tensor saved_of_samples(Tensor t, size_t i) const;
-  SampleFrames& frames();
+  VmapFrames& frames();
   SmallVec<bool, 4> needs_;
-  std::unique_ptr<SampleFrames> frames_;             // set if the call had batched tensors
+  std::unique_ptr<VmapFrames> frames_;               // set if the call had batched tensors
   std::unique_ptr<std::vector<OutputMeta>> inputs_;  // set if the call had tangents
   SmallVec<SavedSlot, 2> saved_;
   uint32_t returned_ = 0;
@@ -93,7 +93,7 @@ struct Declared {
 };
 
 // One call of a custom function. The order of calls is add_input for each tensor argument, connect,
-// enter, the user's forward, leave, finish, give_tangents.
+// enter, the user's forward, leave, finish, set_tangents.
 class COGRAD_API CustomCall {
  public:
   explicit CustomCall(CustomNode& node) noexcept : node_(node) {}
@@ -122,12 +122,12 @@ class COGRAD_API CustomCall {
   // tensor) by the tensors to return. A tensor that needs no change stays the same object.
   void finish(std::span<Tensor> outputs, const Declared& declared) {
     if (thread_state.vmaps > 0) [[unlikely]]
-      return finish_handles(outputs, declared);
-    finish_wholes(outputs, declared);
+      return finish_batched(outputs, declared);
+    finish_physical(outputs, declared);
   }
   // Called after finish, once everything that backward reads is in place: computes the tangents of
   // the outputs, if any, then passes the saved tensors to saved-tensor hooks.
-  void give_tangents(std::span<Tensor> outputs, const Declared& declared) {
+  void set_tangents(std::span<Tensor> outputs, const Declared& declared) {
     if (!levels_.empty()) [[unlikely]]
       give_tangents_at_levels(outputs, declared);
     if (recording_ && thread_state.saved_hooks != nullptr) [[unlikely]]
@@ -146,8 +146,8 @@ class COGRAD_API CustomCall {
   void keep(const Declared& declared, const Impls& before, std::span<Tensor> after);
   // Functions that accept batched tensors (custom_handles.cpp).
   TensorImpl* memory_of_input(TensorImpl* handle);
-  void finish_wholes(std::span<Tensor> outputs, const Declared& declared);
-  void finish_handles(std::span<Tensor> outputs, const Declared& declared);
+  void finish_physical(std::span<Tensor> outputs, const Declared& declared);
+  void finish_batched(std::span<Tensor> outputs, const Declared& declared);
   [[noreturn]] void fail_samples() const;
   // Forward mode (custom_tangent.cpp).
   void give_tangents_at_levels(std::span<Tensor> outputs, const Declared& declared);

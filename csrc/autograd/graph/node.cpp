@@ -41,10 +41,10 @@ Node::~Node() {
   const std::unique_ptr<NodeExtra> extra(extra_.take());
   if (extra == nullptr) return;
   if (extra->metadata != nullptr) release_python_object(extra->metadata);
-  if (extra->made_at != nullptr) release_python_object(extra->made_at);
+  if (extra->created_at != nullptr) release_python_object(extra->created_at);
 }
 
-void Node::tell_made() noexcept {
+void Node::report_created() noexcept {
   if (Node* maker = running_node()) extra().made_by = NodeRef::borrow(maker);
   if (watch_handlers.node_made != nullptr) watch_handlers.node_made(this);
 }

@@ -57,7 +57,7 @@ struct BackwardArgs {
 };
 
 // The executor's state of one node in one run.
-struct Books {
+struct RunState {
   int32_t dependencies = 0;
   bool needed = true;
   bool captured = false;
@@ -90,7 +90,7 @@ class COGRAD_API Node {
  public:
   Node() noexcept : sequence(thread_state.next_sequence++) {
     if (watching(kWatchNodes)) [[unlikely]]
-      tell_made();
+      report_created();
   }
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -168,7 +168,7 @@ class COGRAD_API Node {
 
   uint64_t sequence;
   std::atomic<uint64_t> run{0};  // id of the run that uses `books`
-  Books books;
+  RunState run_state;
   bool released = false;  // saved tensors are gone; guarded by lock()
 
  protected:
@@ -176,7 +176,7 @@ class COGRAD_API Node {
 
  private:
   static void delete_node(void* n) noexcept { delete static_cast<Node*>(n); }
-  void tell_made() noexcept;
+  void report_created() noexcept;
   Edge* edge_data() noexcept {
     return edge_capacity_ <= kInlineEdges ? inline_edges_ : more_edges_;
   }
@@ -260,7 +260,7 @@ struct NodeExtra {
   std::vector<Retained> retained;
   void* python_wrapper = nullptr;  // borrowed: the wrapper removes itself
   void* metadata = nullptr;        // owned Python dict
-  void* made_at = nullptr;         // owned Python object: where the node was created (anomaly mode)
+  void* created_at = nullptr;      // owned Python object: where the node was created (anomaly mode)
   NodeRef made_by;                 // the node whose backward was running then
   std::atomic<CopySlices*> follower{nullptr};  // borrowed: refers to this node weakly
   int64_t profiled_ns = -1;                    // time of the last profiled backward

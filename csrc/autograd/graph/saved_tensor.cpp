@@ -15,7 +15,8 @@ namespace cograd {
 namespace {
 
 std::string saved_at(const Node* owner) {
-  const std::string at = watch_handlers.made_at != nullptr ? watch_handlers.made_at(owner) : "";
+  const std::string at =
+      watch_handlers.created_at != nullptr ? watch_handlers.created_at(owner) : "";
   return at.empty() ? at : " at " + at;
 }
 
@@ -110,7 +111,7 @@ Tensor with_history(const Tensor& t) {
 Tensor fixed_view(const Tensor& t) {
   Tensor view = with_history(t);
   if (view.is(t)) view = detached(t);
-  if (!has_maker(view.impl()) && t->base == nullptr) {
+  if (!has_grad_fn(view.impl()) && t->base == nullptr) {
     t->retain();
     view->base = t.impl();
     view->view_version = view->current_version() - 1;  // its grad_fn is created on demand
@@ -258,11 +259,11 @@ void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* scope)
   {
     const GradGuard no_grad(false);
     // Hooks see tangents of all levels, including the level whose rule is saving.
-    const LevelId ceiling = std::exchange(thread_state.ceiling, ~LevelId{0});
+    const LevelId max_visible_level = std::exchange(thread_state.max_visible_level, ~LevelId{0});
     struct Restore {
-      LevelId ceiling;
-      ~Restore() { thread_state.ceiling = ceiling; }
-    } const restore{ceiling};
+      LevelId max_visible_level;
+      ~Restore() { thread_state.max_visible_level = max_visible_level; }
+    } const restore{max_visible_level};
     pack_layers(*slot, output ? t : shown_to_hooks(t), scope);
   }
   slot->refs.fetch_add(1, std::memory_order_relaxed);
@@ -353,7 +354,7 @@ bool PackedSlot::lacks_tangent(const Tensor& t) const {
   });
 }
 
-void PackedSlot::give_tangents(const Tensor& t) const {
+void PackedSlot::set_tangents(const Tensor& t) const {
   for (const auto& kept : tangents)
     if (Tensor value = kept->value(); value.defined() && !tangent_of(t, kept->id()).defined())
       set_tangent(t, kept->level(), std::move(value));
@@ -388,7 +389,7 @@ Tensor PackedSlot::unpack(Node* owner) {
   }
   const Tensor given = std::exchange(t, detach(t));
   copy_tangents(given, t);
-  if (lacks) give_tangents(t);
+  if (lacks) set_tangents(t);
   if (maker == nullptr) return t;
   if (is_output) return made_by_owner(std::move(t), owner, output_nr);
   return made_by(std::move(t), maker, edge.input_nr);

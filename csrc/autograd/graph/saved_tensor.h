@@ -65,7 +65,7 @@ struct COGRAD_API PackedSlot {
  private:
   Tensor unpacked_values(Node* owner);
   bool lacks_tangent(const Tensor& t) const;
-  void give_tangents(const Tensor& t) const;
+  void set_tangents(const Tensor& t) const;
 };
 
 class COGRAD_API SavedTensor {

@@ -142,8 +142,8 @@ bool requires_grad_slow(const TensorImpl* t) noexcept {
 }
 
 Node* grad_fn_of_view(TensorImpl* t) {
-  if (is_batched(t)) return grad_fn(memory_of(Tensor::borrow(t)).impl());
-  if (!has_maker(t) && !requires_grad(t->base)) return nullptr;
+  if (is_batched(t)) return grad_fn(physical_tensor(Tensor::borrow(t)).impl());
+  if (!has_grad_fn(t) && !requires_grad(t->base)) return nullptr;
   const std::atomic_ref known(t->view_version);
   const uint32_t version = t->current_version();
   if (known.load(std::memory_order_acquire) == version) return t->grad_fn;
@@ -169,10 +169,10 @@ AutogradMeta& meta_of(TensorImpl* t) {
 namespace {
 // Separate functions, so that calls without batched tensors need no stack frame for them.
 [[gnu::noinline, gnu::cold]] Edge gradient_edge_of_handle(TensorImpl* t) {
-  return gradient_edge(memory_of(Tensor::borrow(t)).impl());
+  return gradient_edge(physical_tensor(Tensor::borrow(t)).impl());
 }
 [[gnu::noinline, gnu::cold]] Tensor detach_handle(const Tensor& t) {
-  return make_batched(detach(whole_of(t)), batch_dim(t), batch_level(t));
+  return make_batched(detach(wrapped_tensor(t)), batch_dim(t), batch_level(t));
 }
 }  // namespace
 
@@ -251,7 +251,7 @@ void rebase_history(const Tensor& t, Node* node, uint32_t nr, size_t edge) {
 
 void set_requires_grad(const Tensor& t, bool value) {
   TensorImpl* p = t.impl();
-  if (is_batched(p)) return set_requires_grad(whole_of(t), value);
+  if (is_batched(p)) return set_requires_grad(wrapped_tensor(t), value);
   if (value == requires_grad(p)) return;
   COGRAD_CHECK(!value || is_differentiable(p->dtype),
                "only Tensors of floating point and complex dtype can require gradients, got ",
@@ -267,7 +267,7 @@ void set_requires_grad(const Tensor& t, bool value) {
 }
 
 void retain_grad(const Tensor& t) {
-  if (is_batched(t)) return retain_grad(whole_of(t));
+  if (is_batched(t)) return retain_grad(wrapped_tensor(t));
   COGRAD_CHECK(requires_grad(t), "can't retain_grad on Tensor that has requires_grad=False");
   TensorImpl* p = t.impl();
   Node* fn = grad_fn(p);
@@ -283,7 +283,8 @@ Tensor detach(const Tensor& t) {
 }
 
 Tensor variable_data(const Tensor& t) {
-  if (is_batched(t)) return make_batched(variable_data(whole_of(t)), batch_dim(t), batch_level(t));
+  if (is_batched(t))
+    return make_batched(variable_data(wrapped_tensor(t)), batch_dim(t), batch_level(t));
   TensorImpl* p = t->alias();
   if (p->own_version != nullptr) p->release_own_version();
   p->own_version = new VersionCounter;
@@ -323,8 +324,8 @@ void set_data(const Tensor& tensor, const Tensor& source) {
   TensorImpl* t = tensor.impl();
   const TensorImpl* s = source.impl();
   if (t == s) return;
-  check_no_handle(tensor, "x.data = y");
-  check_no_handle(source, "x.data = y");
+  check_not_batched(tensor, "x.data = y");
+  check_not_batched(source, "x.data = y");
   check_not_in_use(t, "x.data = y", false);
   check_tangent_stays(tensor, s);
   // From here on `t` has its own counter, which continues from the former value.
@@ -352,7 +353,7 @@ void set_data(const Tensor& tensor, const Tensor& source) {
 }
 
 void detach_(const Tensor& t) {
-  check_no_handle(t, "detach_()");
+  check_not_batched(t, "detach_()");
   TensorImpl* p = t.impl();
   COGRAD_CHECK(p->base == nullptr,
                "Can't detach views in-place. Use detach() instead. If you are using "

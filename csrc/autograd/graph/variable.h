@@ -55,7 +55,7 @@ struct PartsGeometry {
 };
 
 // True if grad_fn is set. Relaxed atomic load: another thread may be renewing this view's grad_fn.
-inline bool has_maker(const TensorImpl* t) noexcept {
+inline bool has_grad_fn(const TensorImpl* t) noexcept {
   return __atomic_load_n(&t->grad_fn, __ATOMIC_RELAXED) != nullptr;
 }
 COGRAD_API bool requires_grad_slow(const TensorImpl* t) noexcept;
@@ -63,7 +63,7 @@ COGRAD_API bool requires_grad_slow(const TensorImpl* t) noexcept;
 inline bool requires_grad(const TensorImpl* t) noexcept {
   if ((t->flags & (kRequiresGrad | kBatched)) != 0)
     return (t->flags & kBatched) == 0 || requires_grad_slow(t);
-  return has_maker(t) || (t->base != nullptr && requires_grad_slow(t));
+  return has_grad_fn(t) || (t->base != nullptr && requires_grad_slow(t));
 }
 inline bool requires_grad(const Tensor& t) noexcept {
   return t.defined() && requires_grad(t.impl());

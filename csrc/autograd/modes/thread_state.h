@@ -19,16 +19,16 @@ using LevelId = uint64_t;
 struct ThreadState {
   bool grad_enabled = true;
   bool inference = false;
-  bool taint = false;      // inside the forward of a custom Function with differentiable inputs
-  bool draining = false;   // a graph object is being destroyed on this thread; further ones wait
-  bool looked_at = false;  // the next op on this thread bypasses the rules of transforms
-  uint32_t vmaps = 0;      // number of running vmaps of this thread
+  bool taint = false;     // inside the forward of a custom Function with differentiable inputs
+  bool draining = false;  // a graph object is being destroyed on this thread; further ones wait
+  bool bypass_transforms = false;  // the next op on this thread bypasses the rules of transforms
+  uint32_t vmaps = 0;              // number of running vmaps of this thread
   uint64_t next_sequence = 0;
   int64_t live_nodes = 0;                        // nodes created minus destroyed on this thread
   SavedHookScope* saved_hooks = nullptr;         // innermost scope; null: no hooks are active
   const SavedHookInUse* hooks_in_use = nullptr;  // hooks that are running; they skip themselves
-  LevelId ceiling = ~LevelId{0};       // tangents at this and at higher dual levels are hidden
-  const CopySlices* slices = nullptr;  // the CopySlices whose backward is running
+  LevelId max_visible_level = ~LevelId{0};  // tangents at this and at higher dual levels are hidden
+  const CopySlices* slices = nullptr;       // the CopySlices whose backward is running
   // Arguments of the next op that count as requiring grad: a rule records it for its derivative.
   const TensorSet* wanted = nullptr;
 };

@@ -217,7 +217,7 @@ void add_profile_event(ProfileEvent event) {
   log.events.push_back(std::move(event));
 }
 
-void note_in_profile(bool memory, bool places) noexcept {
+void set_profile_options(bool memory, bool places) noexcept {
   profile_memory.store(memory, std::memory_order_relaxed);
   profile_places.store(places, std::memory_order_relaxed);
   ProfileLog& log = profile_log();

@@ -38,15 +38,15 @@ struct WatchHandlers {
   // Returns the caller's place, "file.py:12 in train", or "".
   std::string (*caller)() = nullptr;
   // Returns the place that created a node, "file.py:12 in train", or "" if it was not watched.
-  std::string (*made_at)(const Node*) = nullptr;
+  std::string (*created_at)(const Node*) = nullptr;
   void (*before_write)(const Tensor&, const char* op) = nullptr;
 };
 extern COGRAD_API WatchHandlers watch_handlers;
 
-// Call log_write() or note_write() before `op` writes `t` in place.
+// Call log_write() or record_write() before `op` writes `t` in place.
 COGRAD_API void log_write(const Tensor& t, const char* op);
 inline constexpr uint32_t kWatchAllWrites = kWatchWrites | kWatchCallback | kWatchCaptures;
-inline void note_write(const Tensor& t, const char* op) {
+inline void record_write(const Tensor& t, const char* op) {
   if (watching(kWatchAllWrites)) [[unlikely]]
     log_write(t, op);
 }
@@ -77,7 +77,7 @@ COGRAD_API int64_t now_ns() noexcept;
 COGRAD_API void add_profile_event(ProfileEvent event);
 // Selects what is recorded besides the time. With `memory` the events at which it reaches a new
 // maximum always get a place.
-COGRAD_API void note_in_profile(bool memory, bool places) noexcept;
+COGRAD_API void set_profile_options(bool memory, bool places) noexcept;
 COGRAD_API std::vector<ProfileEvent> take_profile_events();
 
 }  // namespace cograd

@@ -33,7 +33,7 @@ void BackwardJob::add_root(const Tensor& t, const Tensor& grad, size_t index) {
                " of tensors does not require grad and does not have a grad_fn");
   Tensor g = root_gradient(t.sizes(), t.dtype(), grad, index);
   if (is_batched(t)) [[unlikely]] {  // a batched tensor's graph is that of its physical tensor
-    g = whole_like(t, g);
+    g = physical_like(t, g);
     batched_roots_ = true;
   }
   request.grads.push_back(std::move(g));
@@ -74,7 +74,7 @@ std::vector<Tensor> BackwardJob::run() {
 }
 
 void set_gradient(const Tensor& t, const Tensor& g) {
-  if (is_batched(t)) return set_gradient(whole_of(t), g.defined() ? whole_like(t, g) : g);
+  if (is_batched(t)) return set_gradient(wrapped_tensor(t), g.defined() ? physical_like(t, g) : g);
   if (!g.defined()) {
     if (t->meta != nullptr) exchange_grad(t.impl(), Tensor());
     return;

@@ -53,7 +53,7 @@ void Run::add(Tensor& slot, Tensor g) {
 }
 
 void Run::pass_on(Node* n, size_t index, const Edge& edge, Tensor g, ParallelRun* parallel) {
-  Books& b = books(edge.node);
+  RunState& b = run_state(edge.node);
   if (g.defined()) {
     if (b.needed || b.captured)
       fit_gradient(g, edge.node->output(edge.input_nr), n, index);
@@ -77,7 +77,7 @@ void Run::set_needs(Node* n, BackwardArgs& args, std::vector<bool>& more) {
   for (size_t i = 0; i < edges.size(); ++i) {
     bool need = edges[i].node != nullptr;
     if (need && !request_.inputs.empty()) {
-      const Books& b = books(edges[i].node);
+      const RunState& b = run_state(edges[i].node);
       need = b.needed || b.captured;
     }
     if (i < 64)
@@ -207,9 +207,9 @@ void Run::call_backward(Node* n, BackwardArgs& args) {
 }
 
 void Run::run_node(Node* n, ParallelRun* parallel) {
-  Books mine;
+  RunState mine;
   {
-    Books& b = books(n);
+    RunState& b = run_state(n);
     mine.first = std::move(b.first);
     mine.rest = std::move(b.rest);
     mine.needed = b.needed;
@@ -283,7 +283,7 @@ void Run::step(Node* n, ParallelRun* parallel) {
 void Run::place_roots() {
   for (size_t i = 0; i < request_.roots.size(); ++i) {
     const Edge& root = request_.roots[i];
-    Books& b = books(root.node);
+    RunState& b = run_state(root.node);
     Tensor g = std::move(request_.grads[i]);
     // Take an alias: the caller's tensor may get other data (`g.data = y`) during the run.
     if (!request_.create_graph && g.defined() && !transforms_open()) g = Tensor::steal(g->alias());
@@ -295,7 +295,7 @@ void Run::place_roots() {
 std::vector<Node*> Run::ready_roots() {
   std::vector<Node*> ready;
   for (const Edge& root : request_.roots)
-    if (books(root.node).dependencies == 0 &&
+    if (run_state(root.node).dependencies == 0 &&
         std::find(ready.begin(), ready.end(), root.node) == ready.end())
       ready.push_back(root.node);
   return ready;
@@ -304,12 +304,12 @@ std::vector<Node*> Run::ready_roots() {
 // Runs all nodes on this thread. Checks for signals every few nodes, and after each heavy node.
 [[gnu::flatten]] void Run::execute_alone() {
   for (const Edge& root : request_.roots)
-    if (books(root.node).dependencies == 0 &&
+    if (run_state(root.node).dependencies == 0 &&
         std::find(heap_.begin(), heap_.end(), root.node) == heap_.end())
       push(root.node);
   while (!heap_.empty()) {
     Node* n = pop();
-    const Tensor& g = books(n).first;
+    const Tensor& g = run_state(n).first;
     const bool heavy = g.defined() && g.numel() >= kHeavyNode;
     step(n, nullptr);
     if ((heavy || ++nodes_run % kTickEvery == 0)) {
@@ -354,7 +354,7 @@ std::vector<Tensor> run_backward(BackwardRequest request) {
   } hold;
   for (const Edge& e : request.roots) hold.nodes.push_back(NodeRef::borrow(e.node));
   for (const Edge& e : request.inputs) hold.nodes.push_back(NodeRef::borrow(e.node));
-  if (current_run != nullptr) current_run->append_functions(request.functions);
+  if (current_run != nullptr) current_run->append_function_ids(request.functions);
   if (depth >= kReentrantDepth) {
     bool started = false;
     std::vector<Tensor> out = run_on_new_thread(request, &started);

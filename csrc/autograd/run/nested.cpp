@@ -31,7 +31,7 @@ void act(Errand& e) noexcept {
   mine.next_sequence = e.state.next_sequence;
   mine.saved_hooks = e.state.saved_hooks;  // taken over, as this thread may leave scopes of them
   mine.hooks_in_use = e.state.hooks_in_use;
-  mine.ceiling = e.state.ceiling;
+  mine.max_visible_level = e.state.max_visible_level;
   current_run = e.run;
   current_node = e.node;
   const int token = engine_hooks.attach != nullptr ? engine_hooks.attach() : 0;

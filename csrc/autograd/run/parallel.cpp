@@ -65,7 +65,7 @@ class ParallelRun final : public SharedWork {
 
  private:
   Task& task_of(Node* n) {
-    const int32_t number = ~run_.books(n).dependencies;
+    const int32_t number = ~run_.run_state(n).dependencies;
     return tasks_[static_cast<size_t>(number)];
   }
   void list_tasks();
@@ -114,7 +114,7 @@ void ParallelRun::list_tasks() {
   std::vector<std::pair<Node*, uint32_t>> found;
   std::vector<Node*> stack;
   const auto see = [&](Node* n) {
-    Books& b = run_.books(n);
+    RunState& b = run_.run_state(n);
     if (b.dependencies < 0) return;
     found.emplace_back(n, static_cast<uint32_t>(b.dependencies));
     b.dependencies = ~static_cast<int32_t>(found.size() - 1);
@@ -204,7 +204,7 @@ void ParallelRun::deliver(Node* from, size_t index, const Edge& edge, Tensor g) 
   }
   t.adding = true;
   t.release();
-  Books& b = run_.books(edge.node);
+  RunState& b = run_.run_state(edge.node);
   for (;;) {
     if (g.defined()) run_.add(b.slot(input_nr, edge.node->num_outputs()), std::move(g));
     g = Tensor();

@@ -29,7 +29,7 @@ class Run {
   bool to_every_leaf() const noexcept { return request_.inputs.empty(); }
   bool will_run(Node* n) {
     if (n->run.load(std::memory_order_acquire) != id_ && !side_.contains(n)) return false;
-    const Books& b = books(n);
+    const RunState& b = run_state(n);
     return b.needed || b.captured;
   }
   // True if this run calls hooks with this HookEntry::scope.
@@ -38,7 +38,7 @@ class Run {
     return scope == 0 || function_runs(scope) ||
            std::find(list.begin(), list.end(), scope) != list.end();
   }
-  void append_functions(std::vector<uint32_t>& to) const {
+  void append_function_ids(std::vector<uint32_t>& to) const {
     to.insert(to.end(), request_.functions.begin(), request_.functions.end());
   }
   Run* outer() const noexcept { return outer_; }
@@ -53,8 +53,8 @@ class Run {
     bool branches = false;
   };
 
-  Books& books(Node* n) {
-    return n->run.load(std::memory_order_relaxed) == id_ ? n->books : side_.find(n)->second;
+  RunState& run_state(Node* n) {
+    return n->run.load(std::memory_order_relaxed) == id_ ? n->run_state : side_.find(n)->second;
   }
   bool claim(Node* n);
   void count_dependencies();
@@ -83,7 +83,7 @@ class Run {
   bool finished_ = false;
   bool may_share_ = false;  // several threads are allowed
   Shape shape_;
-  std::unordered_map<Node*, Books> side_;  // books of nodes that another run has claimed
+  std::unordered_map<Node*, RunState> side_;  // books of nodes that another run has claimed
   std::vector<Node*> heap_;
   std::vector<Tensor> captured_;
   std::unordered_multimap<Node*, size_t> capture_at_;
@@ -112,7 +112,7 @@ void execute_shared(Run& run, int threads);
 void backward_of_samples(Node& n, BackwardArgs& args);
 // Runs a node's backward on gradients that may be batched.
 inline void call_backward(Node& n, BackwardArgs& args) {
-  if (transforms_open() && has_samples(args.grads)) [[unlikely]]
+  if (transforms_open() && any_batched(args.grads)) [[unlikely]]
     return backward_of_samples(n, args);
   n.backward(args);
 }

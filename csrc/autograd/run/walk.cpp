@@ -84,7 +84,7 @@ bool Run::claim(Node* n) {
   if (!side_.empty() && side_.contains(n)) return false;  // even if its other run has ended by now
   if ((seen == 0 || !active_runs().active(seen)) &&
       n->run.compare_exchange_strong(seen, id_, std::memory_order_acq_rel)) {
-    n->books.reset();
+    n->run_state.reset();
     return true;
   }
   return side_.try_emplace(n).second;
@@ -101,7 +101,7 @@ void Run::count_dependencies() {
     for (const Edge& e : n->edges()) {
       if (e.node == nullptr) continue;
       if (claim(e.node)) stack.push_back(e.node);
-      ++books(e.node).dependencies;
+      ++run_state(e.node).dependencies;
     }
   }
 }
@@ -141,7 +141,7 @@ void Run::mark_needed() {
   for (size_t i = 0; i < request_.inputs.size(); ++i)
     capture_at_.emplace(request_.inputs[i].node, i);
   captured_.resize(request_.inputs.size());
-  using Walk = Books::Walk;
+  using Walk = RunState::Walk;
   struct Frame {
     Node* node;
     size_t next_edge;
@@ -149,7 +149,7 @@ void Run::mark_needed() {
   };
   std::vector<Frame> stack;
   for (const Edge& root : request_.roots) {
-    if (books(root.node).walk == Walk::Unseen) stack.push_back({root.node, 0, false});
+    if (run_state(root.node).walk == Walk::Unseen) stack.push_back({root.node, 0, false});
     while (!stack.empty()) {
       Frame& f = stack.back();
       const auto edges = f.node->edges();
@@ -157,7 +157,7 @@ void Run::mark_needed() {
       for (; f.next_edge < edges.size() && below == nullptr; ++f.next_edge) {
         Node* next = edges[f.next_edge].node;
         if (next == nullptr) continue;
-        const Walk w = books(next).walk;
+        const Walk w = run_state(next).walk;
         if (w == Walk::Unseen) below = next;
         f.reaches |= w == Walk::Reaches;
       }
@@ -166,7 +166,7 @@ void Run::mark_needed() {
         stack.push_back({below, 0, false});
         continue;
       }
-      Books& b = books(f.node);
+      RunState& b = run_state(f.node);
       b.captured = capture_at_.contains(f.node);
       b.needed = f.reaches || (request_.accumulate && b.captured);
       b.walk = f.reaches || b.captured ? Walk::Reaches : Walk::Misses;
@@ -182,17 +182,17 @@ void Run::abandon() noexcept {
   Node* chain = nullptr;
   const auto visit = [&](Node* n) {
     if (n == nullptr || n->run.load(std::memory_order_relaxed) != id_) return;
-    if (n->books.walk == Books::Walk::Open) return;  // already in the chain
-    n->books.reset();
-    n->books.walk = Books::Walk::Open;
-    n->books.rest.reset(reinterpret_cast<Chained*>(chain));
+    if (n->run_state.walk == RunState::Walk::Open) return;  // already in the chain
+    n->run_state.reset();
+    n->run_state.walk = RunState::Walk::Open;
+    n->run_state.rest.reset(reinterpret_cast<Chained*>(chain));
     chain = n;
   };
   for (const Edge& root : request_.roots) visit(root.node);
   while (chain != nullptr) {
     Node* n = chain;
-    chain = reinterpret_cast<Node*>(n->books.rest.release());
-    n->books.walk = Books::Walk::Unseen;
+    chain = reinterpret_cast<Node*>(n->run_state.rest.release());
+    n->run_state.walk = RunState::Walk::Unseen;
     for (const Edge& e : n->edges()) visit(e.node);
     n->run.store(0, std::memory_order_release);
   }

@@ -105,7 +105,7 @@ LevelId highest_batch_level(std::span<const Tensor> list) noexcept {
   for (const Tensor& t : list) level = std::max(level, batch_level(t));
   return level;
 }
-const Tensor& whole_of(const Tensor& handle) {
+const Tensor& wrapped_tensor(const Tensor& handle) {
   const TransformMeta& m = meta_of_handle(handle);
   COGRAD_CHECK(is_sample_of(*handle.impl(), *m.whole.impl(), m.batch_dim),
                "vmap: the data, dtype, shape or strides of a tensor were replaced while a vmap ran "
@@ -115,9 +115,11 @@ const Tensor& whole_of(const Tensor& handle) {
   return m.whole;
 }
 int batch_dim(const Tensor& handle) { return meta_of_handle(handle).batch_dim; }
-Tensor samples_first(const Tensor& handle) { return moved(whole_of(handle), batch_dim(handle), 0); }
+Tensor batch_dim_first(const Tensor& handle) {
+  return moved(wrapped_tensor(handle), batch_dim(handle), 0);
+}
 
-const Tensor& memory_of(const Tensor& t) noexcept {
+const Tensor& physical_tensor(const Tensor& t) noexcept {
   const Tensor* at = &t;
   while (is_batched(*at)) at = &unchecked_whole(*at);
   return *at;
@@ -148,7 +150,7 @@ Tensor make_batched(const Tensor& whole, int dim, LevelId level) {
 
 namespace {
 
-bool has_samples(const Tensor& t, LevelId level) noexcept {
+bool any_batched(const Tensor& t, LevelId level) noexcept {
   const Tensor* at = &t;
   while (is_batched(*at) && batch_level(*at) != level) at = &unchecked_whole(*at);
   return is_batched(*at);
@@ -157,23 +159,23 @@ bool has_samples(const Tensor& t, LevelId level) noexcept {
 // Like batched_like, for a `whole` with `lead` more dims in front of those of the physical tensor.
 Tensor wrapped_like(const Tensor& handle, const Tensor& whole, int lead) {
   if (is_batched(whole))  // by a vmap that began later: its wrapper goes around the others
-    return make_batched(wrapped_like(handle, samples_first(whole), lead + 1), 0,
+    return make_batched(wrapped_like(handle, batch_dim_first(whole), lead + 1), 0,
                         batch_level(whole));
   if (!is_batched(handle)) return whole;
-  return make_batched(wrapped_like(whole_of(handle), whole, lead), lead + batch_dim(handle),
+  return make_batched(wrapped_like(wrapped_tensor(handle), whole, lead), lead + batch_dim(handle),
                       batch_level(handle));
 }
 
-// Like whole_like, for a `t` with `lead` more dims in front, which stay there.
+// Like physical_like, for a `t` with `lead` more dims in front, which stay there.
 Tensor laid_out_like(const Tensor& handle, const Tensor& t, int lead) {
   const LevelId level = batch_level(handle);
   if (batch_level(t) > level)
-    return make_batched(laid_out_like(handle, samples_first(t), lead + 1), 0, batch_level(t));
+    return make_batched(laid_out_like(handle, batch_dim_first(t), lead + 1), 0, batch_level(t));
   if (level == 0) return t;
-  const Tensor& whole = whole_of(handle);
+  const Tensor& whole = wrapped_tensor(handle);
   const int dim = batch_dim(handle);
   const Tensor samples =
-      batch_level(t) == level ? samples_first(t) : equal_samples(t, level, whole.size(dim));
+      batch_level(t) == level ? batch_dim_first(t) : expand_samples(t, level, whole.size(dim));
   return laid_out_like(whole, moved(samples, 0, lead + dim), lead);
 }
 
@@ -183,7 +185,7 @@ Tensor batched_like(const Tensor& handle, const Tensor& whole) {
   return wrapped_like(handle, whole, 0);
 }
 
-Tensor whole_like(const Tensor& handle, const Tensor& t) { return laid_out_like(handle, t, 0); }
+Tensor physical_like(const Tensor& handle, const Tensor& t) { return laid_out_like(handle, t, 0); }
 
 namespace {
 
@@ -195,12 +197,12 @@ Tensor batched_over(const Tensor& t, std::vector<VmapLevel> missing) {
   while (is_batched(inner)) {
     around.emplace_back(batch_level(inner), batch_dim(inner));
     std::erase_if(missing, [&](const VmapLevel& l) { return l.id == around.back().first; });
-    inner = Tensor(whole_of(inner));
+    inner = Tensor(wrapped_tensor(inner));
   }
   if (missing.empty()) return t;
   // New batch dims go in front of all dims and shift the existing batch dims.
   for (size_t i = missing.size(); i-- > 0;)
-    inner = equal_samples(inner, missing[i].id, missing[i].size);
+    inner = expand_samples(inner, missing[i].id, missing[i].size);
   Tensor out = inner;
   size_t known = around.size(), fresh = 0;
   for (const VmapLevel& l : my_vmaps()) {
@@ -221,15 +223,15 @@ Tensor batched_over(const Tensor& t, std::vector<VmapLevel> missing) {
 
 Tensor batched_over_all(const Tensor& t) { return batched_over(t, my_vmaps()); }
 
-Tensor batched_over_those_of(const Tensor& other, const Tensor& t) {
+Tensor batched_like_levels_of(const Tensor& other, const Tensor& t) {
   std::vector<VmapLevel> levels = my_vmaps();
-  std::erase_if(levels, [&](const VmapLevel& l) { return !has_samples(other, l.id); });
+  std::erase_if(levels, [&](const VmapLevel& l) { return !any_batched(other, l.id); });
   return batched_over(t, std::move(levels));
 }
 
 static constinit thread_local bool t_tells = true;
 bool tell_of_loops(bool on) noexcept { return std::exchange(t_tells, on); }
-bool tells_of_loops() noexcept { return t_tells; }
+bool warns_of_loops() noexcept { return t_tells; }
 void warn_once(const std::string& text) {
   static std::mutex mutex;
   static auto* told = new std::set<std::string, std::less<>>;
@@ -240,19 +242,19 @@ void warn_once(const std::string& text) {
   warn(text);
 }
 
-bool has_more_samples(const Tensor& a, const Tensor& b) noexcept {
+bool has_more_levels(const Tensor& a, const Tensor& b) noexcept {
   for (const Tensor* t = &a; is_batched(*t); t = &unchecked_whole(*t))
-    if (!has_samples(b, batch_level(*t))) return true;
+    if (!any_batched(b, batch_level(*t))) return true;
   return false;
 }
 
-void replace_samples(const Tensor& handle, const Tensor& with) {
+void rewrap(const Tensor& handle, const Tensor& with) {
   TransformMeta& m = transform_of(handle.impl());
-  m.whole = whole_of(with);
+  m.whole = wrapped_tensor(with);
   m.batch_dim = batch_dim(with);
 }
 
-void fail_handle(const char* who) {
+void fail_batched(const char* who) {
   detail::fail(ErrorKind::Runtime, "vmap: ", who,
                " is not possible on a Tensor inside of a vmap, which is one sample of another "
                "tensor. Do it outside of the vmap, to the tensor that holds all samples.");
@@ -263,28 +265,28 @@ namespace {
 // Returns `t` with the samples of `level` in dim 0; it stays batched at other levels. The samples
 // are equal if `t` is not batched at `level`.
 Tensor taken_out(const Tensor& t, LevelId level, int64_t samples) {
-  if (!has_samples(t, level)) return equal_samples(t, level, samples);
-  if (batch_level(t) == level) return samples_first(t);
-  return make_batched(taken_out(samples_first(t), level, samples), 1, batch_level(t));
+  if (!any_batched(t, level)) return expand_samples(t, level, samples);
+  if (batch_level(t) == level) return batch_dim_first(t);
+  return make_batched(taken_out(batch_dim_first(t), level, samples), 1, batch_level(t));
 }
 
 }  // namespace
 
 bool has_tangent_samples(const Tensor& t, LevelId level) {
-  if (has_samples(t, level)) return false;
-  const Tensor& memory = memory_of(t);
+  if (any_batched(t, level)) return false;
+  const Tensor& memory = physical_tensor(t);
   if (memory->meta == nullptr || memory->meta->transform == nullptr) return false;
   for (const auto& entry : memory->meta->transform->tangents) {
     const Tensor value = entry->value();
-    if (value.defined() && (has_samples(value, level) || has_tangent_samples(value, level)))
+    if (value.defined() && (any_batched(value, level) || has_tangent_samples(value, level)))
       return true;
   }
   return false;
 }
 
-Tensor equal_samples(const Tensor& t, LevelId level, int64_t samples) {
+Tensor expand_samples(const Tensor& t, LevelId level, int64_t samples) {
   if (!has_tangent_samples(t, level)) return expanded(t, samples);
-  if (is_batched(t)) return wrapped_like(t, equal_samples(memory_of(t), level, samples), 1);
+  if (is_batched(t)) return wrapped_like(t, expand_samples(physical_tensor(t), level, samples), 1);
   const auto& tangents = t->meta->transform->tangents;
   Tensor out;
   {
@@ -293,16 +295,18 @@ Tensor equal_samples(const Tensor& t, LevelId level, int64_t samples) {
   }
   for (const auto& entry : tangents) {
     const Tensor value = entry->value();
-    if (!value.defined() || entry->id() >= thread_state.ceiling) continue;
+    if (!value.defined() || entry->id() >= thread_state.max_visible_level) continue;
     set_tangent(out, entry->level(), taken_out(value, level, samples));
   }
   return out;
 }
 
-void refuse_samples(std::string text) { throw ReadsSamples(ErrorKind::Runtime, std::move(text)); }
+void throw_cannot_batch(std::string text) {
+  throw CannotBatch(ErrorKind::Runtime, std::move(text));
+}
 
 void fail_one_value(const char* who) {
-  refuse_samples(detail::concat(
+  throw_cannot_batch(detail::concat(
       "vmap: It looks like you're calling ", who,
       " on a Tensor inside of a vmap, where it has one value for each sample. Do not "
       "let the program depend on values: choose with where(condition, a, b), or run "

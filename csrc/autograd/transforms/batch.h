@@ -41,66 +41,66 @@ inline bool is_batched(const Tensor& t) noexcept { return t.defined() && is_batc
 // Returns the vmap level of a batched tensor; 0 for other tensors.
 COGRAD_API LevelId batch_level(const Tensor& t) noexcept;
 COGRAD_API LevelId highest_batch_level(std::span<const Tensor> list) noexcept;
-inline bool has_samples(std::span<const Tensor> list) noexcept {
+inline bool any_batched(std::span<const Tensor> list) noexcept {
   for (const Tensor& t : list)
     if (is_batched(t)) return true;
   return false;
 }
 // Returns the tensor that `handle` wraps, one vmap level further out. Raises if that tensor got
 // another geometry or memory meanwhile.
-COGRAD_API const Tensor& whole_of(const Tensor& handle);
-// Returns the batch dim of whole_of(handle).
+COGRAD_API const Tensor& wrapped_tensor(const Tensor& handle);
+// Returns the batch dim of wrapped_tensor(handle).
 COGRAD_API int batch_dim(const Tensor& handle);
-// Returns whole_of(handle) with the batch dim moved to dim 0.
-COGRAD_API Tensor samples_first(const Tensor& handle);
+// Returns wrapped_tensor(handle) with the batch dim moved to dim 0.
+COGRAD_API Tensor batch_dim_first(const Tensor& handle);
 // Returns the physical tensor, by unwrapping all vmap levels; `t` itself if it is not batched.
-COGRAD_API const Tensor& memory_of(const Tensor& t) noexcept;
+COGRAD_API const Tensor& physical_tensor(const Tensor& t) noexcept;
 
 // Returns a batched tensor of `level` that wraps `whole`, with the samples in `dim`. `whole` may be
 // batched at an outer level.
 COGRAD_API Tensor make_batched(const Tensor& whole, int dim, LevelId level);
-// Wraps `whole`, which has the sizes of memory_of(handle), at the vmap levels of `handle`. `whole`
-// may also be batched at levels of later vmaps.
+// Wraps `whole`, which has the sizes of physical_tensor(handle), at the vmap levels of `handle`.
+// `whole` may also be batched at levels of later vmaps.
 COGRAD_API Tensor batched_like(const Tensor& handle, const Tensor& whole);
-// Returns `t`, which has the sizes of `handle`, as a tensor laid out like memory_of(handle).
+// Returns `t`, which has the sizes of `handle`, as a tensor laid out like physical_tensor(handle).
 // Samples of levels at which only `handle` is batched are equal. At levels at which only `t` is
 // batched, the result stays batched.
-COGRAD_API Tensor whole_like(const Tensor& handle, const Tensor& t);
+COGRAD_API Tensor physical_like(const Tensor& handle, const Tensor& t);
 // Returns `t` batched at all vmap levels of this thread. Samples of added levels share memory.
 COGRAD_API Tensor batched_over_all(const Tensor& t);
 // Returns `t` batched at its own levels and at those of `other`, in the same way.
-COGRAD_API Tensor batched_over_those_of(const Tensor& other, const Tensor& t);
+COGRAD_API Tensor batched_like_levels_of(const Tensor& other, const Tensor& t);
 // True if `a` is batched at a vmap level at which `b`, of the same sizes, is not.
-COGRAD_API bool has_more_samples(const Tensor& a, const Tensor& b) noexcept;
+COGRAD_API bool has_more_levels(const Tensor& a, const Tensor& b) noexcept;
 // Makes `handle` wrap the tensor that `with`, of the same level, wraps. The caller must change the
 // geometry of `handle`.
-COGRAD_API void replace_samples(const Tensor& handle, const Tensor& with);
+COGRAD_API void rewrap(const Tensor& handle, const Tensor& with);
 // Raises: `who` changes a tensor object, not values, so it is not possible on a batched tensor.
-[[noreturn]] COGRAD_API void fail_handle(const char* who);
-inline void check_no_handle(const Tensor& t, const char* who) {
+[[noreturn]] COGRAD_API void fail_batched(const char* who);
+inline void check_not_batched(const Tensor& t, const char* who) {
   if (is_batched(t)) [[unlikely]]
-    fail_handle(who);
+    fail_batched(who);
 }
 // True if `t`, which is not batched at `level`, has a tangent that is (or a tangent's tangent is).
 COGRAD_API bool has_tangent_samples(const Tensor& t, LevelId level);
 // Returns `t`, which is not batched at `level`, expanded to `samples` in a new dim 0. The samples
 // are equal except for their tangents.
-COGRAD_API Tensor equal_samples(const Tensor& t, LevelId level, int64_t samples);
+COGRAD_API Tensor expand_samples(const Tensor& t, LevelId level, int64_t samples);
 // Thrown when an op cannot run on all samples at once; callers may then call it per sample.
-class ReadsSamples : public Error {
+class CannotBatch : public Error {
  public:
   using Error::Error;
   // Saved-tensor hooks that were running at the throw. If the catcher's differ, a hook threw, not
   // the formula that called it.
   const SavedHookInUse* hooks = thread_state.hooks_in_use;
 };
-// Throws ReadsSamples.
-[[noreturn]] COGRAD_API void refuse_samples(std::string text);
+// Throws CannotBatch.
+[[noreturn]] COGRAD_API void throw_cannot_batch(std::string text);
 // Sets whether this thread warns when a call runs sample by sample; returns the former setting.
 COGRAD_API bool tell_of_loops(bool on) noexcept;
-COGRAD_API bool tells_of_loops() noexcept;
+COGRAD_API bool warns_of_loops() noexcept;
 COGRAD_API void warn_once(const std::string& text);  // once per process
-// Throws ReadsSamples: `who` needs a single value, but a batched tensor has one per sample.
+// Throws CannotBatch: `who` needs a single value, but a batched tensor has one per sample.
 [[noreturn]] COGRAD_API void fail_one_value(const char* who);
 inline void check_one_value(const Tensor& t, const char* who) {
   if (is_batched(t)) [[unlikely]]

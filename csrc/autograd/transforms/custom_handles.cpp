@@ -16,14 +16,14 @@ void CustomCall::fail_samples() const {
 }
 
 TensorImpl* CustomCall::memory_of_input(TensorImpl* handle) {
-  if (!node_.takes_samples()) fail_samples();
-  SampleFrames& frames = node_.frames();
+  if (!node_.accepts_batched()) fail_samples();
+  VmapFrames& frames = node_.frames();
   frames.inputs.resize(inputs_.size() + 1);
   return frames.strip(Tensor::borrow(handle), frames.inputs.back()).impl();
 }
 
-void CustomCall::finish_handles(std::span<Tensor> outputs, const Declared& declared) {
-  SampleFrames found;
+void CustomCall::finish_batched(std::span<Tensor> outputs, const Declared& declared) {
+  VmapFrames found;
   if (node_.frames_ != nullptr) found = *node_.frames_;
   const auto memory = [&](TensorImpl* t) -> TensorImpl* {
     SampleChain chain;
@@ -38,7 +38,7 @@ void CustomCall::finish_handles(std::span<Tensor> outputs, const Declared& decla
     SampleChain& chain = found.saved.emplace_back();
     saved.push_back(t == nullptr ? nullptr : found.strip(Tensor::borrow(t), chain).impl());
   }
-  if (found.levels.empty()) return finish_wholes(outputs, declared);
+  if (found.levels.empty()) return finish_physical(outputs, declared);
   found.inputs.resize(inputs_.size());
   for (const TensorImpl* t : inputs_)
     found.input_sizes.push_back(t != nullptr ? Dims(t->sizes()) : Dims());
@@ -47,19 +47,20 @@ void CustomCall::finish_handles(std::span<Tensor> outputs, const Declared& decla
   const auto span_of = [](const Impls& v) {
     return std::span<TensorImpl* const>(v.data(), v.size());
   };
-  finish_wholes(wholes, {span_of(dirty), span_of(fixed), span_of(saved)});
+  finish_physical(wholes, {span_of(dirty), span_of(fixed), span_of(saved)});
   for (size_t i = 0; i < outputs.size(); ++i) {
     const SampleChain& chain = node_.frames_->outputs[i];
     if (!wholes[i].is(before[i]))
       outputs[i] = rewrapped(wholes[i], chain);
     else if (requires_grad(wholes[i]))
-      for (Tensor t = outputs[i]; is_batched(t); t = Tensor(whole_of(t))) t->flags |= kRequiresGrad;
+      for (Tensor t = outputs[i]; is_batched(t); t = Tensor(wrapped_tensor(t)))
+        t->flags |= kRequiresGrad;
   }
 }
 
 // --- vmap levels of a node's tensors -------------------------------------------------------------
 
-Tensor SampleFrames::strip(const Tensor& t, SampleChain& chain) {
+Tensor VmapFrames::strip(const Tensor& t, SampleChain& chain) {
   Tensor at = t;
   while (is_batched(at)) {
     const VmapLevel& level = vmap_level(batch_level(at), "vmap");
@@ -67,12 +68,12 @@ Tensor SampleFrames::strip(const Tensor& t, SampleChain& chain) {
         std::find_if(levels.begin(), levels.end(), [&](const auto& l) { return l.id >= level.id; });
     if (place == levels.end() || place->id != level.id) levels.insert(place, level);
     chain.emplace(chain.begin(), level.id, batch_dim(at));
-    at = Tensor(whole_of(at));
+    at = Tensor(wrapped_tensor(at));
   }
   return at;
 }
 
-Dims SampleFrames::logical(IntList sizes, const SampleChain& chain) {
+Dims VmapFrames::logical(IntList sizes, const SampleChain& chain) {
   Dims out(sizes);
   for (const auto& [level, dim] : chain) out.erase(static_cast<size_t>(dim));
   return out;
@@ -84,15 +85,15 @@ Tensor rewrapped(const Tensor& memory, const SampleChain& chain) {
   return t;
 }
 
-ReopenedFrames::ReopenedFrames(const SampleFrames& frames) : frames_(frames) {
+ReopenedVmaps::ReopenedVmaps(const VmapFrames& frames) : frames_(frames) {
   ids_.reserve(frames.levels.size());
   for (const VmapLevel& l : frames.levels) ids_.push_back(enter_vmap(l.size, l.randomness));
 }
-ReopenedFrames::~ReopenedFrames() {
+ReopenedVmaps::~ReopenedVmaps() {
   for (size_t i = ids_.size(); i-- > 0;) leave_vmap(ids_[i]);
 }
 
-LevelId ReopenedFrames::now(LevelId then) const {
+LevelId ReopenedVmaps::now(LevelId then) const {
   for (size_t i = 0; i < ids_.size(); ++i)
     if (frames_.levels[i].id == then) return ids_[i];
   return 0;
@@ -131,12 +132,12 @@ Tensor moved_to(const Tensor& t, int dim) {
 
 }  // namespace
 
-Tensor ReopenedFrames::wrap(Tensor memory, const SampleChain& chain) const {
+Tensor ReopenedVmaps::wrap(Tensor memory, const SampleChain& chain) const {
   for (const auto& [level, dim] : chain) memory = make_batched(memory, dim, now(level));
   return memory;
 }
 
-Tensor ReopenedFrames::wrap_gradient(Tensor memory, const SampleChain& chain) const {
+Tensor ReopenedVmaps::wrap_gradient(Tensor memory, const SampleChain& chain) const {
   int added = 0;
   for (size_t i = ids_.size(); i-- > 0;) {
     if (find_level(chain, frames_.levels[i].id) != nullptr) continue;
@@ -151,20 +152,20 @@ Tensor ReopenedFrames::wrap_gradient(Tensor memory, const SampleChain& chain) co
   return memory;
 }
 
-Tensor ReopenedFrames::translate(const Tensor& t) const {
+Tensor ReopenedVmaps::translate(const Tensor& t) const {
   if (!is_batched(t)) return t;
   const LevelId level = now(batch_level(t));
-  const Tensor whole = translate(whole_of(t));
+  const Tensor whole = translate(wrapped_tensor(t));
   return make_batched(whole, batch_dim(t), level != 0 ? level : batch_level(t));
 }
 
-Tensor ReopenedFrames::gradient_to_memory(Tensor g, const SampleChain& chain, IntList sizes) const {
-  const Dims one = SampleFrames::logical(sizes, chain);
+Tensor ReopenedVmaps::gradient_to_memory(Tensor g, const SampleChain& chain, IntList sizes) const {
+  const Dims one = VmapFrames::logical(sizes, chain);
   if (!same(g.sizes(), one)) g = autograd_ops.sum_to(g, one);
   for (size_t i = ids_.size(); i-- > 0;) {
     const Dims inner(g.sizes());
     g = batch_level(g) == ids_[i]
-            ? samples_first(g)
+            ? batch_dim_first(g)
             : autograd_ops.expand(g, in_front(frames_.levels[i].size, g.sizes()));
     const auto* own = find_level(chain, frames_.levels[i].id);
     g = own != nullptr ? moved_to(g, own->second) : autograd_ops.sum_to(g, inner);
@@ -172,15 +173,15 @@ Tensor ReopenedFrames::gradient_to_memory(Tensor g, const SampleChain& chain, In
   return g;
 }
 
-Tensor ReopenedFrames::tangent_to_memory(Tensor t, const SampleChain& chain) const {
+Tensor ReopenedVmaps::tangent_to_memory(Tensor t, const SampleChain& chain) const {
   for (size_t i = ids_.size(); i-- > 0;) {
     const auto* own = find_level(chain, frames_.levels[i].id);
     const bool batched = batch_level(t) == ids_[i];
     if (own == nullptr) {  // equal samples
-      if (batched) t = autograd_ops.select(samples_first(t), 0, 0);
+      if (batched) t = autograd_ops.select(batch_dim_first(t), 0, 0);
       continue;
     }
-    t = batched ? samples_first(t)
+    t = batched ? batch_dim_first(t)
                 : autograd_ops.expand(t, in_front(frames_.levels[i].size, t.sizes()));
     t = moved_to(t, own->second);
   }

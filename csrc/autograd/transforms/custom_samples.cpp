@@ -12,8 +12,8 @@ std::function<void()> (*keep_random_state)() = nullptr;
 
 namespace {
 
-void tell_of_loop(const SampledCall& f) {
-  if (!tells_of_loops()) return;
+void warn_of_loop(const SampledCall& f) {
+  if (!warns_of_loops()) return;
   warn_once(detail::concat("vmap: ", f.name(), " has no vmap rule and runs sample by sample. Add\n",
                            f.rule_to_write()));
 }
@@ -21,9 +21,11 @@ void tell_of_loop(const SampledCall& f) {
 // True if a derivative of the inputs is needed but an output of the rule has no history or tangent.
 bool loses_derivative(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
   const auto recorded = [](const Tensor& t) {
-    return thread_state.grad_enabled && requires_grad(memory_of(t));
+    return thread_state.grad_enabled && requires_grad(physical_tensor(t));
   };
-  const auto dual = [](const Tensor& t) { return t.defined() && has_tangent_here(memory_of(t)); };
+  const auto dual = [](const Tensor& t) {
+    return t.defined() && has_tangent_here(physical_tensor(t));
+  };
   const bool by_gradient = std::any_of(inputs.begin(), inputs.end(), recorded);
   const bool by_tangent = std::any_of(inputs.begin(), inputs.end(), dual);
   for (const Tensor& t : outputs)
@@ -39,7 +41,7 @@ std::vector<Tensor> run_rule(SampledCall& f, const VmapLevel& level, std::span<c
 // Returns `t` batched at `level` with the batch dim `dim`. Wrappers of later vmaps stay outside.
 Tensor with_level(const Tensor& t, int dim, LevelId level) {
   if (batch_level(t) <= level) return make_batched(t, dim, level);
-  return make_batched(with_level(samples_first(t), dim + 1, level), 0, batch_level(t));
+  return make_batched(with_level(batch_dim_first(t), dim + 1, level), 0, batch_level(t));
 }
 
 Tensor checked_output(const SampledCall& f, const VmapLevel& level, const Tensor& t, int64_t dim,
@@ -63,7 +65,7 @@ std::vector<Tensor> by_rule(SampledCall& f, const VmapLevel& level,
   std::vector<SampleDim> dims, out_dims;
   for (const Tensor& t : inputs) {
     const bool batched = batch_level(t) == level.id;
-    wholes.push_back(batched ? whole_of(t) : t);
+    wholes.push_back(batched ? wrapped_tensor(t) : t);
     dims.push_back(batched ? SampleDim(batch_dim(t)) : SampleDim());
   }
   std::vector<Tensor> outputs = run_rule(f, level, wholes, dims, out_dims);
@@ -78,7 +80,7 @@ std::vector<Tensor> by_rule(SampledCall& f, const VmapLevel& level,
     const auto input = static_cast<size_t>(at - wholes.begin());
     if (at != wholes.end() && dims[input] == out_dims[i]) {  // written in place
       t = inputs[input];
-      if (requires_grad(memory_of(t))) t->flags |= kRequiresGrad;
+      if (requires_grad(physical_tensor(t))) t->flags |= kRequiresGrad;
       continue;
     }
     t = checked_output(f, level, t, *out_dims[i], i);
@@ -92,7 +94,7 @@ class Loop {
   Loop(SampledCall& f, const VmapLevel& level, std::span<const Tensor> inputs)
       : f_(f), level_(level), inputs_(inputs) {
     for (const Tensor& t : inputs)
-      wholes_.push_back(batch_level(t) == level.id ? samples_first(t) : Tensor());
+      wholes_.push_back(batch_level(t) == level.id ? batch_dim_first(t) : Tensor());
   }
   std::vector<Tensor> run() {
     std::vector<std::vector<Tensor>> columns;
@@ -138,7 +140,7 @@ class Loop {
   Tensor joined(const std::vector<Tensor>& column, size_t i) const {
     if (returned_[i] < inputs_.size()) {  // an argument that was written in place
       const Tensor& t = inputs_[returned_[i]];
-      if (requires_grad(memory_of(t))) t->flags |= kRequiresGrad;
+      if (requires_grad(physical_tensor(t))) t->flags |= kRequiresGrad;
       return t;
     }
     const auto some =
@@ -190,7 +192,8 @@ class RuleOfOne final : public SampledCall {
 
 std::vector<uint32_t> versions_of(std::span<const Tensor> list) {
   std::vector<uint32_t> out;
-  for (const Tensor& t : list) out.push_back(t.defined() ? memory_of(t)->current_version() : 0);
+  for (const Tensor& t : list)
+    out.push_back(t.defined() ? physical_tensor(t)->current_version() : 0);
   return out;
 }
 
@@ -202,7 +205,7 @@ std::vector<Tensor> run_rule(SampledCall& f, const VmapLevel& level, std::span<c
   if (f.rule_takes_samples()) {
     try {
       return f.call_rule(level, wholes, dims, out_dims);
-    } catch (const ReadsSamples&) {  // runs sample by sample below
+    } catch (const CannotBatch&) {  // runs sample by sample below
     }
   }
   const VmapLevel around = vmap_level(outer, f.name().c_str());
@@ -227,7 +230,7 @@ std::vector<Tensor> call_samples(SampledCall& f, std::span<const Tensor> inputs)
                        "samples run one by one. Write the rule with ops, or call the function "
                        "itself on all samples."));
   } else {
-    tell_of_loop(f);
+    warn_of_loop(f);
   }
   COGRAD_CHECK(level.size > 0, "vmap: ", f.name(),
                " runs sample by sample, but the batch has size 0. Add\n", f.rule_to_write());

@@ -49,7 +49,7 @@ using SampleChain = std::vector<std::pair<LevelId, int>>;
 
 // The vmap levels of a call that had batched tensors. The node's edges, outputs and saved tensors
 // are those of the physical tensors.
-struct SampleFrames {
+struct VmapFrames {
   std::vector<VmapLevel> levels;  // ascending
   std::vector<SampleChain> inputs, outputs, saved;
   std::vector<Dims> input_sizes;  // of the physical tensors
@@ -65,12 +65,12 @@ Tensor rewrapped(const Tensor& memory, const SampleChain& chain);
 
 // In its scope the vmaps of a call are open again, with new level ids: the original vmaps may have
 // ended, and later ones may be open.
-class ReopenedFrames {
+class ReopenedVmaps {
  public:
-  explicit ReopenedFrames(const SampleFrames& frames);
-  ~ReopenedFrames();
-  ReopenedFrames(const ReopenedFrames&) = delete;
-  ReopenedFrames& operator=(const ReopenedFrames&) = delete;
+  explicit ReopenedVmaps(const VmapFrames& frames);
+  ~ReopenedVmaps();
+  ReopenedVmaps(const ReopenedVmaps&) = delete;
+  ReopenedVmaps& operator=(const ReopenedVmaps&) = delete;
 
   Tensor wrap(Tensor memory, const SampleChain& chain) const;
   // Wraps a gradient of an output. At levels that are not in `chain` only the first sample gets it
@@ -84,7 +84,7 @@ class ReopenedFrames {
 
  private:
   LevelId now(LevelId then) const;
-  const SampleFrames& frames_;
+  const VmapFrames& frames_;
   std::vector<LevelId> ids_;  // the new ids of frames_.levels
 };
 

@@ -11,7 +11,7 @@ std::vector<Tensor> CustomNode::call_jvp(std::vector<Tensor>) { return {}; }
 
 // Finds the visible dual levels at which an input has a tangent, outermost first.
 void CustomCall::find_levels() {
-  LevelId below = thread_state.ceiling;
+  LevelId below = thread_state.max_visible_level;
   for (;;) {
     const LevelsBelow mask(below);
     std::shared_ptr<TangentLevel> highest;
@@ -90,10 +90,10 @@ std::vector<Tensor> CustomCall::tangents_at(const TangentLevel& level,
 void CustomCall::give_tangents_at_levels(std::span<Tensor> given_outputs,
                                          const Declared& declared) {
   std::vector<Tensor> outputs;
-  for (const Tensor& t : given_outputs) outputs.push_back(memory_of(t));
+  for (const Tensor& t : given_outputs) outputs.push_back(physical_tensor(t));
   const auto fixed = [&](const Tensor& t) {
     for (TensorImpl* p : declared.non_differentiable)
-      if (t.is(memory_of(Tensor::borrow(p)))) return true;
+      if (t.is(physical_tensor(Tensor::borrow(p)))) return true;
     return false;
   };
   std::vector<Tensor> differentiable(outputs);

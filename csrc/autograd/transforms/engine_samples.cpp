@@ -13,7 +13,7 @@ namespace {
 
 Tensor sample(const Tensor& g, LevelId level, int64_t at) {
   if (!g.defined() || batch_level(g) != level) return g;
-  return autograd_ops.select(samples_first(g), 0, at);
+  return autograd_ops.select(batch_dim_first(g), 0, at);
 }
 
 void sample_by_sample(Node& n, BackwardArgs& args) {
@@ -45,13 +45,13 @@ void sample_by_sample(Node& n, BackwardArgs& args) {
 
 void backward_of_samples(Node& n, BackwardArgs& args) {
   if (const auto* custom = dynamic_cast<const CustomNode*>(&n))
-    return custom->takes_samples() ? n.backward(args) : sample_by_sample(n, args);
+    return custom->accepts_batched() ? n.backward(args) : sample_by_sample(n, args);
   // A node that is not an op runs user code: do not catch its errors and run it a second time.
   if (n.op_text().name == nullptr) return n.backward(args);
   const std::vector<Tensor> grads(args.grads.begin(), args.grads.end());
   try {
     n.backward(args);
-  } catch (const ReadsSamples& e) {
+  } catch (const CannotBatch& e) {
     if (e.hooks != thread_state.hooks_in_use) throw;
     for (Tensor& t : args.out) t.reset();
     std::copy(grads.begin(), grads.end(), args.grads.begin());

@@ -54,7 +54,7 @@ template <class F>
 void each_tangent(const Tensor& t, F&& f) {
   if (!transforms_open() || !transformed(t)) return;
   for (const auto& level : entered_levels()) {
-    if (level->id() >= thread_state.ceiling) break;
+    if (level->id() >= thread_state.max_visible_level) break;
     if (const Tensor tangent = tangent_of(t, level->id()); tangent.defined()) f(level, tangent);
   }
 }
@@ -63,7 +63,7 @@ class LeafSearch {
  public:
   explicit LeafSearch(std::span<const Tensor> apart_from) : apart_from_(apart_from) {}
   bool from(const Tensor& handle, bool tangents) {
-    const Tensor& t = memory_of(handle);
+    const Tensor& t = physical_tensor(handle);
     if (requires_grad(t)) {
       Node* node = grad_fn(t.impl());
       if (node == nullptr ? counts(t.impl()) : walk(node)) return true;
@@ -78,7 +78,7 @@ class LeafSearch {
   bool counts(const TensorImpl* leaf) const {
     return (leaf->flags & kRequiresGrad) != 0 &&
            std::none_of(apart_from_.begin(), apart_from_.end(),
-                        [leaf](const Tensor& t) { return memory_of(t).impl() == leaf; });
+                        [leaf](const Tensor& t) { return physical_tensor(t).impl() == leaf; });
   }
   bool walk(Node* root) {
     if (seen_.insert(root).second) todo_.push_back(root);
@@ -141,7 +141,7 @@ OnlyFunctions::~OnlyFunctions() { my_scopes().swap(all_->list); }
 void set_function_inputs(std::span<const Tensor> inputs) {
   if (my_scopes().empty()) return;
   for (const Tensor& t : inputs)
-    if (Node* n = gradient_edge(memory_of(t).impl()).node)
+    if (Node* n = gradient_edge(physical_tensor(t).impl()).node)
       my_scopes().back().inputs.push_back(NodeRef(n));
 }
 
@@ -155,7 +155,7 @@ uint32_t innermost_function() noexcept {
   return my_scopes().empty() ? 0 : my_scopes().back().number;
 }
 
-void append_functions(std::vector<uint32_t>& to) {
+void append_function_ids(std::vector<uint32_t>& to) {
   for (const Scope& s : my_scopes()) to.push_back(s.number);
 }
 
@@ -242,7 +242,7 @@ void check_captured(const Tensor& t, const char* op) {
 }
 
 MayWrite::MayWrite(const Tensor& t) : within_(within_function()) {
-  const Tensor memory = memory_of(t);
+  const Tensor memory = physical_tensor(t);
   if (within_) enter_function({&memory, 1});
 }
 MayWrite::~MayWrite() {
@@ -251,17 +251,17 @@ MayWrite::~MayWrite() {
 
 bool is_of_function(const Tensor& t) {
   if (my_scopes().empty() || !requires_grad(t)) return false;
-  const NodeRef n(gradient_edge(memory_of(t).impl()).node);
+  const NodeRef n(gradient_edge(physical_tensor(t).impl()).node);
   return n && scope_of(*n.get()) == my_scopes().back().number;
 }
 
 Tensor recordable(const Tensor& t) {
-  if ((memory_of(t)->flags & kInference) == 0) return t;
-  return batched_like(t, autograd_ops.contiguous_clone(memory_of(t)));
+  if ((physical_tensor(t)->flags & kInference) == 0) return t;
+  return batched_like(t, autograd_ops.contiguous_clone(physical_tensor(t)));
 }
 
 Tensor without_history(const Tensor& t) {
-  if (is_batched(t)) return batched_like(t, without_history(memory_of(t)));
+  if (is_batched(t)) return batched_like(t, without_history(physical_tensor(t)));
   Tensor out = detach(t);
   each_tangent(t,
                [&](const auto& level, const Tensor& tangent) { set_tangent(out, level, tangent); });
@@ -275,7 +275,7 @@ bool leads_to_leaf(std::span<const Tensor> from, std::span<const Tensor> apart_f
 }
 
 Tensor released(const Tensor& t, bool keep) {
-  if (is_batched(t)) return batched_like(t, released(memory_of(t), keep));
+  if (is_batched(t)) return batched_like(t, released(physical_tensor(t), keep));
   const bool recorded = requires_grad(t);
   if (recorded && keep && LeafSearch({}).from(t, false)) return t;
   bool changed = recorded;

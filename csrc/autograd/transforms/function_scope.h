@@ -33,7 +33,7 @@ COGRAD_API void set_function_inputs(std::span<const Tensor> inputs);
 // Returns the number of the innermost function on this thread; 0 if there is none.
 COGRAD_API uint32_t innermost_function() noexcept;
 // Appends the numbers of the functions that run on this thread, outermost first.
-void append_functions(std::vector<uint32_t>& to);
+void append_function_ids(std::vector<uint32_t>& to);
 // True if the function with this number still runs, on any thread.
 bool function_runs(uint32_t number) noexcept;
 // Returns the innermost function on this thread with an input that `n` depends on; 0 if there is

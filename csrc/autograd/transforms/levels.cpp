@@ -4,9 +4,11 @@
 
 #include "autograd/graph/copy_slices.h"
 #include "autograd/transforms/batch.h"
+#include "autograd/transforms/written.h"
 
 namespace cograd {
 
+void (*keep_for_collector)(TensorImpl*) noexcept = nullptr;
 constinit std::atomic<uint32_t> open_levels{0};
 
 namespace {
@@ -30,7 +32,8 @@ std::shared_ptr<TangentLevel> highest_of(const TensorImpl* t) {
     return nullptr;
   const auto& list = t->meta->transform->tangents;
   for (size_t i = list.size(); i-- > 0;)
-    if (list[i]->id() < thread_state.ceiling && list[i]->value().defined()) return list[i]->level();
+    if (list[i]->id() < thread_state.max_visible_level && list[i]->value().defined())
+      return list[i]->level();
   return nullptr;
 }
 
@@ -177,7 +180,7 @@ std::shared_ptr<TangentLevel> tangent_level(const Tensor& t) {
 }
 
 bool has_tangent(const Tensor& t) {
-  if (is_batched(t)) return has_tangent(memory_of(t));
+  if (is_batched(t)) return has_tangent(physical_tensor(t));
   const auto any = [](const TensorImpl* p) {
     if (p == nullptr || p->meta == nullptr || p->meta->transform == nullptr) return false;
     const auto& list = p->meta->transform->tangents;
@@ -224,22 +227,22 @@ namespace {
 
 // Batches the tangent of `t`, or of its base if `t` is a view, at the vmap levels of `tangent`,
 // which is about to be written into it.
-void give_samples(const Tensor& t, const std::shared_ptr<TangentLevel>& level,
-                  const Tensor& tangent) {
+void batch_tangent(const Tensor& t, const std::shared_ptr<TangentLevel>& level,
+                   const Tensor& tangent) {
   const Tensor owner = t->base != nullptr ? Tensor::borrow(t->base) : t;
   Tangent* whole = own_tangent(owner.impl(), level->id());
   Tensor old = whole != nullptr ? whole->value() : Tensor();
   if (old.defined()) {
     const Tangent* part = t->base != nullptr ? own_tangent(t.impl(), level->id()) : nullptr;
     const uint32_t known = part != nullptr && part->value().defined() ? 2 : 1;
-    if (memory_of(old)->storage->refs.load(std::memory_order_relaxed) > known)
-      refuse_samples(
+    if (physical_tensor(old)->storage->refs.load(std::memory_order_relaxed) > known)
+      throw_cannot_batch(
           "forward AD inside of a vmap: a batched tangent is written into a tensor whose tangent "
           "is not batched and is shared by views. Write into a clone() instead.");
   } else {
     old = autograd_ops.zeros(owner.sizes(), owner.dtype());
   }
-  set_tangent(owner, level, autograd_ops.clone(batched_over_those_of(tangent, old)));
+  set_tangent(owner, level, autograd_ops.clone(batched_like_levels_of(tangent, old)));
   if (t->base == nullptr) return;
   Tensor part = part_for_view(t.impl(), own_tangent(owner.impl(), level->id())->value());
   COGRAD_CHECK(part.defined(),
@@ -256,11 +259,12 @@ void write_tangent(const Tensor& t, const std::shared_ptr<TangentLevel>& level,
   Tensor mine = tangent_of(t, level->id());
   if (!mine.defined() && !tangent.defined()) return;
   if (!mine.defined() && t->base == nullptr) return set_tangent(t, level, tangent);
-  if (!mine.defined() || (tangent.defined() && has_more_samples(tangent, mine))) {
-    give_samples(t, level, tangent);
+  if (!mine.defined() || (tangent.defined() && has_more_levels(tangent, mine))) {
+    batch_tangent(t, level, tangent);
     mine = tangent_of(t, level->id());
   }
   autograd_ops.copy_(mine, tangent.defined() ? tangent : autograd_ops.zeros({}, mine.dtype()));
+  if (thread_state.grad_enabled && keep_for_collector != nullptr) keep_for_collector(mine.impl());
 }
 
 }  // namespace cograd

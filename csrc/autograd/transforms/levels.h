@@ -91,10 +91,10 @@ COGRAD_API bool has_tangent(const Tensor& t);
 // Hides tangents of the levels from `first` on in its scope.
 class LevelsBelow {
  public:
-  explicit LevelsBelow(LevelId first) noexcept : before_(thread_state.ceiling) {
-    thread_state.ceiling = std::min(before_, first);
+  explicit LevelsBelow(LevelId first) noexcept : before_(thread_state.max_visible_level) {
+    thread_state.max_visible_level = std::min(before_, first);
   }
-  ~LevelsBelow() { thread_state.ceiling = before_; }
+  ~LevelsBelow() { thread_state.max_visible_level = before_; }
   LevelsBelow(const LevelsBelow&) = delete;
   LevelsBelow& operator=(const LevelsBelow&) = delete;
 

@@ -16,7 +16,7 @@ OpenTransforms OpenTransforms::now() {
   OpenTransforms open;
   for (const VmapLevel& l : vmap_levels()) open.vmaps.push_back(l.id);
   for (const auto& l : entered_levels()) open.levels.push_back(l->id());
-  append_functions(open.functions);
+  append_function_ids(open.functions);
   return open;
 }
 

@@ -12,7 +12,7 @@ namespace {
 class SampleHook final : public Hook {
  public:
   SampleHook(const Tensor& t, std::shared_ptr<Hook> hook) : hook_(std::move(hook)) {
-    SampleFrames frames;
+    VmapFrames frames;
     const Tensor physical = frames.strip(t, chain_);
     sizes_ = Dims(physical.sizes());
     dtype_ = physical.dtype();
@@ -28,7 +28,7 @@ class SampleHook final : public Hook {
     std::vector<Tensor> seen{batched_like(like, g)};
     HookCall inner{seen, call.also};
     hook_->call(inner);
-    g = seen[0].defined() ? whole_like(like, seen[0]) : Tensor();
+    g = seen[0].defined() ? physical_like(like, seen[0]) : Tensor();
   }
   void visit(GraphVisitor& v) const override { hook_->visit(v); }
 
@@ -44,7 +44,7 @@ class SampleHook final : public Hook {
 std::shared_ptr<Hook> hook_on_samples(const Tensor& t, std::shared_ptr<Hook> hook) {
   Node* n = grad_fn(t.impl());
   // The hook runs only in the backward of that function, not in those of enclosing functions.
-  if (n == nullptr || !function_within_vmaps(scope_of(*n))) fail_handle("register_hook()");
+  if (n == nullptr || !function_within_vmaps(scope_of(*n))) fail_batched("register_hook()");
   return std::make_shared<SampleHook>(t, std::move(hook));
 }
 

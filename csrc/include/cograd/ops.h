@@ -35,6 +35,8 @@ inline Tensor round(const Tensor& self, int64_t decimals) { static ext::OpRef op
 inline Tensor clamp(const Tensor& self, const std::optional<TensorOrScalar>& min = std::nullopt, const std::optional<TensorOrScalar>& max = std::nullopt) { static ext::OpRef op("clamp"); return op.tensor({ext::box_tensor(self), ext::box_opt_operand(min), ext::box_opt_operand(max)}); }
 inline Tensor clamp_min(const Tensor& self, const TensorOrScalar& min) { static ext::OpRef op("clamp_min"); return op.tensor({ext::box_tensor(self), ext::box_operand(min)}); }
 inline Tensor clamp_max(const Tensor& self, const TensorOrScalar& max) { static ext::OpRef op("clamp_max"); return op.tensor({ext::box_tensor(self), ext::box_operand(max)}); }
+inline Tensor hardtanh(const Tensor& self, const Scalar& min_val = Scalar(-1.0), const Scalar& max_val = Scalar(1.0)) { static ext::OpRef op("hardtanh"); return op.tensor({ext::box_tensor(self), ext::box_scalar(min_val), ext::box_scalar(max_val)}); }
+inline Tensor threshold(const Tensor& self, const Scalar& threshold, const Scalar& value) { static ext::OpRef op("threshold"); return op.tensor({ext::box_tensor(self), ext::box_scalar(threshold), ext::box_scalar(value)}); }
 inline Tensor nan_to_num(const Tensor& self, std::optional<double> nan = std::nullopt, std::optional<double> posinf = std::nullopt, std::optional<double> neginf = std::nullopt) { static ext::OpRef op("nan_to_num"); return op.tensor({ext::box_tensor(self), ext::box_opt_double(nan), ext::box_opt_double(posinf), ext::box_opt_double(neginf)}); }
 inline Tensor isclose(const Tensor& self, const Tensor& other, double rtol = 1e-05, double atol = 1e-08, bool equal_nan = false) { static ext::OpRef op("isclose"); return op.tensor({ext::box_tensor(self), ext::box_tensor(other), ext::box_double(rtol), ext::box_double(atol), ext::box_bool(equal_nan)}); }
 inline bool allclose(const Tensor& self, const Tensor& other, double rtol = 1e-05, double atol = 1e-08, bool equal_nan = false) { static ext::OpRef op("allclose"); return ext::unboxed<bool>(op.run_any({ext::box_tensor(self), ext::box_tensor(other), ext::box_double(rtol), ext::box_double(atol), ext::box_bool(equal_nan)})); }
@@ -107,12 +109,10 @@ inline Tensor elu(const Tensor& self, double alpha = 1.0) { static ext::OpRef op
 inline Tensor selu(const Tensor& self) { static ext::OpRef op("selu"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor celu(const Tensor& self, double alpha = 1.0) { static ext::OpRef op("celu"); return op.tensor({ext::box_tensor(self), ext::box_double(alpha)}); }
 inline Tensor mish(const Tensor& self) { static ext::OpRef op("mish"); return op.tensor({ext::box_tensor(self)}); }
-inline Tensor hardtanh(const Tensor& self, double min_val = -1.0, double max_val = 1.0) { static ext::OpRef op("hardtanh"); return op.tensor({ext::box_tensor(self), ext::box_double(min_val), ext::box_double(max_val)}); }
 inline Tensor relu6(const Tensor& self) { static ext::OpRef op("relu6"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor hardsigmoid(const Tensor& self) { static ext::OpRef op("hardsigmoid"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor hardswish(const Tensor& self) { static ext::OpRef op("hardswish"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor logsigmoid(const Tensor& self) { static ext::OpRef op("logsigmoid"); return op.tensor({ext::box_tensor(self)}); }
-inline Tensor threshold(const Tensor& self, double threshold, double value) { static ext::OpRef op("threshold"); return op.tensor({ext::box_tensor(self), ext::box_double(threshold), ext::box_double(value)}); }
 inline Tensor hardshrink(const Tensor& self, double lambd = 0.5) { static ext::OpRef op("hardshrink"); return op.tensor({ext::box_tensor(self), ext::box_double(lambd)}); }
 inline Tensor softshrink(const Tensor& self, double lambd = 0.5) { static ext::OpRef op("softshrink"); return op.tensor({ext::box_tensor(self), ext::box_double(lambd)}); }
 inline Tensor tanhshrink(const Tensor& self) { static ext::OpRef op("tanhshrink"); return op.tensor({ext::box_tensor(self)}); }

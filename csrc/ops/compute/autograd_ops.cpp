@@ -15,8 +15,8 @@ namespace cograd {
 namespace {
 
 Pairing pairing(const Tensor& a, const Tensor& b) {
-  if (is_batched(a)) return pairing(memory_of(a), whole_like(a, b));
-  if (is_batched(b)) return pairing(whole_like(b, a), memory_of(b));
+  if (is_batched(a)) return pairing(physical_tensor(a), physical_like(a, b));
+  if (is_batched(b)) return pairing(physical_like(b, a), physical_tensor(b));
   const Tensor x = raw_contiguous(raw_cast(detach(a), DType::Complex128));
   const Tensor y = raw_contiguous(raw_cast(detach(b), DType::Complex128));
   COGRAD_CHECK(x.numel() == y.numel(), "gradient check: a hook changed the shape of a tensor from ",

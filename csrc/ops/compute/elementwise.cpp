@@ -307,7 +307,7 @@ namespace {
 
 Tensor operand_as(const char* op, const TensorOrScalar& v, DType t) {
   if (v.is_tensor()) return raw_cast(v.tensor(), t);
-  check_number(op, "value", v.scalar(), t, Beyond::Inf);
+  check_number(op, "value", v.scalar(), t, OutOfRange::Inf);
   return wrapped_number(v.scalar(), t);
 }
 

@@ -52,11 +52,11 @@ double largest_finite(DType t) noexcept {
   }
 }
 
-bool representable(const Scalar& v, DType t, Beyond narrow) {
+bool representable(const Scalar& v, DType t, OutOfRange narrow) {
   if (t == DType::Bool) return true;
   if (v.is_complex() && !is_complex(t) && v.imag() != 0) return false;
   if (is_integral(t)) return has_whole(v.is_complex() ? Scalar(v.to_double()) : v, t);
-  if (is_half(t) && narrow == Beyond::Inf) return true;
+  if (is_half(t) && narrow == OutOfRange::Inf) return true;
   return within(v.to_double(), t) && (!v.is_complex() || within(v.imag(), t));
 }
 
@@ -87,20 +87,20 @@ Scalar element_at(const Tensor& t, int64_t i) {
 }
 
 Tensor assigned_number(const Scalar& v, DType t) {
-  check_number("__setitem__", "value", v, t, Beyond::Inf);
+  check_number("__setitem__", "value", v, t, OutOfRange::Inf);
   return raw_full({}, t, v);
 }
 
 Tensor fill_value(const char* op, const TensorOrScalar& value, DType t) {
   if (!value.is_tensor()) {
-    check_number(op, "value", value.scalar(), t, Beyond::Raises);
+    check_number(op, "value", value.scalar(), t, OutOfRange::Raises);
     return wrapped_number(value.scalar(), t);
   }
   const Tensor& v = value.tensor();
   COGRAD_CHECK(v.dim() == 0, op,
                "_ only supports a 0-dimensional value tensor, but got tensor with ", v.dim(),
                " dimension(s).");
-  if (v.dtype() != t) check_number(op, "value", element_at(v, 0), t, Beyond::Raises);
+  if (v.dtype() != t) check_number(op, "value", element_at(v, 0), t, OutOfRange::Raises);
   Tensor out = empty({}, t);
   raw_copy(out, v);
   return out;
@@ -110,7 +110,7 @@ void check_fill_values(const char* op, const Tensor& values, DType t) {
   if (values.dtype() == t) return;
   const Tensor v = raw_contiguous(values);
   for (int64_t i = 0; i < v.numel(); ++i)
-    check_number(op, "value", element_at(v, i), t, Beyond::Raises);
+    check_number(op, "value", element_at(v, i), t, OutOfRange::Raises);
 }
 
 }  // namespace cograd

@@ -9,10 +9,10 @@ namespace cograd {
 COGRAD_API Scalar element_at(const Tensor& t, int64_t i);
 
 // How finite scalars outside the range of the 16-bit floats are treated.
-enum class Beyond : uint8_t { Inf, Raises };
+enum class OutOfRange : uint8_t { Inf, Raises };
 
 // True if dtype t can represent v, at least approximately.
-COGRAD_API bool representable(const Scalar& v, DType t, Beyond narrow);
+COGRAD_API bool representable(const Scalar& v, DType t, OutOfRange narrow);
 
 // Returns the largest finite value of a floating dtype, or of one part of a complex dtype.
 COGRAD_API double largest_finite(DType t) noexcept;
@@ -29,7 +29,7 @@ inline bool is_double(const Scalar& v) noexcept {
 
 // Calls fail_number if dtype t cannot represent v.
 inline void check_number(const char* op, const char* argument, const Scalar& v, DType t,
-                         Beyond narrow) {
+                         OutOfRange narrow) {
   if (!representable(v, t, narrow)) [[unlikely]]
     fail_number(op, argument, v, t);
 }

@@ -22,6 +22,8 @@ COGRAD_API bool has_format(const Tensor& x, MemoryFormat format);
 MemoryFormat suggested_format(const Tensor& x);
 // Returns x itself if it has the format, else a differentiable copy.
 Tensor contiguous(const Tensor& x, MemoryFormat format);
+// Returns such a copy in any case.
+Tensor in_format(const Tensor& x, MemoryFormat format);
 // Returns a new tensor of dtype t and x's sizes in a format.
 Tensor empty_in_format(const Tensor& x, DType t, MemoryFormat format);
 

@@ -100,7 +100,7 @@ struct Full {
                                "np.full(size, fill_value)"};
   static Tensor forward(Ctx<Full>& ctx, Shape size, Scalar value, COGRAD_FACTORY_PARAMS) {
     const DType t = factory_dtype(ctx, dtype, scalar_dtype(value));
-    check_number("full", "fill_value", value, t, Beyond::Raises);
+    check_number("full", "fill_value", value, t, OutOfRange::Raises);
     return filled(ctx, size, t, value, layout, pin_memory, requires_grad);
   }
 };
@@ -115,7 +115,7 @@ struct ScalarTensor {
                                "np.float64(s)"};
   static Tensor forward(Ctx<ScalarTensor>& ctx, Scalar value, COGRAD_FACTORY_PARAMS) {
     const DType t = dtype.value_or(default_dtype());
-    check_number("scalar_tensor", "s", value, t, Beyond::Inf);
+    check_number("scalar_tensor", "s", value, t, OutOfRange::Inf);
     return filled(ctx, {}, t, value, layout, pin_memory, requires_grad);
   }
 };
@@ -180,7 +180,7 @@ struct FullLike {
   static Tensor forward(Ctx<FullLike>&, const Tensor& x, Scalar value, COGRAD_LIKE_PARAMS) {
     const DType t = dtype.value_or(x.dtype());
     check_factory("full_like", t, layout, pin_memory, requires_grad);
-    check_number("full_like", "fill_value", value, t, Beyond::Raises);
+    check_number("full_like", "fill_value", value, t, OutOfRange::Raises);
     Tensor out = empty_like_format("full_like", x, t, memory_format);
     raw_fill(out, value);
     return finish_factory(out, requires_grad);
@@ -223,7 +223,7 @@ struct NewFull {
   static Tensor forward(Ctx<NewFull>& ctx, const Tensor& x, Shape size, Scalar value,
                         COGRAD_FACTORY_PARAMS) {
     const DType t = dtype.value_or(x.dtype());
-    check_number("new_full", "fill_value", value, t, Beyond::Raises);
+    check_number("new_full", "fill_value", value, t, OutOfRange::Raises);
     return filled(ctx, size, t, value, layout, pin_memory, requires_grad);
   }
 };

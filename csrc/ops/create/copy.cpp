@@ -91,7 +91,7 @@ struct Copy {
   // The result is batched even if the overwritten tensor is not.
   static void batch(BatchCall& c) {
     const Tensor& self = c.arg(0).tensor();
-    c.give(apply<Copy>(c.all_samples(self), c.aligned(c.arg(1).tensor(), self.dim()), false));
+    c.give(apply<Copy>(c.physical_expanded(self), c.aligned(c.arg(1).tensor(), self.dim()), false));
   }
   static Tensor forward(Ctx<Copy>& ctx, const Tensor& self, const Tensor& src, bool) {
     Dims shape;
@@ -128,7 +128,10 @@ COGRAD_OP(CopyNumber)
 
 Tensor clone(const Tensor& x) { return apply<Clone>(x, std::optional<std::string_view>()); }
 Tensor contiguous(const Tensor& x, MemoryFormat format) {
-  return has_format(x, format) ? x : apply<ToContiguous>(x, static_cast<int64_t>(format));
+  return has_format(x, format) ? x : in_format(x, format);
+}
+Tensor in_format(const Tensor& x, MemoryFormat format) {
+  return apply<ToContiguous>(x, static_cast<int64_t>(format));
 }
 Tensor contiguous(const Tensor& x) { return contiguous(x, MemoryFormat::Contiguous); }
 Tensor contiguous_clone(const Tensor& x) {

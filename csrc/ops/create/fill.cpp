@@ -28,7 +28,7 @@ struct Fill {
                    "fill_ only supports 0-dimension value tensor but got tensor with ",
                    value.tensor().dim(), " dimensions.");
     else
-      check_number("fill_", "value", value.scalar(), x.dtype(), Beyond::Raises);
+      check_number("fill_", "value", value.scalar(), x.dtype(), OutOfRange::Raises);
     Tensor out = to_fill(ctx, x);
     if (value.is_tensor())
       raw_copy(out, value.tensor());

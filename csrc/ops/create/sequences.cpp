@@ -93,7 +93,7 @@ int64_t arange_length(const Scalar& start, const Scalar& end, const Scalar& step
 }
 
 Scalar whole(const char* argument, const Scalar& v) {
-  check_number("arange", argument, v, DType::Int64, Beyond::Raises);
+  check_number("arange", argument, v, DType::Int64, OutOfRange::Raises);
   return v.is_float() ? Scalar(static_cast<long>(v.to_int())) : v;
 }
 
@@ -159,14 +159,16 @@ COGRAD_OP(Arange)
 void check_range(const char* op, const Scalar& start, const Scalar& end, int64_t steps, DType t) {
   COGRAD_CHECK(steps >= 0, op, "(): number of steps must be non-negative, got ", steps);
   COGRAD_CHECK_NOT_IMPLEMENTED(t != DType::Bool, "\"", op, "_cpu\" not implemented for 'Bool'");
-  check_number(op, "start", start, t, Beyond::Raises);
-  check_number(op, "end", end, t, Beyond::Raises);
+  // As in torch, ends that no element has may be anything.
+  if (steps > 0) check_number(op, "start", start, t, OutOfRange::Raises);
+  if (steps > 1) check_number(op, "end", end, t, OutOfRange::Raises);
 }
 
 // Returns an end of the range; as in torch, integer dtypes first convert it to one of their values.
 // values.
 double end_of(const Scalar& v, DType t) {
   if (!is_integral(t)) return v.to_double();
+  if (!representable(v, t, OutOfRange::Raises)) return 0;  // no element has it
   return dispatch_values(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_integral_v<T>)

@@ -21,9 +21,9 @@ class COGRAD_API BatchCall {
   // True if `t` is batched at this vmap level.
   bool batched(const Tensor& t) const noexcept { return batch_level(t) == level_.id; }
   // Returns the physical tensor of `t` with the batch in dim 0, or `t` itself if it is not batched.
-  Tensor samples(const Tensor& t) const { return batched(t) ? samples_first(t) : t; }
+  Tensor samples(const Tensor& t) const { return batched(t) ? batch_dim_first(t) : t; }
   // Returns samples(t), but expands a tensor that is not batched, without copying it.
-  Tensor all_samples(const Tensor& t) const;
+  Tensor physical_expanded(const Tensor& t) const;
   // Returns samples(t) with `rank` dims after the batch dim; missing ones are inserted with size 1.
   // Returns `t` itself if it is not batched, since it broadcasts.
   Tensor aligned(const Tensor& t, int rank) const;

@@ -7,7 +7,7 @@
 
 namespace cograd {
 
-class Into;
+class CallForm;
 template <class Op>
 class Ctx;
 
@@ -28,7 +28,7 @@ struct ForwardTraits<R (*)(A...)> {
   static constexpr bool composite = true, choice = false;
 };
 template <class R, class... A>
-struct ForwardTraits<R (*)(Into, A...)> {
+struct ForwardTraits<R (*)(CallForm, A...)> {
   using Out = R;
   using Args = std::tuple<std::remove_cvref_t<A>...>;
   static constexpr bool composite = true, choice = true;
@@ -45,7 +45,7 @@ constexpr bool has_backward() {
 template <class Op>
 constexpr bool draws() {
   return (Op::spec.flags & kKindMask) == kRandom &&
-         facts_of<Op>().batch.rule != BatchRule::Rule::Through;
+         traits_of<Op>().batch.rule != BatchRule::Rule::Through;
 }
 // True for a composition that reads values: vmap runs it sample by sample.
 template <class Op>

@@ -100,7 +100,7 @@ void fail_numbers_only(const char* op, const Value& first) {
   fail(ErrorKind::Type, op, "(): argument 'input' (position 1) must be Tensor, not ", kind);
 }
 
-void connect_wanted(Node* n, const Tensor* t, const TensorSet& wanted) {
+void connect_extra(Node* n, const Tensor* t, const TensorSet& wanted) {
   Edge e{};
   if (t != nullptr && t->defined()) {
     e = gradient_edge(t->impl());
@@ -173,7 +173,7 @@ void check_out(const char* op, const Tensor& out, bool any_grad) {
                "doing inplace update.");
   COGRAD_CHECK(!out->storage->read_only, op,
                "(): out= shares memory with a read-only buffer and cannot be written");
-  note_write(out, op);
+  record_write(out, op);
 }
 
 void check_out_memory(const OpSpec& spec, const Tensor& out, std::span<const Value> args) {

@@ -168,7 +168,7 @@ class OpNode final : public Node {
       return node_name(Op::spec.name);
   }
   void backward(BackwardArgs& args) override {
-    if constexpr (facts_of<Op>().holomorphic && (facts_of<Op>().dtypes & kComplexTypes) != 0) {
+    if constexpr (traits_of<Op>().holomorphic && (traits_of<Op>().dtypes & kComplexTypes) != 0) {
       if (detail::any_complex(args.grads) && !args.of_tangents) [[unlikely]] {
         detail::Conjugated conjugated(args);
         real_backward(conjugated.args());
@@ -323,10 +323,10 @@ bool any_requires_grad(const Args&... args) {
   return any;
 }
 // True if a transform must handle this call. False for an op that a transform's rule calls through
-// LookedAt.
+// BypassTransforms.
 template <class Op, class... Args>
 bool to_transform(const Args&... args) {
-  if (std::exchange(thread_state.looked_at, false)) return false;
+  if (std::exchange(thread_state.bypass_transforms, false)) return false;
   bool any = draws<Op>() && thread_state.vmaps > 0;
   each_edge([&](const Tensor* t) { any |= t != nullptr && transformed(*t); }, args...);
   return any;
@@ -336,7 +336,7 @@ bool to_transform(const Args&... args) {
 enum class Unsigned : uint8_t { Refused, Taken, Ordered };
 // Raises if `v` has a refused dtype. True if `v` is unsigned and must be mapped to signed order.
 template <Unsigned kUnsigned, class T>
-bool beyond_claims([[maybe_unused]] const char* op, [[maybe_unused]] const T& v) {
+bool needs_signed_order([[maybe_unused]] const char* op, [[maybe_unused]] const T& v) {
   if constexpr (std::is_same_v<T, Tensor>) {
     if (!v.defined()) return false;
     const DType t = v.dtype();
@@ -351,30 +351,30 @@ bool beyond_claims([[maybe_unused]] const char* op, [[maybe_unused]] const T& v)
     if (v.is_complex()) [[unlikely]]
       fail_dtype(op, DType::Complex128);
   } else if constexpr (std::is_same_v<T, TensorOrScalar>) {
-    return v.is_tensor() ? beyond_claims<kUnsigned>(op, v.tensor())
-                         : beyond_claims<kUnsigned>(op, v.scalar());
+    return v.is_tensor() ? needs_signed_order<kUnsigned>(op, v.tensor())
+                         : needs_signed_order<kUnsigned>(op, v.scalar());
   } else if constexpr (std::is_same_v<T, TensorList>) {
-    for (const Tensor& t : v) beyond_claims<kUnsigned>(op, t);
+    for (const Tensor& t : v) needs_signed_order<kUnsigned>(op, t);
   } else if constexpr (requires { v.has_value(); }) {
-    if (v.has_value()) return beyond_claims<kUnsigned>(op, *v);
+    if (v.has_value()) return needs_signed_order<kUnsigned>(op, *v);
   }
   return false;
 }
 template <class Op>
 constexpr bool ordered() {
-  return facts_of<Op>().unsigned_rule.ordered;
+  return traits_of<Op>().unsigned_rule.ordered;
 }
 // Raises if complex or wide unsigned tensors reach an op that does not claim them. True if the op
 // must run on signed integers in the same order. Rows are exempt: they have no loop for such
 // dtypes.
 template <class Op, class... Args>
 bool check_claims(const Args&... args) {
-  constexpr DTypeSet kClaims = facts_of<Op>().dtypes;
+  constexpr DTypeSet kClaims = traits_of<Op>().dtypes;
   if constexpr ((kClaims & kComplexTypes) == 0 && !requires { Op::kKernel; }) {
     constexpr Unsigned kRule = ordered<Op>()                     ? Unsigned::Ordered
                                : (kClaims & kUnsignedTypes) != 0 ? Unsigned::Taken
                                                                  : Unsigned::Refused;
-    return (beyond_claims<kRule>(Op::spec.name, args) | ... | false);
+    return (needs_signed_order<kRule>(Op::spec.name, args) | ... | false);
   }
   return false;
 }
@@ -407,7 +407,7 @@ inline void connect(Node* n, const Tensor* t) {
   n->add_edge(e.node, e.input_nr);
 }
 // Connects `t`, also without a history if it is in `wanted`: a transform's rule needs its gradient.
-COGRAD_API void connect_wanted(Node* n, const Tensor* t, const TensorSet& wanted);
+COGRAD_API void connect_extra(Node* n, const Tensor* t, const TensorSet& wanted);
 
 template <class F>
 void each_output(const Tensor& out, F&& f) {
@@ -432,10 +432,10 @@ size_t count_outputs(const std::tuple<T...>&) {
 }  // namespace detail
 
 // The form of a call (plain, in place or out=), which a dispatching op passes on to another op.
-class Into {
+class CallForm {
  public:
-  Into() noexcept = default;
-  Into(const Tensor& target, bool inplace, std::span<const Value> values) noexcept
+  CallForm() noexcept = default;
+  CallForm(const Tensor& target, bool inplace, std::span<const Value> values) noexcept
       : target_(&target), inplace_(inplace), values_(values) {}
   template <class Op, class... Args>
   Tensor run(const Args&... args) const;
@@ -514,7 +514,7 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
       return detail::Boxed<Op>::in_order(args...);
   }
   if constexpr (detail::Traits<Op>::choice) {
-    return Op::forward(Into(), args...);
+    return Op::forward(CallForm(), args...);
   } else if constexpr (detail::Traits<Op>::composite) {
     if constexpr (detail::looped<Op>()) {
       if (transforms_open() && detail::to_transform<Op>(args...)) [[unlikely]]
@@ -540,7 +540,7 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
         if (wanted == nullptr) [[likely]]
           detail::each_edge([&](const Tensor* t) { detail::connect(node, t); }, args...);
         else
-          detail::each_edge([&](const Tensor* t) { detail::connect_wanted(node, t, *wanted); },
+          detail::each_edge([&](const Tensor* t) { detail::connect_extra(node, t, *wanted); },
                             args...);
         Ctx<Op> ctx(node);
         // A transform that asked for the node packs what it saves by itself.
@@ -578,7 +578,7 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
   detail::check_claims<Op>(args...);
   const char* name = Op::spec.name;
   if constexpr (detail::Traits<Op>::choice) {
-    Op::forward(Into(self, true, values), args...);
+    Op::forward(CallForm(self, true, values), args...);
     return;
   }
   if constexpr (!detail::Traits<Op>::composite || detail::looped<Op>()) {
@@ -649,7 +649,7 @@ void apply_out(const Tensor& out, std::span<const Value> values, const Args&... 
   [[maybe_unused]] const bool unsigned_order = detail::check_claims<Op>(args...);
   const char* name = Op::spec.name;
   if constexpr (detail::Traits<Op>::choice) {
-    Op::forward(Into(out, false, values), args...);
+    Op::forward(CallForm(out, false, values), args...);
     return;
   }
   if (transforms_open()) [[unlikely]] {
@@ -679,7 +679,7 @@ void apply_out(const Tensor& out, std::span<const Value> values, const Args&... 
 }
 
 template <class Op, class... Args>
-Tensor Into::run(const Args&... args) const {
+Tensor CallForm::run(const Args&... args) const {
   if (target_ == nullptr) return apply<Op>(args...);
   if (inplace_)
     apply_inplace<Op>(*target_, values_, args...);

@@ -92,7 +92,7 @@ template <class Op>
   r->spec = Op::spec;
   r->args = ArgKinds<typename T::Args>::make();
   r->differentiable = (T::composite || has_backward<Op>()) && (Op::spec.flags & kNondiff) == 0;
-  r->facts = facts_of<Op>();
+  r->facts = traits_of<Op>();
   r->composite = T::composite;
   r->result = result_kind<typename T::Out>();
   if constexpr (requires { std::tuple_size<typename T::Out>::value; })

@@ -51,7 +51,7 @@ struct OpRecord {
   std::vector<ArgInfo> args;
   bool differentiable = false;
   bool composite = false;  // consists of ops that are recorded themselves
-  OpFacts facts;
+  OpTraits facts;
   Result::Kind result = Result::Kind::None;
   uint8_t num_results = 1;             // the length of a tuple result
   const ForeignOp* foreign = nullptr;  // if set, `call` is null

@@ -144,7 +144,7 @@ constexpr UnsignedRule ordered(std::initializer_list<int> values) noexcept {
   return {true, parameter_bits(values)};
 }
 
-struct OpFacts {
+struct OpTraits {
   DTypeSet dtypes = kEveryType;
   UnsignedRule unsigned_rule;
   TangentRule tangent;
@@ -159,8 +159,8 @@ constexpr bool moves_elements(uint32_t kind) noexcept {
 }
 
 template <class Op>
-constexpr OpFacts facts_of() noexcept {
-  OpFacts f;
+constexpr OpTraits traits_of() noexcept {
+  OpTraits f;
   constexpr uint32_t kKind = Op::spec.flags & kKindMask;
   if constexpr (!moves_elements(kKind) && kKind != kContraction) f.dtypes = kAllTypes;
   if constexpr (requires { Op::kDTypes; }) f.dtypes = Op::kDTypes;

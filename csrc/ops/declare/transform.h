@@ -24,11 +24,11 @@ inline bool differentiable(std::initializer_list<const Tensor*> tensors) noexcep
 namespace detail {
 
 // Makes the next op on this thread bypass transforms, whatever its arguments are.
-struct LookedAt {
-  LookedAt() noexcept { thread_state.looked_at = true; }
-  ~LookedAt() { thread_state.looked_at = false; }
-  LookedAt(const LookedAt&) = delete;
-  LookedAt& operator=(const LookedAt&) = delete;
+struct BypassTransforms {
+  BypassTransforms() noexcept { thread_state.bypass_transforms = true; }
+  ~BypassTransforms() { thread_state.bypass_transforms = false; }
+  BypassTransforms(const BypassTransforms&) = delete;
+  BypassTransforms& operator=(const BypassTransforms&) = delete;
 };
 
 }  // namespace detail

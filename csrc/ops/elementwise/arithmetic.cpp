@@ -28,7 +28,8 @@ struct Add {
       "T(3, 4), T(3, 4); T(2, 3, 1), T(4); T(3), 2.5; T(3, 4), T(3, 4), alpha=0.5",
       "input + alpha * other"};
   static constexpr DTypeSet kDTypes = kEveryType;
-  static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b, Scalar alpha) {
+  static Tensor forward(CallForm into, const TensorOrScalar& a, const TensorOrScalar& b,
+                        Scalar alpha) {
     if (alpha.equals(1) && !alpha.is_bool()) return into.run<rows::Row_add>(a, b);
     check_alpha("add", result_type(a, b), alpha);
     return into.run<rows::Row_add_scaled>(a, b, alpha);
@@ -58,7 +59,8 @@ struct Sub {
       "T(3, 4), T(3, 4); T(2, 3, 1), T(4); T(3), 2.5; T(3, 4), T(3, 4), alpha=0.5",
       "input - alpha * other"};
   static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes | kUnsignedTypes;
-  static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b, Scalar alpha) {
+  static Tensor forward(CallForm into, const TensorOrScalar& a, const TensorOrScalar& b,
+                        Scalar alpha) {
     check_sub(a, b);
     if (alpha.equals(1) && !alpha.is_bool()) return into.run<rows::Row_sub>(a, b);
     check_alpha("sub", result_type(a, b), alpha);
@@ -75,7 +77,8 @@ struct Rsub {
                                "T(3, 4), T(3, 4); T(3), 2.5",
                                "other - alpha * input"};
   static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes | kUnsignedTypes;
-  static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b, Scalar alpha) {
+  static Tensor forward(CallForm into, const TensorOrScalar& a, const TensorOrScalar& b,
+                        Scalar alpha) {
     return Sub::forward(into, b, a, alpha);
   }
 };
@@ -90,7 +93,7 @@ struct Div {
       "T(3, 4), P(3, 4); T(2, 3, 1), P(4); T(3), 2.5",
       "input / other"};
   static constexpr DTypeSet kDTypes = kEveryType;
-  static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b,
+  static Tensor forward(CallForm into, const TensorOrScalar& a, const TensorOrScalar& b,
                         std::optional<std::string_view> mode) {
     if (!mode) return into.run<rows::Row_div>(a, b);
     COGRAD_CHECK(*mode == "trunc" || *mode == "floor",
@@ -108,7 +111,7 @@ bool fits(int64_t v, DType integer) {
   return v << unused >> unused == v;
 }
 
-Tensor power(Into into, const TensorOrScalar& a, const TensorOrScalar& b) {
+Tensor power(CallForm into, const TensorOrScalar& a, const TensorOrScalar& b) {
   // One to any power is one, also to complex powers that are not finite.
   if (!a.is_tensor() && is_complex(result_type(a, b)) && a.scalar().to_complex() == 1.0)
     return into.run<rows::Row_pow_scalar>(cast(b.tensor(), result_type(a, b)), Scalar(0));
@@ -135,7 +138,7 @@ struct Pow {
                                "P(3, 4), P(3, 4); T(3), 3; P(3), 0.5; T(4), 2",
                                "input ** exponent"};
   static constexpr DTypeSet kDTypes = kEveryType;
-  static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b) {
+  static Tensor forward(CallForm into, const TensorOrScalar& a, const TensorOrScalar& b) {
     return power(into, a, b);
   }
 };
@@ -170,7 +173,7 @@ struct Ldexp {
                                "T(3, 4), I(3, 4, hi=5)",
                                "np.ldexp(input, other)"};
   static constexpr DTypeSet kDTypes = kEveryType;
-  static Tensor forward(Into into, const Tensor& a, const Tensor& b) {
+  static Tensor forward(CallForm into, const Tensor& a, const Tensor& b) {
     const DType t = result_type(TensorOrScalar(a), TensorOrScalar(b));
     const DType scale = is_complex(b.dtype()) ? b.dtype() : real_dtype(t);
     if (is_complex(t))
@@ -188,7 +191,7 @@ struct RoundDecimals {
                                "T(3, 4), decimals=1; T(3, 4, lo=-90, hi=90), decimals=-1",
                                "np.round(input, decimals)"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
-  static Tensor forward(Into into, const Tensor& x, int64_t decimals) {
+  static Tensor forward(CallForm into, const Tensor& x, int64_t decimals) {
     if (decimals == 0) return into.run<rows::Row_round>(x);
     COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()),
                                  "round(): decimals are not implemented for dtype ",
@@ -203,7 +206,7 @@ COGRAD_OP(RoundDecimals)
 
 Tensor pow(const TensorOrScalar& a, const TensorOrScalar& b) {
   if (a.is_tensor() && !b.is_tensor() && b.scalar().equals(1)) return a.tensor();
-  return power(Into(), a, b);
+  return power(CallForm(), a, b);
 }
 
 }  // namespace cograd

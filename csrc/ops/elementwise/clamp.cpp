@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Limits and replacements, each dispatching to a row: clamp, clamp_min, clamp_max, nan_to_num.
+// Limits and replacements, each dispatching to a row: clamp, clamp_min, clamp_max, hardtanh,
+// threshold, nan_to_num.
 #include "ops/elementwise/rows.h"
 
 namespace cograd {
@@ -21,11 +22,12 @@ Tensor promoted(const Tensor& x, const Bound& lo, const Bound& hi) {
 // Boxes scalar bounds of wide unsigned integers: rows with scalar parameters have no such loops.
 Tensor bound_of(const char* op, const char* argument, const TensorOrScalar& v, DType t) {
   if (v.is_tensor()) return v.tensor();
-  check_number(op, argument, v.scalar(), t, Beyond::Raises);
+  check_number(op, argument, v.scalar(), t, OutOfRange::Raises);
   return wrapped_number(v.scalar(), t);
 }
 
-Tensor clamp_to(Into into, const Tensor& x, const TensorOrScalar& lo, const TensorOrScalar& hi) {
+Tensor clamp_to(CallForm into, const Tensor& x, const TensorOrScalar& lo,
+                const TensorOrScalar& hi) {
   if (lo.is_tensor() || hi.is_tensor()) return into.run<rows::Row_clamp_tensors>(x, lo, hi);
   const Tensor in = promoted(x, lo, hi);
   if (is_wide_unsigned(in.dtype()))
@@ -34,7 +36,7 @@ Tensor clamp_to(Into into, const Tensor& x, const TensorOrScalar& lo, const Tens
   return into.run<rows::Row_clamp>(in, lo.scalar(), hi.scalar());
 }
 template <class Numbers, class Tensors>
-Tensor clamp_one(Into into, const char* op, const char* argument, const Tensor& x,
+Tensor clamp_one(CallForm into, const char* op, const char* argument, const Tensor& x,
                  const TensorOrScalar& bound) {
   if (bound.is_tensor()) return into.run<Tensors>(x, bound);
   const Tensor in = promoted(x, bound, {});
@@ -42,11 +44,11 @@ Tensor clamp_one(Into into, const char* op, const char* argument, const Tensor& 
     return into.run<Tensors>(in, bound_of(op, argument, bound, in.dtype()));
   return into.run<Numbers>(in, bound.scalar());
 }
-Tensor raise_to(Into into, const Tensor& x, const TensorOrScalar& lo) {
+Tensor raise_to(CallForm into, const Tensor& x, const TensorOrScalar& lo) {
   return clamp_one<rows::Row_clamp_min, rows::Row_clamp_min_tensor>(into, "clamp_min", "min", x,
                                                                     lo);
 }
-Tensor lower_to(Into into, const Tensor& x, const TensorOrScalar& hi) {
+Tensor lower_to(CallForm into, const Tensor& x, const TensorOrScalar& hi) {
   return clamp_one<rows::Row_clamp_max, rows::Row_clamp_max_tensor>(into, "clamp_max", "max", x,
                                                                     hi);
 }
@@ -61,7 +63,7 @@ struct Clamp {
                                "T(3, 4), T(4), T(3, 1); T(3, 4), None, T(3, 4)",
                                "np.clip(input, min, max)"};
   static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
-  static Tensor forward(Into into, const Tensor& x, Bound lo, Bound hi) {
+  static Tensor forward(CallForm into, const Tensor& x, Bound lo, Bound hi) {
     COGRAD_CHECK(lo || hi, "torch.clamp: At least one of 'min' or 'max' must not be None");
     if (!hi) return raise_to(into, x, *lo);
     return lo ? clamp_to(into, x, *lo, *hi) : lower_to(into, x, *hi);
@@ -77,7 +79,7 @@ struct ClampMin {
                                "T(3, 4), 0.1; T(3, 4), T(4)",
                                "np.maximum(input, min)"};
   static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
-  static Tensor forward(Into into, const Tensor& x, const TensorOrScalar& lo) {
+  static Tensor forward(CallForm into, const Tensor& x, const TensorOrScalar& lo) {
     return raise_to(into, x, lo);
   }
 };
@@ -91,11 +93,40 @@ struct ClampMax {
                                "T(3, 4), 0.1; T(3, 4), T(4)",
                                "np.minimum(input, max)"};
   static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
-  static Tensor forward(Into into, const Tensor& x, const TensorOrScalar& hi) {
+  static Tensor forward(CallForm into, const Tensor& x, const TensorOrScalar& hi) {
     return lower_to(into, x, hi);
   }
 };
 COGRAD_OP(ClampMax)
+
+// The limits of these two are numbers as they are: a float has not every int64.
+struct Hardtanh {
+  static constexpr OpSpec spec{"hardtanh",
+                               "input, min_val=-1.0, max_val=1.0",
+                               kForms | kElementwise,
+                               "The input limited to [min_val, max_val].",
+                               "T(3, 4, lo=-3, hi=3); T(3, 4, lo=-3, hi=3), -2, 0.5",
+                               "np.clip(input, min_val, max_val)"};
+  static constexpr DTypeSet kDTypes = kNumericTypes;
+  static Tensor forward(CallForm into, const Tensor& x, Scalar lo, Scalar hi) {
+    return into.run<rows::Row_hardtanh>(x, lo, hi);
+  }
+};
+COGRAD_OP(Hardtanh)
+
+struct Threshold {
+  static constexpr OpSpec spec{"threshold",
+                               "input, threshold, value",
+                               kForms | kElementwise,
+                               "The input where above the threshold, else value.",
+                               "T(3, 4, lo=-3, hi=3), 0.5, -1",
+                               "np.where(input <= threshold, value, input)"};
+  static constexpr DTypeSet kDTypes = kNumericTypes;
+  static Tensor forward(CallForm into, const Tensor& x, Scalar limit, Scalar value) {
+    return into.run<rows::Row_threshold>(x, limit, value);
+  }
+};
+COGRAD_OP(Threshold)
 
 struct NanToNum {
   static constexpr OpSpec spec{
@@ -107,7 +138,7 @@ struct NanToNum {
       "T(3, 4); T(3), 1.0, 2.0, 3.0",
       "np.nan_to_num(input)"};
   static constexpr DTypeSet kDTypes = kEveryType;
-  static Tensor forward(Into into, const Tensor& x, std::optional<double> nan,
+  static Tensor forward(CallForm into, const Tensor& x, std::optional<double> nan,
                         std::optional<double> posinf, std::optional<double> neginf) {
     if (!is_differentiable(x.dtype()))  // nothing to replace
       return into.run<rows::Row_bitwise_or>(TensorOrScalar(x), TensorOrScalar(Scalar(false)));

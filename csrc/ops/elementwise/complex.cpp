@@ -38,7 +38,7 @@ struct Abs {
       "abs",     "input",        kForms | kElementwise, "Absolute value, element-wise.",
       "T(3, 4)", "np.abs(input)"};
   static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes | kUnsignedTypes;
-  static Tensor forward(Into into, const Tensor& x) {
+  static Tensor forward(CallForm into, const Tensor& x) {
     if (is_complex(x.dtype())) [[unlikely]]
       return into.run<AbsComplex>(x);
     return into.run<rows::Row_abs_real>(x);
@@ -71,7 +71,7 @@ struct Sgn {
                                "T(3, 4)",
                                "np.sign(input)"};
   static constexpr DTypeSet kDTypes = kEveryType;
-  static Tensor forward(Into into, const Tensor& x) {
+  static Tensor forward(CallForm into, const Tensor& x) {
     if (is_complex(x.dtype())) return into.run<SgnComplex>(x);
     return into.run<rows::Row_sign>(x);
   }
@@ -115,7 +115,7 @@ struct Angle {
                                "T(3, 4)",
                                "np.angle(input)"};
   static constexpr DTypeSet kDTypes = kEveryType;
-  static Tensor forward(Into into, const Tensor& x) {
+  static Tensor forward(CallForm into, const Tensor& x) {
     if (is_complex(x.dtype())) return into.run<AngleComplex>(x);
     return into.run<AngleReal>(x);
   }
@@ -152,7 +152,7 @@ struct ConjPhysical {
       "conj_physical", "input",         kForms | kElementwise, "Complex conjugate, element-wise.",
       "T(3, 4)",       "np.conj(input)"};
   static constexpr DTypeSet kDTypes = kAllTypes | kComplexTypes;
-  static Tensor forward(Into into, const Tensor& x) {
+  static Tensor forward(CallForm into, const Tensor& x) {
     if (is_complex(x.dtype())) return into.run<ConjComplex>(x);
     if (x.dtype() == DType::Bool)
       return into.run<rows::Row_bitwise_and>(TensorOrScalar(x), TensorOrScalar(x));
@@ -205,7 +205,7 @@ struct MakeComplex {
                                "T(3, 4), T(3, 4); T(3, 1), T(4)",
                                "real + 1j * imag"};
   static constexpr DTypeSet kDTypes = kWideTypes;
-  static Tensor forward(Into into, const Tensor& re, const Tensor& im) {
+  static Tensor forward(CallForm into, const Tensor& re, const Tensor& im) {
     parts_dtype("complex", "real", re, "imag", im);
     return into.run<Join>(re, im);
   }
@@ -220,7 +220,7 @@ struct Polar {
                                "P(3, 4), T(3, 4); P(3, 1), T(4)",
                                "abs * np.exp(1j * angle)"};
   static constexpr DTypeSet kDTypes = kWideTypes;
-  static Tensor forward(Into into, const Tensor& size, const Tensor& angle) {
+  static Tensor forward(CallForm into, const Tensor& size, const Tensor& angle) {
     parts_dtype("polar", "abs", size, "angle", angle);
     const Tensor length = kinked(size);
     return into.run<Join>(length * cos(angle), length * sin(angle));

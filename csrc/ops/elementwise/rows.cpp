@@ -6,8 +6,8 @@ namespace cograd {
 
 namespace rows {
 
-std::string node_name(const Doc& doc, const char* row, bool number_first) {
-  if (number_first && doc.number_node != nullptr) return doc.number_node;
+std::string node_name(const Doc& doc, const char* row, bool legacy_scalar_first) {
+  if (legacy_scalar_first && doc.number_node != nullptr) return doc.number_node;
   return doc.node != nullptr ? doc.node : camel_backward(row);
 }
 

@@ -69,7 +69,7 @@ constexpr Doc no_gradient_of(uint32_t constants, const char* text) {
   d.constants = constants;
   return d;
 }
-std::string node_name(const Doc& doc, const char* row, bool number_first);
+std::string node_name(const Doc& doc, const char* row, bool legacy_scalar_first);
 
 // An operand as a gradient formula uses it: a tensor or a scalar.
 class Operand {
@@ -278,7 +278,7 @@ struct RowForward<Row, kKernel, kRule, kDivides, std::tuple<In...>, std::tuple<P
       const double d = v.to_double();
       const bool whole = !v.is_complex() && std::abs(d) < 0x1p53 && d == std::trunc(d);
       if (!representable(v.is_float() && whole ? Scalar(static_cast<long>(d)) : v, t,
-                         Beyond::Raises)) [[unlikely]]
+                         OutOfRange::Raises)) [[unlikely]]
         fail_number(Row::spec.name, parameter_name(Row::spec.args, kInputs + i), v, t);
     }
   }

@@ -18,7 +18,7 @@ struct Gelu {
       "T(3, 4, lo=-3, hi=3); T(3, 4, lo=-3, hi=3), approximate='tanh'",
       ""};
   static constexpr DTypeSet kDTypes = kFloatTypes;
-  static Tensor forward(Into into, const Tensor& x, std::string_view approximate) {
+  static Tensor forward(CallForm into, const Tensor& x, std::string_view approximate) {
     COGRAD_CHECK(approximate == "none" || approximate == "tanh",
                  "approximate argument must be either none or tanh.");
     COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()), "gelu(): not implemented for dtype ",
@@ -55,7 +55,7 @@ struct Softsign {
                                "T(3, 4, lo=-3, hi=3)",
                                "input / (1 + np.abs(input))"};
   static constexpr DTypeSet kDTypes = kAllTypes | kComplexTypes;
-  static Tensor forward(Into into, const Tensor& x) {
+  static Tensor forward(CallForm into, const Tensor& x) {
     if (is_complex(x.dtype())) [[unlikely]]
       return into.run<SoftsignComplex>(x);
     return into.run<rows::Row_softsign>(x);
@@ -95,7 +95,7 @@ struct Logaddexp {
                                "T(3, 4), T(3, 4); T(3, 1), T(1, 4)",
                                "np.log(np.exp(input) + np.exp(other))"};
   static constexpr DTypeSet kDTypes = kAllTypes | kComplexTypes;
-  static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b) {
+  static Tensor forward(CallForm into, const TensorOrScalar& a, const TensorOrScalar& b) {
     const auto complex = [](const TensorOrScalar& v) {
       return v.is_tensor() && is_complex(v.tensor().dtype());
     };
@@ -119,13 +119,13 @@ struct Logit {
       "log(input / (1 - input)); eps first limits input to [eps, 1 - eps].",
       "T(3, 4, lo=0.1, hi=0.9); T(3, 4, lo=0.1, hi=0.9), 0.2",
       ""};
-  static Tensor forward(Into into, const Tensor& x, std::optional<double> eps) {
+  static Tensor forward(CallForm into, const Tensor& x, std::optional<double> eps) {
     return into.run<rows::Row_logit>(x, eps.value_or(-std::numeric_limits<double>::infinity()));
   }
 };
 COGRAD_OP(Logit)
 
-Tensor polygamma(Into into, int64_t n, const Tensor& x) {
+Tensor polygamma(CallForm into, int64_t n, const Tensor& x) {
   COGRAD_CHECK(n >= 0, "polygamma(n, x) does not support negative n.");
   if (n == 0) return into.run<rows::Row_digamma>(x);
   if (n == 1) return into.run<rows::Row_trigamma>(x);
@@ -139,7 +139,7 @@ struct Polygamma {
                                "The n-th derivative of digamma.",
                                "0, P(4); 1, P(3, 4); 2, P(4); 5, P(4)",
                                ""};
-  static Tensor forward(Into into, int64_t n, const Tensor& x) { return polygamma(into, n, x); }
+  static Tensor forward(CallForm into, int64_t n, const Tensor& x) { return polygamma(into, n, x); }
 };
 COGRAD_OP(Polygamma)
 
@@ -150,7 +150,7 @@ struct PolygammaMethod {
                                "The n-th derivative of digamma.",
                                "P(3, 4), 1; P(4), 2",
                                ""};
-  static Tensor forward(Into into, const Tensor& x, int64_t n) { return polygamma(into, n, x); }
+  static Tensor forward(CallForm into, const Tensor& x, int64_t n) { return polygamma(into, n, x); }
 };
 COGRAD_OP(PolygammaMethod)
 

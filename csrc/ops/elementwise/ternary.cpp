@@ -14,7 +14,7 @@ struct Where {
                                "B(3, 4), T(3, 4), T(3, 4); B(3, 1), T(4), 1.0",
                                "np.where(condition, input, other)"};
   static constexpr DTypeSet kDTypes = kEveryType;
-  static Tensor forward(Into into, const Tensor& cond, const TensorOrScalar& a,
+  static Tensor forward(CallForm into, const Tensor& cond, const TensorOrScalar& a,
                         const TensorOrScalar& b) {
     return into.run<rows::Row_where>(cond, a, b);
   }
@@ -29,7 +29,7 @@ struct WhereMethod {
                                "T(3, 4), B(3, 4), T(3, 4)",
                                "np.where(condition, self, other)"};
   static constexpr DTypeSet kDTypes = kEveryType;
-  static Tensor forward(Into into, const Tensor& self, const Tensor& cond,
+  static Tensor forward(CallForm into, const Tensor& self, const Tensor& cond,
                         const TensorOrScalar& other) {
     return into.run<rows::Row_where>(cond, TensorOrScalar(self), other);
   }
@@ -52,7 +52,8 @@ struct Lerp {
                                "T(3, 4), T(3, 4), T(3, 4); T(3, 1), T(4), T(3, 4, lo=0, hi=2)",
                                "input + weight * (end - input)"};
   static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
-  static Tensor forward(Into into, const Tensor& a, const Tensor& b, const TensorOrScalar& weight) {
+  static Tensor forward(CallForm into, const Tensor& a, const Tensor& b,
+                        const TensorOrScalar& weight) {
     // A 0-dim weight is promoted like a scalar; other weights must have the operands' dtype.
     const bool promoted = weight.is_tensor() && weight.tensor().dim() == 0;
     check_lerp(a, b, promoted ? result_type(TensorOrScalar(a), weight) : a.dtype());
@@ -74,7 +75,7 @@ struct Addcmul {
                                "T(3, 4), T(3, 4), T(3, 4); T(3, 4), T(4), T(3, 1), value=0.5",
                                "input + value * tensor1 * tensor2"};
   static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
-  static Tensor forward(Into into, const Tensor& x, const Tensor& a, const Tensor& b,
+  static Tensor forward(CallForm into, const Tensor& x, const Tensor& a, const Tensor& b,
                         Scalar value) {
     return into.run<rows::Row_addcmul>(TensorOrScalar(x), TensorOrScalar(a), TensorOrScalar(b),
                                        value);
@@ -90,7 +91,7 @@ struct Addcdiv {
                                "T(3, 4), T(3, 4), P(3, 4); T(3, 4), T(4), P(3, 1), value=0.5",
                                "input + value * tensor1 / tensor2"};
   static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
-  static Tensor forward(Into into, const Tensor& x, const Tensor& a, const Tensor& b,
+  static Tensor forward(CallForm into, const Tensor& x, const Tensor& a, const Tensor& b,
                         Scalar value) {
     COGRAD_CHECK(is_differentiable(a.dtype()) || is_differentiable(b.dtype()),
                  "Integer division with addcdiv is no longer supported: got tensor1 of dtype ",

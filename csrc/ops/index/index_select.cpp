@@ -163,7 +163,7 @@ struct IndexAdd {
     COGRAD_CHECK(is_differentiable(self.dtype()) || !alpha.is_float(),
                  "index_add(): For integral input tensors, argument alpha must not be a floating "
                  "point number.");
-    check_number("index_add", "alpha", alpha, self.dtype(), Beyond::Raises);
+    check_number("index_add", "alpha", alpha, self.dtype(), OutOfRange::Raises);
     ctx->dim = s.dim;
     ctx->alpha = alpha;
     ctx.save(s.index);

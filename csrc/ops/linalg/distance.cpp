@@ -51,7 +51,8 @@ struct CdistOp {
     return out;
   }
   static void batch(BatchCall& c) {
-    const Tensor a = c.all_samples(c.arg(0).tensor()), b = c.all_samples(c.arg(1).tensor());
+    const Tensor a = c.physical_expanded(c.arg(0).tensor()),
+                 b = c.physical_expanded(c.arg(1).tensor());
     const int64_t many = a.size(0) * a.size(1), n = a.size(2), r = b.size(2);
     const int64_t flat_a[3] = {many, n, a.size(3)}, flat_b[3] = {many, r, b.size(3)};
     const int64_t whole[4] = {a.size(0), a.size(1), n, r};

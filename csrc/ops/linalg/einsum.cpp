@@ -227,23 +227,25 @@ Labels joined(std::initializer_list<const Labels*> parts) {
   return out;
 }
 
+// With the dims of `all`, which has every label of the operand; those that it lacks are of size 1.
+Tensor spread(const Operand& o, const Labels& all) {
+  Labels own;
+  for (int label : all)
+    if (has(o.labels, label)) own.push_back(label);
+  const Tensor t = arranged(o, own);
+  Dims sizes;
+  for (int label : all)
+    sizes.push_back(has(own, label) ? t.sizes()[static_cast<size_t>(where_is(own, label))] : 1);
+  return shaped(t, sizes);
+}
+
 // Multiplies with broadcasting, then sums the contracted dims; for products with a side that has no
 // free dims.
-Tensor multiply(const Operand& a, const Operand& b, const Groups& g) {
-  const Tensor x = arranged(a, joined({&g.batch, &g.left, &g.contracted}));
-  const Tensor y = arranged(b, joined({&g.batch, &g.right, &g.contracted}));
-  Dims sx, sy, summed;
-  extent(a, g.batch, &sx);
-  extent(a, g.left, &sx);
-  for (size_t i = 0; i < g.right.size(); ++i) sx.push_back(1);
-  extent(a, g.contracted, &sx);
-  extent(b, g.batch, &sy);
-  for (size_t i = 0; i < g.left.size(); ++i) sy.push_back(1);
-  extent(b, g.right, &sy);
-  extent(b, g.contracted, &sy);
-  for (size_t i = 0; i < g.contracted.size(); ++i)
-    summed.push_back(static_cast<int64_t>(sx.size() - 1 - i));
-  const Tensor product = shaped(x, sx) * shaped(y, sy);
+Tensor multiply(const Operand& a, const Operand& b, const Labels& order, const Labels& contracted) {
+  const Labels all = joined({&order, &contracted});
+  Dims summed;
+  for (size_t i = order.size(); i < all.size(); ++i) summed.push_back(static_cast<int64_t>(i));
+  const Tensor product = spread(a, all) * spread(b, all);
   return summed.empty() ? product : cast(sum(product, IntList(summed)), product.dtype());
 }
 
@@ -263,8 +265,9 @@ Tensor multiply_matrices(const Operand& a, const Operand& b, const Groups& g) {
   return shaped(bmm(shaped(x, sx), shaped(y, sy)), sizes);
 }
 
-// Contracts two operands over the labels that are not in `needed`.
-Operand contract(Operand a, Operand b, const Labels& needed) {
+// Contracts two operands over the labels that are not in `needed`. `last`: the
+// result has no others, and a product of elements has them in this order at once.
+Operand contract(Operand a, Operand b, const Labels& needed, bool last) {
   drop_broadcast(a, b);
   drop_broadcast(b, a);
   sum_labels(a, joined({&needed, &b.labels}));
@@ -280,8 +283,10 @@ Operand contract(Operand a, Operand b, const Labels& needed) {
     if (!has(a.labels, label)) g.right.push_back(label);
   const bool plain =
       g.contracted.empty() || (!g.batch.empty() && g.left.empty() && g.right.empty());
-  return {plain ? multiply(a, b, g) : multiply_matrices(a, b, g),
-          joined({&g.batch, &g.left, &g.right})};
+  const Labels order = joined({&g.batch, &g.left, &g.right});
+  if (!plain) return {multiply_matrices(a, b, g), order};
+  const Labels& wanted = last ? needed : order;
+  return {multiply(a, b, wanted, g.contracted), wanted};
 }
 
 struct Einsum {
@@ -313,7 +318,7 @@ struct Einsum {
       Labels needed = output;
       for (size_t later = k + 1; later < operands.size(); ++later)
         needed.append(operands[later].labels.begin(), operands[later].labels.end());
-      acc = contract(acc, operands[k], needed);
+      acc = contract(acc, operands[k], needed, k + 1 == operands.size());
     }
     sum_labels(acc, output);
     return arranged(acc, output);
@@ -338,7 +343,7 @@ Tensor tensordot(const Tensor& a, const Tensor& b, IntList da, IntList db) {
                  i, " and second has size ", b.size(j), " in dim ", j);
     x.labels[static_cast<size_t>(i)] = y.labels[static_cast<size_t>(j)] = 128 + static_cast<int>(k);
   }
-  const Operand out = contract(x, y, needed);
+  const Operand out = contract(x, y, needed, false);
   Labels order;
   for (int label : needed)
     if (has(out.labels, label)) order.push_back(label);

@@ -183,15 +183,15 @@ void check_factors(const char* name, DType product, Scalar& beta, Scalar& alpha)
                "(): expected real factors beta and alpha for tensors of dtype ",
                dtype_name(product));
   const DType t = wide_dtype(product);
-  check_number(name, "beta", beta, t, Beyond::Raises);
-  check_number(name, "alpha", alpha, t, Beyond::Raises);
+  check_number(name, "beta", beta, t, OutOfRange::Raises);
+  check_number(name, "alpha", alpha, t, OutOfRange::Raises);
   if (is_differentiable(product)) return;
   beta = Scalar(beta.to_int());
   alpha = Scalar(alpha.to_int());
 }
 
 // Only addr refuses fractional factors, as in torch.
-void check_whole_factors(const char* name, DType product, Scalar& beta, Scalar& alpha) {
+void check_integer_factors(const char* name, DType product, Scalar& beta, Scalar& alpha) {
   if (!is_differentiable(product)) {
     COGRAD_CHECK(!beta.is_float(),
                  "For integral input tensors, argument beta must not be a floating point number.");
@@ -346,8 +346,8 @@ constexpr int64_t kFirst[1] = {0};
 COGRAD_ADD_PRODUCT(Addmv, "addmv", check_factors, mat, vec, 0, kExactOut, "mat @ vec",
                    "T(3), T(3, 4), T(4); T(3), T(3, 4), T(4), beta=0.5, alpha=2",
                    "beta * input + alpha * (mat @ vec)", apply<Mv>(mat, vec))
-COGRAD_ADD_PRODUCT(Addr, "addr", check_whole_factors, vec1, vec2, kBitTypes, 0, "outer(vec1, vec2)",
-                   "T(3, 4), T(3), T(4); T(4), T(3), T(4), beta=0.5, alpha=2",
+COGRAD_ADD_PRODUCT(Addr, "addr", check_integer_factors, vec1, vec2, kBitTypes, 0,
+                   "outer(vec1, vec2)", "T(3, 4), T(3), T(4); T(4), T(3), T(4), beta=0.5, alpha=2",
                    "beta * input + alpha * np.outer(vec1, vec2)", apply<Outer>(vec1, vec2))
 COGRAD_ADD_PRODUCT(Addbmm, "addbmm", check_factors, batch1, batch2, 0, kExactOut | kAutocastLow,
                    "sum of batch1 @ batch2 over the batch",

@@ -105,8 +105,8 @@ struct AttentionOp {
   static void batch(BatchCall& c) {
     if (c.arg(3).number() > 0) return c.loop();
     const Tensor &q = c.arg(0).tensor(), &mask = c.arg(6).tensor();
-    c.give(apply<AttentionOp>(c.all_samples(q), c.all_samples(c.arg(1).tensor()),
-                              c.all_samples(c.arg(2).tensor()), 0.0, c.arg(4).truth(),
+    c.give(apply<AttentionOp>(c.physical_expanded(q), c.physical_expanded(c.arg(1).tensor()),
+                              c.physical_expanded(c.arg(2).tensor()), 0.0, c.arg(4).truth(),
                               c.arg(5).number(), mask.defined() ? c.aligned(mask, q.dim()) : mask));
   }
   static void backward_fused(Ctx<AttentionOp>& ctx, const Tensor& grad) {

@@ -70,8 +70,10 @@ Tensor sum_by_weight(const NormGroups& n, const std::vector<double>& terms, int6
   return raw_cast(total, t);
 }
 
+// rows: the gradient lies in rows, whatever the memory format of x.
 template <class Op>
-void fused_backward(Ctx<Op>& ctx, const NormGroups& n, const Tensor& g, bool given) {
+void fused_backward(Ctx<Op>& ctx, const NormGroups& n, const Tensor& g, bool given,
+                    bool rows = false) {
   const Tensor x = ctx.saved(0), w = ctx.saved(1), mean = ctx.saved(2), rstd = ctx.saved(3);
   const Tensor cx = raw_contiguous(x), cg = raw_contiguous(g), cw = vector_as(w, x.dtype());
   const Tensor gx = ctx.needs(0) ? empty(x.sizes(), x.dtype()) : Tensor();
@@ -80,7 +82,7 @@ void fused_backward(Ctx<Op>& ctx, const NormGroups& n, const Tensor& g, bool giv
   kernels::group_norm_backward(
       x.dtype(), n, cg.bytes(), cx.bytes(), mean.bytes(), rstd.bytes(), Operands::at(cw), given,
       Operands::at(gx) == nullptr ? nullptr : gx.bytes(), sums.data(), dots.data());
-  if (gx.defined()) ctx.grad(0) = in_format_of(x, gx);
+  if (gx.defined()) ctx.grad(0) = rows ? gx : in_format_of(x, gx);
   const DType t = w.defined() ? w.dtype() : x.dtype();
   if (ctx.needs(1)) ctx.grad(1) = sum_by_weight(n, dots, x.size(1), t);
   if (ctx.needs(2)) ctx.grad(2) = sum_by_weight(n, sums, x.size(1), t);
@@ -149,9 +151,9 @@ struct BatchNormOp {
   static void batch(BatchCall& c) {
     const auto side_by_side = [&](size_t i) {
       const Tensor& t = c.arg(i).tensor();
-      return t.defined() ? flatten(c.all_samples(t), 0, 1) : t;
+      return t.defined() ? flatten(c.physical_expanded(t), 0, 1) : t;
     };
-    const Tensor x = movedim(c.all_samples(c.arg(0).tensor()), 0, 1);
+    const Tensor x = movedim(c.physical_expanded(c.arg(0).tensor()), 0, 1);
     auto [y, mean, rstd, var] =
         apply<BatchNormOp>(flatten(x, 1, 2), side_by_side(1), side_by_side(2), side_by_side(3),
                            side_by_side(4), c.arg(5).number());
@@ -173,6 +175,7 @@ struct GroupNormOp {
   struct State {
     int64_t groups = 1;
     double eps = 0;
+    bool fixed = false;
   };
   // `fixed` saves the weight's present values, so that a later change of its data has no effect.
   static Normed forward(Ctx<GroupNormOp>& ctx, const Tensor& x, const Tensor& w, const Tensor& b,
@@ -186,7 +189,7 @@ struct GroupNormOp {
     kernels::group_norm_forward(x.dtype(), n, in.bytes(), Operands::at(cw), Operands::at(cb), eps,
                                 false, y.bytes(), mean.bytes(), rstd.bytes(), var.bytes());
     if (ctx.recording()) {
-      *ctx.operator->() = {groups, eps};
+      *ctx.operator->() = {groups, eps, fixed};
       ctx.save(x, fixed && w.defined() ? fixed_view(w) : w, mean, rstd);
     }
     return {fixed ? y : in_format_of(x, y), mean, rstd, var};
@@ -194,7 +197,8 @@ struct GroupNormOp {
   static void backward(Ctx<GroupNormOp>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined()) return;
     const Tensor g = gs[0], x = ctx.saved(0), w = ctx.saved(1);
-    if (!ctx.differentiated()) return fused_backward(ctx, sample_groups(x, ctx->groups), g, false);
+    if (!ctx.differentiated())
+      return fused_backward(ctx, sample_groups(x, ctx->groups), g, false, ctx->fixed);
     const int64_t grouped[3] = {x.size(0), ctx->groups, x.size(1) / ctx->groups * positions(x)};
     const int64_t dims[1] = {2};
     const Tensor rows = reshape(x, grouped);
@@ -367,13 +371,24 @@ struct NativeGroupNorm {
       kFunction | kReduction, "group_norm, and the mean and 1 / sqrt(var + eps) of each group.",
       "~T(2, 4, 3), T(4), T(4), 2, 4, 3, 2, 0.01"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
-  static constexpr uint32_t kNondiffOutputs = 6;
   static Triple forward(const Tensor& x, const Tensor& w, const Tensor& b, int64_t n, int64_t c,
                         int64_t s, int64_t groups, double eps) {
     COGRAD_CHECK(x.dim() >= 2 && x.size(0) == n && x.size(1) == c && positions(x) == s,
                  "native_group_norm(): expected an input of N, C, HxW = ", n, ", ", c, ", ", s,
                  ", but got shape ", to_string(x.sizes()));
-    return group_norm(x, groups, w, b, eps);
+    Triple out = group_norm(x, groups, w, b, eps);
+    if (transforms_open() || (thread_state.grad_enabled && requires_grad(x)))
+      std::tie(std::get<1>(out), std::get<2>(out)) = moments(x, groups, eps);
+    return out;
+  }
+
+ private:
+  // Mean and 1 / sqrt(var + eps) of each group as functions of x, which have derivatives.
+  static std::pair<Tensor, Tensor> moments(const Tensor& x, int64_t groups, double eps) {
+    const int64_t sizes[3] = {x.size(0), groups, x.size(1) / groups * positions(x)}, last[1] = {2};
+    const Tensor rows = reshape(cast(x, wide(x.dtype())), sizes);
+    const Tensor center = mean(rows, IntList(last), true);
+    return {mean(rows, IntList(last)), rsqrt(mean(square(rows - center), IntList(last)) + eps)};
   }
 };
 COGRAD_OP(NativeGroupNorm)

@@ -199,10 +199,10 @@ struct ConvOp {
       return c.give(unfold_samples(y, 0, c.size()));
     }
     const bool shared = !c.batched(x) && o.groups == 1;  // all samples see the same input
-    const Tensor in = shared ? x : fold_samples(c.all_samples(x), 1);
+    const Tensor in = shared ? x : fold_samples(c.physical_expanded(x), 1);
     if (!shared) o.groups = checked_mul(o.groups, c.size());
-    const Tensor bias = b.defined() ? fold_samples(c.all_samples(b), 0) : b;
-    c.give(unfold_samples(conv(in, fold_samples(c.all_samples(w), 0), bias, o), 1, c.size()));
+    const Tensor bias = b.defined() ? fold_samples(c.physical_expanded(b), 0) : b;
+    c.give(unfold_samples(conv(in, fold_samples(c.physical_expanded(w), 0), bias, o), 1, c.size()));
   }
 };
 COGRAD_OP(ConvOp)
@@ -248,8 +248,8 @@ struct ConvInputGrad {
     const size_t dim = fold_batch ? 0 : 1;
     if (!fold_batch) o.groups = checked_mul(o.groups, c.size());
     const Tensor weight = fold_batch ? w : fold_samples(c.samples(w), 0);
-    const Tensor gx = conv_input_grad(fold_samples(c.all_samples(g), static_cast<int>(dim)), weight,
-                                      scaled(c.arg(2).ints(), dim, c.size()), o);
+    const Tensor gx = conv_input_grad(fold_samples(c.physical_expanded(g), static_cast<int>(dim)),
+                                      weight, scaled(c.arg(2).ints(), dim, c.size()), o);
     c.give(unfold_samples(gx, static_cast<int>(dim), c.size()));
   }
 };
@@ -293,8 +293,8 @@ struct ConvWeightGrad {
     ConvOptions o = options_of(c, 3);
     const bool shared = !c.batched(x) && o.groups == 1;
     if (!shared) o.groups = checked_mul(o.groups, c.size());
-    const Tensor in = shared ? x : fold_samples(c.all_samples(x), 1);
-    const Tensor gw = conv_weight_grad(fold_samples(c.all_samples(g), 1), in,
+    const Tensor in = shared ? x : fold_samples(c.physical_expanded(x), 1);
+    const Tensor gw = conv_weight_grad(fold_samples(c.physical_expanded(g), 1), in,
                                        scaled(c.arg(2).ints(), 0, c.size()), o);
     c.give(unfold_samples(gw, 0, c.size()));
   }

@@ -226,11 +226,11 @@ struct ConvTbc {
                  "Weight tensor must have 3 dims: kernel_width, in_channels, "
                  "out_channels.");
     COGRAD_CHECK(bias.defined() && bias.dim() == 1, "Bias must be 1-D");
-    const int64_t samples_first[3] = {1, 2, 0}, rows_first[3] = {2, 1, 0},
+    const int64_t batch_dim_first[3] = {1, 2, 0}, rows_first[3] = {2, 1, 0},
                   time_first[3] = {2, 0, 1};
     const Tensor kernel = permute(w, rows_first);
     const Tensor y =
-        conv(permute(x, samples_first), kernel, bias_column(bias, kernel, kernel.size(0), false),
+        conv(permute(x, batch_dim_first), kernel, bias_column(bias, kernel, kernel.size(0), false),
              {Dims{1}, Dims{pad}, Dims{1}, 1});
     return contiguous_clone(permute(y, time_first));
   }

@@ -156,15 +156,15 @@ struct Embedding {
                                   double p) {
     const GradGuard no_grad(false);
     const LevelId level = batch_level(weight);
-    const Tensor rows = samples_first(weight);
+    const Tensor rows = batch_dim_first(weight);
     const bool each = batch_level(input) == level;
     if (batch_level(input) > level || (each && rows.stride(0) == 0 && rows.size(0) > 1))
-      refuse_samples(
+      throw_cannot_batch(
           "vmap: embedding_renorm_(weight, input) is not possible: input has a value for each "
           "sample, but weight, which max_norm writes, is the same for all samples. Give each "
           "sample a separate weight, or scale the rows outside of vmap.");
     for (int64_t k = 0; k < rows.size(0); ++k)
-      renormalize(select(rows, 0, k), each ? select(samples_first(input), 0, k) : input, max_norm,
+      renormalize(select(rows, 0, k), each ? select(batch_dim_first(input), 0, k) : input, max_norm,
                   p);
   }
 };

@@ -161,7 +161,7 @@ COGRAD_ERROR_LOSS(L1Loss, L1Op, "l1_loss", "Absolute error, averaged, summed or 
 #undef COGRAD_ERROR_LOSS
 
 void check_probabilities(const char* name, const Tensor& handle) {
-  const Tensor& x = memory_of(handle);
+  const Tensor& x = physical_tensor(handle);
   if (x.numel() == 0) return;
   const Tensor low = fold(ReduceOp::Min, x, Reduction::Sum);
   const Tensor high = fold(ReduceOp::Max, x, Reduction::Sum);

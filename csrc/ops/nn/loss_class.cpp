@@ -126,11 +126,12 @@ void samples_of_losses(BatchCall& c, Smoothing... smoothing) {
   if (weight.defined() || x.dim() == 0) return c.loop();
   const bool one = x.dim() == 1;
   const auto rows = [&](const Tensor& t) {
-    const Tensor all = c.all_samples(t);
+    const Tensor all = c.physical_expanded(t);
     return one ? all : flatten(all, 0, 1);
   };
   const auto reduction = static_cast<Reduction>(c.arg(4).integer());
-  const Tensor rows_target = one ? reshape(c.all_samples(target), Dims{c.size()}) : rows(target);
+  const Tensor rows_target =
+      one ? reshape(c.physical_expanded(target), Dims{c.size()}) : rows(target);
   Tensor loss = apply<Op>(rows(x), rows_target, weight, c.arg(3).integer(),
                           static_cast<int64_t>(Reduction::None), smoothing...);
   const Dims flat{c.size(), c.size() > 0 ? loss.numel() / c.size() : 0};

@@ -70,7 +70,7 @@ struct ConstantPad {
     // In torch the value is a float, and negative values do not wrap.
     if (is_integral(x.dtype()) && !is_signed(x.dtype()) && value.to_double() < 0)
       fail_number("pad", "value", value, x.dtype());
-    check_number("pad", "value", value, x.dtype(), Beyond::Raises);
+    check_number("pad", "value", value, x.dtype(), OutOfRange::Raises);
     Tensor out = empty_with_strides(sizes, format_strides(sizes, suggested_format(x)), x.dtype());
     raw_fill(out, value);
     Tensor from = x, to = out;

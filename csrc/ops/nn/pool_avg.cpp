@@ -59,7 +59,7 @@ Tensor window_counts(IntList in, IntList out, const PoolArgs& a, bool with_paddi
 }
 
 // Computes exact int64 sums from the upper and the lower 32 bits, which a double represents.
-Tensor whole_sums(const Tensor& x, const ResampleMaps& maps) {
+Tensor exact_sums(const Tensor& x, const ResampleMaps& maps) {
   const Tensor word = full({}, DType::Int64, int64_t{1} << 32);
   const Tensor upper = div_floor(x, word);
   const Tensor lower = sub(x, mul(upper, word));
@@ -82,7 +82,7 @@ Tensor avg_pool(const char* op, const Tensor& x, IntList kernel, IntList stride,
     map.dims[3 - N + i] = mean_windows(in[i], out[i], a, i, with_padding, sums);
   const ResampleMaps maps = maps_of(N, std::move(map));
   if (x.dtype() == DType::Int64)  // truncates the quotient towards zero, as torch does
-    return div_trunc(whole_sums(x, maps), divisor ? full({}, DType::Int64, *divisor)
+    return div_trunc(exact_sums(x, maps), divisor ? full({}, DType::Int64, *divisor)
                                                   : window_counts(in, out, a, with_padding));
   const Tensor y = resample(x, maps);
   return divisor ? div(y, static_cast<double>(*divisor)) : y;

@@ -31,8 +31,8 @@ struct LstmCell {
     return {raw_cast(o, gates.dtype()), raw_cast(cell, promote_types(gates.dtype(), cx.dtype()))};
   }
   static void batch(BatchCall& c) {
-    auto [o, cell] =
-        apply<LstmCell>(c.all_samples(c.arg(0).tensor()), c.all_samples(c.arg(1).tensor()));
+    auto [o, cell] = apply<LstmCell>(c.physical_expanded(c.arg(0).tensor()),
+                                     c.physical_expanded(c.arg(1).tensor()));
     const int64_t level = c.level().id;
     box(c.out(), std::tuple(make_batched(o, 0, level), make_batched(cell, 0, level)));
   }

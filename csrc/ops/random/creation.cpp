@@ -129,7 +129,7 @@ Tensor integers(Ctx<Op>& ctx, int64_t low, int64_t high, IntList size, COGRAD_RA
 // Raises unless the dtype represents all of 0, ..., n - 1: a rounded value would occur twice.
 void check_permuted(int64_t n, DType t) {
   if (n <= 0) return;
-  check_number("randperm", "n - 1 =", Scalar(static_cast<long>(n - 1)), t, Beyond::Raises);
+  check_number("randperm", "n - 1 =", Scalar(static_cast<long>(n - 1)), t, OutOfRange::Raises);
   if (is_integral(t)) return;
   const int digits = t == DType::Float16    ? 11
                      : t == DType::BFloat16 ? 8

@@ -33,7 +33,7 @@ struct Uniform : Refill<Uniform, double, double> {
     check_filled("uniform_", out.dtype());
     const DType t = out.dtype();
     const auto fits = [t](double v) {
-      return std::isfinite(v) && representable(Scalar(v), t, Beyond::Raises);
+      return std::isfinite(v) && representable(Scalar(v), t, OutOfRange::Raises);
     };
     COGRAD_CHECK(fits(from), "uniform_(): from is out of bounds for ", dtype_name(t), ", got ",
                  from);

@@ -14,7 +14,7 @@ namespace {
 
 void check_untransformed(const Tensor& t, const char* op) {
   if (!transforms_open() || !transformed(t)) return;
-  check_no_handle(t, op);
+  check_not_batched(t, op);
   COGRAD_CHECK_KIND(NotImplemented, tangent_level(t) == nullptr, op,
                     "(): forward AD does not change the geometry of a tensor with a tangent in "
                     "place; use the out-of-place form");
@@ -74,10 +74,10 @@ void change_geometry(const Tensor& self, const char* op, const Value* args, Make
   if (!is_batched(self)) check_untransformed(self, name.c_str());
   check_unused(name.c_str(), self);
   const bool tracked = thread_state.grad_enabled && requires_grad(self);
-  check_inplace(memory_of(self), name.c_str(), tracked);
+  check_inplace(physical_tensor(self), name.c_str(), tracked);
   const Tensor view = make(args);
   const NodeRef node = NodeRef::borrow(view->grad_fn);
-  if (is_batched(self)) replace_samples(self, view);
+  if (is_batched(self)) rewrap(self, view);
   const Dims sizes(view.sizes());
   const Dims strides(view.strides());
   take_geometry(self, sizes, strides, view.bytes());
@@ -101,7 +101,7 @@ struct FillDiagonal {
     COGRAD_CHECK(x.dim() >= 2, "dimensions must larger than 1");
     for (int d = 1; x.dim() > 2 && d < x.dim(); ++d)
       COGRAD_CHECK(x.size(d) == x.size(0), "all dimensions of input must be of equal length");
-    check_number("fill_diagonal_", "fill_value", value, x.dtype(), Beyond::Raises);
+    check_number("fill_diagonal_", "fill_value", value, x.dtype(), OutOfRange::Raises);
     ctx->wrap = wrap;
     Tensor out = ctx.out(x.sizes(), x.dtype());
     if (!out.is(x)) raw_copy(out, x);

@@ -338,7 +338,7 @@ struct BlockDiag {
       const int64_t own[3] = {c.size(), rows(x.sizes()), cols(x.sizes())};
       right -= own[2];
       const int64_t pad[2] = {left, right};
-      column.push_back(constant_pad(reshape(cast(c.all_samples(x), t), own), pad, 0));
+      column.push_back(constant_pad(reshape(cast(c.physical_expanded(x), t), own), pad, 0));
       left += own[2];
     }
     c.give(cat(column, 1));

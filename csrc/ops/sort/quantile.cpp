@@ -134,8 +134,8 @@ Tensor quantile_of(const Tensor& input, std::span<const double> q, bool q_scalar
           : p.weight;
   if (mode == Interpolation::Linear || mode == Interpolation::Midpoint) {
     const Tensor above = take_along(x, d, p.high);
-    y = Into().run<rows::Row_lerp>(TensorOrScalar(y), TensorOrScalar(above),
-                                   TensorOrScalar(weight));
+    y = CallForm().run<rows::Row_lerp>(TensorOrScalar(y), TensorOrScalar(above),
+                                       TensorOrScalar(weight));
   }
   y = movedim(y, d, 0);
   Dims shape;

@@ -206,7 +206,7 @@ bool by_dims(const BatchCall& c) {
     const bool whole = all || std::exchange(at_first, false);
     if (!whole) return t;
     const int64_t row[2] = {c.size(), t.numel()};
-    return rows ? reshape(c.all_samples(t), row) : c.all_samples(t);
+    return rows ? reshape(c.physical_expanded(t), row) : c.physical_expanded(t);
   });
   args.call(c.out());
   if (rows) keep_dims(c, rank);
@@ -216,7 +216,7 @@ bool by_dims(const BatchCall& c) {
 
 void by_shape(const BatchCall& c) {
   Changed args(c.record(), c.args());
-  args.map([&](const Tensor& t) { return c.all_samples(t); });
+  args.map([&](const Tensor& t) { return c.physical_expanded(t); });
   for (size_t i = 0; i < c.record().args.size(); ++i)
     if (c.record().args[i].kind == ArgKind::Shape && !args[i].none())
       args.set(i, detail::with_samples(c.size(), args[i].ints()));
@@ -224,15 +224,15 @@ void by_shape(const BatchCall& c) {
   wrap_results(c);
 }
 
-void tell_of_loop(const char* op) {
-  if (!tells_of_loops()) return;
+void warn_of_loop(const char* op) {
+  if (!warns_of_loops()) return;
   warn_once(detail::concat("vmap: ", op,
                            "() has no batching rule and runs sample by sample, which is slow for "
                            "many samples."));
 }
 
 [[noreturn]] void fail_shapes(const BatchCall& c, const Tensor& a, const Tensor& b) {
-  refuse_samples(detail::concat(
+  throw_cannot_batch(detail::concat(
       "vmap: the results of ", c.record().spec.name, "() have a shape that depends on the values: ",
       to_string(a.sizes()), " for one sample, ", to_string(b.sizes()),
       " for another. Use a form of fixed shape, such as where(condition, a, b)."));
@@ -250,7 +250,7 @@ void stack_results(const BatchCall& c, std::vector<Result>& samples) {
   out = samples[0];
   if (out.kind != Result::Kind::Tensor && out.kind != Result::Kind::Tuple &&
       out.kind != Result::Kind::List)
-    refuse_samples(detail::concat(
+    throw_cannot_batch(detail::concat(
         "vmap: ", c.record().spec.name,
         "() gives a Python number, which cannot differ from sample to sample. Use tensors, "
         "and where(condition, a, b) to choose."));
@@ -297,14 +297,14 @@ void run_samples(BatchCall& c, F&& prepare) {
 
 // --- members that ops' own rules call ----------------------------------------------------------
 
-Tensor BatchCall::all_samples(const Tensor& t) const {
-  if (batched(t)) return samples_first(t);
+Tensor BatchCall::physical_expanded(const Tensor& t) const {
+  if (batched(t)) return batch_dim_first(t);
   return expand(t, detail::with_samples(size(), t.sizes()));
 }
 
 Tensor BatchCall::aligned(const Tensor& t, int rank) const {
   if (!batched(t)) return t;
-  Tensor x = samples_first(t);
+  Tensor x = batch_dim_first(t);
   if (t.dim() == rank) return x;
   Dims sizes{x.size(0)};
   for (int i = t.dim(); i < rank; ++i) sizes.push_back(1);
@@ -313,7 +313,7 @@ Tensor BatchCall::aligned(const Tensor& t, int rank) const {
 }
 
 void BatchCall::loop() {
-  if ((record_.spec.flags & kInternal) == 0) tell_of_loop(record_.spec.name);
+  if ((record_.spec.flags & kInternal) == 0) warn_of_loop(record_.spec.name);
   run_samples(*this, [] {});
 }
 
@@ -336,7 +336,7 @@ bool any_tangent_samples(const OpRecord& r, const Value* args, const VmapLevel& 
 void lift_tangents(const VmapLevel& level, Changed& args) {
   args.map([&](const Tensor& t) {
     return has_tangent_samples(t, level.id)
-               ? make_batched(equal_samples(t, level.id, level.size), 0, level.id)
+               ? make_batched(expand_samples(t, level.id, level.size), 0, level.id)
                : t;
   });
 }
@@ -368,7 +368,7 @@ void call_batched(const OpRecord& r, const Value* args, Result& out, LevelId lev
 
 void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* args, LevelId level) {
   if (batch_level(self) != level)
-    refuse_samples(detail::concat(
+    throw_cannot_batch(detail::concat(
         "vmap: inplace arithmetic ", r.spec.name,
         "_() is not possible: the written values differ from sample to sample, but the tensor "
         "that receives them is the same for all samples. Use the out-of-place ",
@@ -377,7 +377,8 @@ void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* ar
         "of a batched tensor."));
   Changed safe(r, args);
   bool recorded = false;
-  each_tensor(r, args, [&](size_t, const Tensor& t) { recorded |= requires_grad(memory_of(t)); });
+  each_tensor(r, args,
+              [&](size_t, const Tensor& t) { recorded |= requires_grad(physical_tensor(t)); });
   if (recorded && thread_state.grad_enabled) {  // saved tensors must outlive the write
     const Tensor before = clone(self);
     safe.map([&](const Tensor& t) { return t.is(self) ? before : t; });
@@ -386,14 +387,14 @@ void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* ar
   safe.call(result);
   const Tensor written =
       batch_level(result.tensor) == level
-          ? samples_first(result.tensor)
+          ? batch_dim_first(result.tensor)
           : expand(result.tensor, detail::with_samples(vmap_level(level, r.spec.name).size,
                                                        result.tensor.sizes()));
   COGRAD_CHECK(same(self.sizes(), result.tensor.sizes()), "output with shape ",
                to_string(self.sizes()), " doesn't match the broadcast shape ",
                to_string(result.tensor.sizes()));
   detail::check_result(r.spec, self, result.tensor.dtype(), false);
-  copy_(samples_first(self), written);
+  copy_(batch_dim_first(self), written);
 }
 
 namespace {
@@ -406,18 +407,18 @@ namespace {
 
 // The op whose random numbers are already drawn separately for all vmap levels.
 constinit thread_local const OpRecord* t_drawn = nullptr;
-struct Drawn {
-  explicit Drawn(const OpRecord* r) noexcept : before(std::exchange(t_drawn, r)) {}
-  ~Drawn() { t_drawn = before; }
-  Drawn(const Drawn&) = delete;
-  Drawn& operator=(const Drawn&) = delete;
+struct RandomScope {
+  explicit RandomScope(const OpRecord* r) noexcept : before(std::exchange(t_drawn, r)) {}
+  ~RandomScope() { t_drawn = before; }
+  RandomScope(const RandomScope&) = delete;
+  RandomScope& operator=(const RandomScope&) = delete;
   const OpRecord* before;
 };
 
 // Draws from the innermost vmap level outwards; `depth` levels still need separate numbers.
 void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
   if (depth == 0) {
-    const Drawn here(&r);
+    const RandomScope here(&r);
     return call_transformed(r, args, out);
   }
   const VmapLevel level = vmap_levels()[depth - 1];
@@ -449,8 +450,8 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
   stack_results(c, results);
   if (!none) return;
   generator->set_state(state);
-  each_result(out,
-              [&](Tensor& t) { t = make_batched(narrow(samples_first(t), 0, 0, 0), 0, level.id); });
+  each_result(
+      out, [&](Tensor& t) { t = make_batched(narrow(batch_dim_first(t), 0, 0, 0), 0, level.id); });
 }
 
 }  // namespace
@@ -466,7 +467,8 @@ void check_drawing_inplace(const OpRecord& r, const Tensor& self) {
   for (const VmapLevel& l : vmap_levels()) {
     if (l.randomness == Randomness::Error) fail_drawing(r);
     bool own = false;
-    for (const Tensor* t = &self; is_batched(*t); t = &whole_of(*t)) own |= batch_level(*t) == l.id;
+    for (const Tensor* t = &self; is_batched(*t); t = &wrapped_tensor(*t))
+      own |= batch_level(*t) == l.id;
     COGRAD_CHECK(
         own || l.randomness == Randomness::Same,
         "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This "
@@ -479,7 +481,7 @@ void check_drawing_inplace(const OpRecord& r, const Tensor& self) {
 bool call_drawing(const OpRecord& r, const Value* args, Result& out) {
   if (t_drawn == &r) return false;
   if (draws_nothing(r, args)) {
-    const detail::LookedAt here;
+    const detail::BypassTransforms here;
     r.call(args, out);
     return true;
   }

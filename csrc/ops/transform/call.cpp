@@ -35,7 +35,8 @@ bool recorded(const Tensor& t) {
   if (requires_grad(t)) return true;
   if (!transformed(t)) return false;
   for (const auto& level : entered_levels())
-    if (level->id() < thread_state.ceiling && recorded(tangent_of(t, level->id()))) return true;
+    if (level->id() < thread_state.max_visible_level && recorded(tangent_of(t, level->id())))
+      return true;
   return false;
 }
 
@@ -60,20 +61,20 @@ void call_transformed(const OpRecord& r, const Value* args, Result& out) {
   if (const LevelId level = highest_batch_level(r, args)) return call_batched(r, args, out, level);
   if (!r.composite)  // the ops of a composition have tangent rules
     if (const auto level = highest_level(r, args)) return call_with_tangents(r, args, out, level);
-  const detail::LookedAt here;
+  const detail::BypassTransforms here;
   r.call(args, out);
 }
 
 // Computes the values with the plain op, then writes the tangents in place if there are any.
 void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value* args) {
-  check_captured(memory_of(self), r.spec.name);
+  check_captured(physical_tensor(self), r.spec.name);
   const bool draws = (r.spec.flags & kKindMask) == kRandom;
   if (draws && !draws_nothing(r, args)) check_drawing_inplace(r, self);
   if (const LevelId batch = highest_batch_level(r, args))
     return call_batched_inplace(r, self, args, batch);
   const auto level = highest_level(r, args);
   if (level == nullptr) {
-    const detail::LookedAt here;
+    const detail::BypassTransforms here;
     return r.call_inplace(self, args);
   }
   SmallVec<Value, 8> values;
@@ -92,7 +93,7 @@ void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value
   check_inplace(self, r.spec.name, tracked);
   {
     const GradGuard record(tracked);
-    const detail::LookedAt here;
+    const detail::BypassTransforms here;
     detail::finish_target(r.spec, self, result.tensor, true);
   }
   if (!tracked) self->bump_version();

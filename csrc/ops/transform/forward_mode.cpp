@@ -196,7 +196,7 @@ void TangentCall::by_node(Result& out) const {
     tangents_recorded |= recording && requires_grad(tangents_[edge]);
     wanted.add(t->impl());
   });
-  const bool innermost_asks = thread_state.wanted != nullptr;
+  const bool requested_outside = thread_state.wanted != nullptr;
   thread_state.wanted = &wanted;
   {
     struct Clear {
@@ -211,7 +211,7 @@ void TangentCall::by_node(Result& out) const {
     if (t.defined() && t->grad_fn != nullptr) node = NodeRef::borrow(t->grad_fn);
   if (!node) return;
   const std::vector<Tensor> found = from_node(*node.get(), outputs, real || tangents_recorded);
-  if (!innermost_asks) {  // otherwise the level above continues with the node
+  if (!requested_outside) {  // otherwise the level above continues with the node
     drop_wanted_edges(*node.get());
     for (const Tensor& t : outputs) {
       if (real || !t.defined() || t->grad_fn == nullptr) continue;
@@ -220,9 +220,9 @@ void TangentCall::by_node(Result& out) const {
     }
   }
   for (size_t i = 0; i < outputs.size() && i < found.size(); ++i) put(outputs[i], found[i]);
-  if (!real && !innermost_asks) return;
+  if (!real && !requested_outside) return;
   keep_tangents_of_outputs(*node.get(), outputs);
-  if (!innermost_asks) pack_saved(*node.get());  // hooks see all tangents of what is saved
+  if (!requested_outside) pack_saved(*node.get());  // hooks see all tangents of what is saved
 }
 
 // Gives the node's saved outputs their tangents, for forward over reverse.

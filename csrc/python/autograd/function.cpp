@@ -138,11 +138,11 @@ PyObject* set_materialize_grads(PyObject* o, PyObject* value) {
 
 // Returns a tensor saved by forward as the running jvp may see it: batched tensors of vmaps that
 // have ended are translated to the vmap levels reopened for the jvp.
-Tensor kept_for_forward(FunctionNode& node, const Tensor& t, size_t index) {
-  const Tensor& memory = memory_of(t);
-  if (!is_intermediate(memory)) return node.seen_here(t);
+Tensor saved_for_jvp(FunctionNode& node, const Tensor& t, size_t index) {
+  const Tensor& memory = physical_tensor(t);
+  if (!is_intermediate(memory)) return node.rewrapped_here(t);
   const Tensor seen = guarded_intermediate(node, memory, detail::concat("saved tensor ", index));
-  return node.seen_here(seen.is(memory) ? t : batched_like(t, seen));
+  return node.rewrapped_here(seen.is(memory) ? t : batched_like(t, seen));
 }
 
 PyObject* saved_for_forward_here(PyFunctionObject* f) {
@@ -152,7 +152,7 @@ PyObject* saved_for_forward_here(PyFunctionObject* f) {
     out[i] = kept[i];
     if (!is_tensor(py::handle(out[i]).ptr())) continue;
     const Tensor& t = unwrap(py::handle(out[i]).ptr());
-    if (const Tensor seen = kept_for_forward(*f->node(), t, i); !seen.is(t))
+    if (const Tensor seen = saved_for_jvp(*f->node(), t, i); !seen.is(t))
       out[i] = py::reinterpret_steal<py::object>(wrap(seen));
   }
   return out.release().ptr();
@@ -234,16 +234,16 @@ PyObject* function_getattro(PyObject* o, PyObject* name) {
   if (v == nullptr || !is_tensor(v)) return v;
   const Tensor& t = unwrap(v);
   FunctionNode* node = self_of(o)->node();
-  const Tensor& memory = memory_of(t);
+  const Tensor& memory = physical_tensor(t);
   const bool guard = is_intermediate(memory) && (node->running() || self_of(o)->in_jvp);
   if (!guard && !is_batched(t)) return v;
   PyObject* out = guarded([&] {
-    if (!guard) return wrap(node->seen_here(t));
+    if (!guard) return wrap(node->rewrapped_here(t));
     const char* text = PyUnicode_AsUTF8(name);
     const Tensor closed =
         guarded_intermediate(*node, memory, std::string("attribute ctx.") + (text ? text : "?"));
     if (closed.is(t)) return py::reinterpret_borrow<py::object>(v).release().ptr();
-    return wrap(node->seen_here(batched_like(t, closed)));
+    return wrap(node->rewrapped_here(batched_like(t, closed)));
   });
   Py_DECREF(v);
   return out;

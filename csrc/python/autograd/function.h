@@ -22,7 +22,7 @@ class FunctionNode final : public CustomNode {
   bool is_python() const noexcept override { return true; }
   bool has_jvp() const override;
   bool has_backward() const override;
-  bool takes_samples() const override;
+  bool accepts_batched() const override;
   std::string jvp_to_write() const override;
   PyFunctionObject* owner() const noexcept { return owner_; }
   // Returns the position among forward's arguments of tensor input `i`.

@@ -233,7 +233,7 @@ PyObject* finish(Call& call, const PyRef& returned) {
       Py_CLEAR(f->to_save);
       f->recorded = true;
     }
-    call.core.give_tangents({outputs.data(), n}, declared);
+    call.core.set_tangents({outputs.data(), n}, declared);
     Py_CLEAR(f->to_save_forward);  // every jvp has run; an output in the tuple would form a cycle
   } catch (...) {
     // Outputs that joined the graph before the error, and that ctx keeps, must be visible to the
@@ -285,7 +285,7 @@ py::tuple bind_keywords(const ClassInfo& info, PyObject* const* args, size_t n, 
   return py::handle(info.helper).attr("bind")(py::handle(info.cls), positional, keywords);
 }
 
-bool has_samples(PyObject* const* args, size_t n) {
+bool any_batched(PyObject* const* args, size_t n) {
   for (size_t i = 0; i < n; ++i)
     if (is_tensor(args[i]) && is_batched(unwrap(args[i]))) return true;
   return false;
@@ -296,7 +296,7 @@ PyObject* bind_and_run(const ClassInfo& info, PyFunctionObject* f, PyObject* con
   if (thread_state.vmaps > 0) [[unlikely]] {
     const size_t all =
         n + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
-    if (has_samples(args, all) && !generates_vmap_rule(info.cls)) {
+    if (any_batched(args, all) && !generates_vmap_rule(info.cls)) {
       const py::tuple bound = bind_keywords(info, args, n, kwnames);
       return apply_samples(info.cls, bound[0], bound[1]);
     }
@@ -410,7 +410,7 @@ bool FunctionNode::has_backward() const {
          py::cast<bool>(cls.attr("_has_formula"));
 }
 
-bool FunctionNode::takes_samples() const {
+bool FunctionNode::accepts_batched() const {
   const py::handle type(reinterpret_cast<PyObject*>(Py_TYPE(reinterpret_cast<PyObject*>(owner_))));
   return generates_vmap_rule(info_of(reinterpret_cast<PyTypeObject*>(type.ptr())).cls);
 }

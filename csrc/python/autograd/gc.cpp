@@ -139,7 +139,7 @@ class Discover final : public GraphVisitor {
 };
 
 std::vector<PyObject*>* live_proxies = nullptr;
-bool counted_anew = false;  // true once the counts were refreshed in this collection
+bool counts_refreshed = false;  // true once the counts were refreshed in this collection
 
 void end_collection() {
   if (proxies == nullptr) return;
@@ -168,7 +168,7 @@ void end_collection() {
 // collector checks which objects were resurrected. The first proxy's finalizer does it for all;
 // finalizers of generation 1 run after it, and Visits::see detects the references they take.
 void proxy_finalize(PyObject*) {
-  if (live_proxies == nullptr || std::exchange(counted_anew, true)) return;
+  if (live_proxies == nullptr || std::exchange(counts_refreshed, true)) return;
   for (PyObject* o : *live_proxies) {
     auto* p = reinterpret_cast<Proxy*>(o);
     const Py_ssize_t more = references_of(*p) - 1 - p->counted;  // one is end_collection's
@@ -227,7 +227,7 @@ void make_proxies() {
 void begin_collection() {
   end_collection();
   if (!begin_graph_reading()) return;  // then everything counts as alive in this collection
-  counted_anew = false;
+  counts_refreshed = false;
   proxies = new ProxyMap;
   live_proxies = new std::vector<PyObject*>;
   try {

@@ -92,7 +92,7 @@ class GraphData {
   void read(Node& n, int32_t i) {
     name_.push_back(names_.number(n.name()));
     output_.push_back(outputs_.number(outputs_text(n)));
-    place_.push_back(places_.number(watch_handlers.made_at(&n)));
+    place_.push_back(places_.number(watch_handlers.created_at(&n)));
     sequence_.push_back(static_cast<double>(n.sequence));
     saved_.push_back(static_cast<double>(saved_bytes(n)));
     const NodeExtra* extra = n.extra_or_null();

@@ -200,7 +200,7 @@ py::list saved_memory() {
   for (const NodeRef& n : reachable_nodes()) {
     if (n->num_saved() == 0) continue;
     const std::vector<std::string> names = slot_names(n.get());
-    const std::string at = watch_handlers.made_at(n.get());
+    const std::string at = watch_handlers.created_at(n.get());
     for (size_t i = 0; i < n->num_saved(); ++i) {
       const SavedTensor& s = *n->saved_slot(i);
       if (!s.defined()) continue;

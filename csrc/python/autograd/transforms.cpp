@@ -55,9 +55,9 @@ Tensor make_dual(const Tensor& primal, const Tensor& tangent, int64_t level) {
     // In a single vmap the primal may be shared by all samples of its tangent; in nested vmaps it
     // gets the same samples as the tangent.
     const bool nested = is_batched(primal) || thread_state.vmaps > 1;
-    const Tensor own = nested ? batched_over_those_of(tangent, primal) : primal;
+    const Tensor own = nested ? batched_like_levels_of(tangent, primal) : primal;
     if (is_batched(own))
-      return batched_like(own, make_dual(memory_of(own), whole_like(own, tangent), level));
+      return batched_like(own, make_dual(physical_tensor(own), physical_like(own, tangent), level));
   }
   COGRAD_CHECK(!transformed(primal) || !tangent_of(primal, at->id()).defined(),
                "Making a dual Tensor based on a Tensor that already has a forward gradient at the "
@@ -70,7 +70,7 @@ Tensor make_dual(const Tensor& primal, const Tensor& tangent, int64_t level) {
 
 py::object unpack_dual(const Tensor& dual, int64_t level) {
   const auto at = level_at(level);
-  const Tensor& memory = memory_of(dual);
+  const Tensor& memory = physical_tensor(dual);
   const bool look = transformed(memory) && !thread_state.inference;
   const Tensor tangent = look ? tangent_of(memory, at->id()) : Tensor();
   if (!tangent.defined()) return py::make_tuple(dual, py::none());
@@ -89,18 +89,18 @@ py::object tangent_to_show(const Tensor& t) {
 // Returns the previous state for restore_forward_mode. Inside a rule it stays below the rule's
 // level.
 LevelId set_forward_mode(bool on) {
-  const LevelId before = thread_state.ceiling;
+  const LevelId before = thread_state.max_visible_level;
   if (!on)
-    thread_state.ceiling = 0;
+    thread_state.max_visible_level = 0;
   else if (before == 0)
-    thread_state.ceiling = ~LevelId{0};
+    thread_state.max_visible_level = ~LevelId{0};
   return before;
 }
-void restore_forward_mode(LevelId before) { thread_state.ceiling = before; }
+void restore_forward_mode(LevelId before) { thread_state.max_visible_level = before; }
 
 void enter_forward_mode(const py::object& manager) {
   const bool on = py::cast<bool>(manager.attr("mode"));
-  manager.attr("before") = thread_state.ceiling;
+  manager.attr("before") = thread_state.max_visible_level;
   set_forward_mode(on);
 }
 void exit_forward_mode(const py::object& manager) {
@@ -118,7 +118,7 @@ uint64_t begin_vmap(int64_t size, const std::string& randomness) {
                                                       : Randomness::Same);
 }
 
-Tensor add_samples(const Tensor& t, int64_t dim, uint64_t level) {
+Tensor add_batch_dim(const Tensor& t, int64_t dim, uint64_t level) {
   const int d = wrap_dim(dim, t.dim());
   COGRAD_CHECK_VALUE(t.dim() > 0, "vmap: a 0-dim tensor has no dim to map over");
   COGRAD_CHECK(
@@ -135,11 +135,11 @@ Tensor add_samples(const Tensor& t, int64_t dim, uint64_t level) {
 }
 
 // Returns `t` with its samples in `dim`; repeats a tensor that is not batched at this level.
-Tensor take_samples(const Tensor& t, int64_t dim, uint64_t level, int64_t size) {
+Tensor move_batch_dim(const Tensor& t, int64_t dim, uint64_t level, int64_t size) {
   const int d = wrap_dim(dim, t.dim() + 1);
   COGRAD_CHECK(batch_level(t) <= level,
                "vmap: a result is a batched tensor of an inner vmap that has ended");
-  const Tensor all = batch_level(t) == level ? samples_first(t) : equal_samples(t, level, size);
+  const Tensor all = batch_level(t) == level ? batch_dim_first(t) : expand_samples(t, level, size);
   if (d == 0) return all;
   Dims order;
   for (int i = 1; i < all.dim(); ++i) order.push_back(i);
@@ -148,9 +148,9 @@ Tensor take_samples(const Tensor& t, int64_t dim, uint64_t level, int64_t size) 
 }
 
 // Returns (level, dim, physical tensor) for a batched tensor, None for others.
-py::object describe_samples(const Tensor& t) {
+py::object describe_batched(const Tensor& t) {
   if (!is_batched(t)) return py::none();
-  return py::make_tuple(batch_level(t), batch_dim(t), whole_of(t));
+  return py::make_tuple(batch_level(t), batch_dim(t), wrapped_tensor(t));
 }
 
 std::vector<Tensor> tensors_of(const py::object& list) {
@@ -167,7 +167,7 @@ std::vector<Tensor> tensors_of(const py::object& list) {
 // sample has its own.
 Tensor new_leaf(const Tensor& value) {
   const Tensor own = batched_over_all(recordable(value));
-  const Tensor leaf = without_history(memory_of(own));
+  const Tensor leaf = without_history(physical_tensor(own));
   set_requires_grad(leaf, true);
   return batched_like(own, leaf);
 }
@@ -306,7 +306,7 @@ void init_transforms(py::module_& m) {
         [](const py::object& inputs) { set_function_inputs(tensors_of(inputs)); });
   m.def("_function_of", [](const py::object& tensors) -> uint32_t {
     for (const Tensor& t : tensors_of(tensors))
-      if (Node* n = grad_fn(memory_of(t).impl())) return scope_of(*n);
+      if (Node* n = grad_fn(physical_tensor(t).impl())) return scope_of(*n);
     return 0;
   });
   m.def("_run_serves", &run_serves);
@@ -321,9 +321,9 @@ void init_transforms(py::module_& m) {
   m.def("_tangent_to_show", &tangent_to_show);
   m.attr("_enter_forward_mode") = enter_method(&enter_forward_mode);
   m.attr("_exit_forward_mode") = exit_method(&exit_forward_mode);
-  m.def("_add_samples", &add_samples);
-  m.def("_take_samples", &take_samples);
-  m.def("_describe_samples", &describe_samples);
+  m.def("_add_samples", &add_batch_dim);
+  m.def("_take_samples", &move_batch_dim);
+  m.def("_describe_samples", &describe_batched);
   m.def("_tell_of_loops", &tell_of_loops);
   m.def("_vmap_depth", [] { return vmap_levels().size(); });
   m.def("_backward_within_vmaps", &backward_within_vmaps);
@@ -335,7 +335,7 @@ void init_transforms(py::module_& m) {
   m.def("_own_samples", &batched_over_all);
   m.def("_batched_like",
         [](const Tensor& handle, const Tensor& whole) { return batched_like(handle, whole); });
-  m.def("_is_forward_mode", [] { return thread_state.ceiling != 0; });
+  m.def("_is_forward_mode", [] { return thread_state.max_visible_level != 0; });
 }
 
 }  // namespace cograd::python

@@ -38,7 +38,7 @@ void node_made(Node* n) noexcept {
   const PyGILState_STATE gil = ensure_gil();
   {
     const py::error_scope keep;  // keeps a pending error
-    n->extra().made_at = capture_frames();
+    n->extra().created_at = capture_frames();
     PyErr_Clear();
   }
   PyGILState_Release(gil);
@@ -64,7 +64,7 @@ std::string caller() {
   }
 }
 
-std::string made_at(const Node* n) {
+std::string created_at(const Node* n) {
   PyObject* frames = made_at_frames(n);
   if (frames == nullptr) return {};
   const Gil gil;
@@ -172,7 +172,7 @@ bool finite(const Value& v) {
 
 // Ops without tensor arguments create values, and ops that return uninitialised memory compute
 // none; their results are not checked.
-bool judged(const OpRecord* r) {
+bool is_checked(const OpRecord* r) {
   if ((r->spec.flags & kUninitialised) != 0) return false;
   for (const ArgInfo& a : r->args)
     if (a.kind == ArgKind::Tensor || a.kind == ArgKind::TensorOrScalar ||
@@ -204,7 +204,7 @@ void check_result(const OpRecord* r, const char* suffix, const Tensor& t, size_t
 
 template <class F, class Check>
 void watched(const OpRecord* r, const Value* args, F&& run, Check&& check) {
-  const bool judge = watching(kWatchForward) && judged(r) && finite_arguments(r, args);
+  const bool judge = watching(kWatchForward) && is_checked(r) && finite_arguments(r, args);
   const int64_t begin = now_ns();
   run();
   if (watching(kWatchProfile))
@@ -269,7 +269,7 @@ py::object enter_profile(const py::object& manager) {
   manager.attr("entered") = true;
   manager.attr("_begin") = now_ns();
   manager.attr("_active") = true;
-  note_in_profile(memory, places);
+  set_profile_options(memory, places);
   set_watch(kWatchProfile, true);
   return manager;
 }
@@ -281,7 +281,7 @@ void exit_profile(const py::object& manager) {
                "__enter__() before it");
   manager.attr("_active") = false;
   set_watch(kWatchProfile, false);
-  note_in_profile(false, false);
+  set_profile_options(false, false);
   manager.attr("_raw") = profile_events();
 }
 
@@ -314,7 +314,7 @@ void inplace_watched(const OpRecord* r, const Tensor& self, const Value* args) {
 
 PyObject* made_at_frames(const Node* n) {
   const NodeExtra* extra = n->extra_or_null();
-  return extra == nullptr ? nullptr : static_cast<PyObject*>(extra->made_at);
+  return extra == nullptr ? nullptr : static_cast<PyObject*>(extra->created_at);
 }
 
 void fill_metadata(Node* n, PyObject* dict) {
@@ -330,7 +330,7 @@ void init_watch(py::module_& m) {
   watch_handlers.node_made = node_made;
   watch_handlers.node_failed = node_failed;
   watch_handlers.caller = caller;
-  watch_handlers.made_at = made_at;
+  watch_handlers.created_at = created_at;
   watch_handlers.before_write = before_write;
   m.def("_set_anomaly", &set_anomaly);
   m.def("is_anomaly_enabled", [] { return watching(kWatchNodes); }, "True if anomaly mode is on.");

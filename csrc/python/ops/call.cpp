@@ -449,8 +449,8 @@ PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf
                         PyObject* kwnames);
 
 // Handles x.add_(2, y), torch's form before alpha= and value=; returns null for any other call.
-[[gnu::cold]] PyObject* number_first(PyObject* callable, std::string_view name,
-                                     PyObject* const* args, size_t n, PyObject* kwnames) {
+[[gnu::cold]] PyObject* legacy_scalar_first(PyObject* callable, std::string_view name,
+                                            PyObject* const* args, size_t n, PyObject* kwnames) {
   if (name.ends_with('_')) name.remove_suffix(1);
   const bool sum = name == "add" || name == "sub";
   if (!sum && name != "addcmul" && name != "addcdiv") return nullptr;
@@ -481,7 +481,7 @@ PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf
       if (parse(*r, args, n, kwnames, p, nullptr)) return run(g, *r, args, p);
     }
     if (overridden(callable, args, n, kwnames, &other)) return other;
-    if (PyObject* result = number_first(callable, g.name, args, n, kwnames)) return result;
+    if (PyObject* result = legacy_scalar_first(callable, g.name, args, n, kwnames)) return result;
     return fail_parse(g, args, n, kwnames);
   });
 }

@@ -33,7 +33,7 @@ constexpr const char* kTangents[] = {"double_vjp", "linear", "multilinear", "sel
 constexpr const char* kBatches[] = {"loop",    "pointwise", "by_dims", "by_shape",
                                     "leading", "through",   "own"};
 
-void describe_facts(const OpFacts& f, py::dict& d) {
+void describe_facts(const OpTraits& f, py::dict& d) {
   py::list dtypes;
   for (int i = 0; i < kNumDTypes; ++i)
     if ((f.dtypes >> i & 1) != 0) dtypes.append(dtype_name(static_cast<DType>(i)));

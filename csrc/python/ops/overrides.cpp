@@ -44,7 +44,7 @@ bool all_plain(PyObject* const* args, size_t n, bool inside = false) noexcept {
 }
 
 // The check that most calls end with: true if no mode is active and no argument can override.
-bool nobody(PyObject* const* args, size_t n) noexcept {
+bool no_override_possible(PyObject* const* args, size_t n) noexcept {
   const ThreadOverrides& here = thread_overrides;
   if (here.off == kEverything) return true;
   return here.modes == 0 && (here.off == kSubclasses || all_plain(args, n));
@@ -111,7 +111,7 @@ bool overridden(PyObject* func, PyObject* const* args, size_t n, PyObject* kwnam
                 PyObject** out) {
   const ThreadOverrides& here = thread_overrides;
   const size_t all = n + (kwnames == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(kwnames)));
-  if (nobody(args, all)) return false;
+  if (no_override_possible(args, all)) return false;
   py::list found;
   if (here.off == kNone)
     for (size_t i = 0; i < all; ++i) collect(args[i], found);
@@ -126,13 +126,13 @@ bool overridden(PyObject* func, PyObject* const* args, size_t n, PyObject* kwnam
 }
 
 bool overridden_method(const char* name, PyObject* const* args, size_t n, PyObject** out) {
-  if (nobody(args, n)) return false;
+  if (no_override_possible(args, n)) return false;
   const py::object f = py::handle(reinterpret_cast<PyObject*>(tensor_type)).attr(name);
   return overridden(f.ptr(), args, n, nullptr, out);
 }
 
 bool overridden_getter(const char* name, PyObject* self, PyObject** out) {
-  if (nobody(&self, 1)) return false;
+  if (no_override_possible(&self, 1)) return false;
   const py::object f =
       py::handle(reinterpret_cast<PyObject*>(tensor_type)).attr(name).attr("__get__");
   return overridden(f.ptr(), &self, 1, nullptr, out);
@@ -237,10 +237,10 @@ void exit_mode(const py::object& mode) {
 // Calls the innermost mode's method; while it runs, the next outer mode is the innermost.
 py::object call_mode(const std::string& method, const py::object& func, const py::object& types,
                      const py::object& args, const py::object& kwargs) {
-  struct Aside {
+  struct ModePopped {
     const py::list stack = mode_stack();
     const py::object mode = pop_mode(stack);
-    ~Aside() {
+    ~ModePopped() {
       if (PyList_Append(stack.ptr(), mode.ptr()) == 0)
         ++thread_overrides.modes;
       else

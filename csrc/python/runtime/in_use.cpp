@@ -7,7 +7,7 @@ namespace cograd::python {
 
 namespace {
 bool is_or_stands_for(const Tensor& t, const TensorImpl* other) noexcept {
-  return t.defined() && (t.impl() == other || memory_of(t).impl() == other);
+  return t.defined() && (t.impl() == other || physical_tensor(t).impl() == other);
 }
 bool any_is(TensorList list, const TensorImpl* t) noexcept {
   return std::any_of(list.begin(), list.end(),

@@ -7,8 +7,8 @@ namespace cograd::python {
 
 // The thread state that the engine and the ops change while they work.
 struct HandlerModes {
-  bool grad_enabled, inference, taint, looked_at;
-  LevelId ceiling;
+  bool grad_enabled, inference, taint, bypass_transforms;
+  LevelId max_visible_level;
   const TensorSet* wanted;
 
   static HandlerModes here() noexcept;

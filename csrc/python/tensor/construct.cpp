@@ -154,7 +154,7 @@ double real_value(const char* op, PyObject* o) {
 }
 
 // Reads a scalar for an integer or bool tensor. Returns a Float Scalar only if `o` is a float.
-Scalar whole_value(const char* op, PyObject* o) {
+Scalar integer_value(const char* op, PyObject* o) {
   if (PyBool_Check(o)) return Scalar(o == Py_True);
   if (PyFloat_Check(o)) return Scalar(PyFloat_AS_DOUBLE(o));
   if (is_tensor(o)) return tensor_item(op, o);
@@ -212,9 +212,9 @@ T value_of(const char* op, PyObject* o) {
   } else if constexpr (std::is_same_v<T, bool>) {
     if (PyComplex_Check(o)) return PyObject_IsTrue(o) == 1;
     if (PyLong_Check(o)) return PyObject_IsTrue(o) == 1;
-    return whole_value(op, o).to_bool();
+    return integer_value(op, o).to_bool();
   } else if constexpr (std::is_integral_v<T>) {
-    return narrow<T>(op, whole_value(op, o));
+    return narrow<T>(op, integer_value(op, o));
   } else if constexpr (std::is_same_v<T, double>) {
     return real_value(op, o);
   } else {

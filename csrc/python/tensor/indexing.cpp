@@ -288,7 +288,7 @@ bool is_same_view(const Tensor& value, const Tensor& target) {
 void set_basic(const Tensor& target, PyObject* value) {
   if (is_tensor(value)) {
     const Tensor& v = unwrap(value);
-    check_inplace(memory_of(target), "copy_",
+    check_inplace(physical_tensor(target), "copy_",
                   thread_state.grad_enabled && (requires_grad(target) || requires_grad(v)));
     if (is_same_view(v, target)) return;
     copy_(target, strip_ones(v));
@@ -296,8 +296,8 @@ void set_basic(const Tensor& target, PyObject* value) {
   }
   Scalar s;
   check_assigned(parse_scalar(value, &s), value, target);
-  check_distinct("__setitem__", memory_of(target));
-  if (representable(s, target.dtype(), Beyond::Raises)) [[likely]]
+  check_distinct("__setitem__", physical_tensor(target));
+  if (representable(s, target.dtype(), OutOfRange::Raises)) [[likely]]
     fill_(target, s);
   else
     copy_(target, assigned_number(s, target.dtype()));

@@ -72,7 +72,7 @@ PyObject* get_retains_grad(PyObject* o, void*) {
 PyObject* get_grad(PyObject* o, void*) {
   return guarded([&]() -> PyObject* {
     const Tensor& handle = unwrap(o);
-    const Tensor& t = memory_of(handle);
+    const Tensor& t = physical_tensor(handle);
     Tensor grad = grad_of(t.impl());
     if (is_batched(handle) && grad.defined()) return wrap(batched_like(handle, grad));
     if (!grad.defined()) {

@@ -42,7 +42,7 @@ bool fill(const OpRecord* r, PyObject* a, PyObject* b, Value* args) noexcept {
 }
 
 // True if an override handled `a op b`.
-bool taken_over(const Slot& slot, PyObject* a, PyObject* b, PyObject** out) {
+bool handled_by_override(const Slot& slot, PyObject* a, PyObject* b, PyObject** out) {
   PyObject* const given[] = {a, b};
   PyObject* const turned[] = {b, a};
   if (is_tensor(a) || slot.reflected == nullptr) return overridden_method(slot.name, given, 2, out);
@@ -53,11 +53,11 @@ PyObject* binary(Slot& slot, PyObject* a, PyObject* b) noexcept {
   return guarded([&]() -> PyObject* {
     const OpRecord* r = slot.get();
     PyObject* other = nullptr;
-    if (overrides_possible && taken_over(slot, a, b, &other)) [[unlikely]]
+    if (overrides_possible && handled_by_override(slot, a, b, &other)) [[unlikely]]
       return other;
     Value args[4];
     if (!fill(r, a, b, args)) {
-      if (taken_over(slot, a, b, &other)) return other;
+      if (handled_by_override(slot, a, b, &other)) return other;
       PyObject* const given[] = {a, b};
       refuse_torch(slot.name, given, 2);
       Py_RETURN_NOTIMPLEMENTED;
@@ -177,14 +177,14 @@ Scalar only_real_element(PyObject* o) {
                "element is complex; convert .real, .imag or .abs() of the tensor instead");
   return s;
 }
-PyObject* whole_object(const Scalar& s) {
+PyObject* integer_object(const Scalar& s) {
   return s.is_large() ? scalar_object(s) : PyLong_FromLongLong(s.to_int());
 }
 PyObject* nb_int(PyObject* o) {
   return guarded([&]() -> PyObject* {
     const Scalar s = only_real_element(o);
     if ((s.is_float() && !s.is_large()) || s.is_complex()) return PyLong_FromDouble(s.to_double());
-    return whole_object(s);
+    return integer_object(s);
   });
 }
 PyObject* nb_float(PyObject* o) {
@@ -195,7 +195,7 @@ PyObject* nb_index(PyObject* o) {
     const Tensor& t = unwrap(o);
     COGRAD_CHECK_TYPE(t.numel() == 1 && !is_differentiable(t.dtype()),
                       "only integer tensors of a single element can be converted to an index");
-    return whole_object(item(t));
+    return integer_object(item(t));
   });
 }
 

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "autograd/transforms/batch.h"
+#include "autograd/transforms/written.h"
 #include "kernels/core/isa_names.h"
 #include "ops/linalg/linalg.h"
 #include "python/exchange/interop.h"
@@ -128,6 +129,13 @@ int tensor_traverse(PyObject* o, visitproc visit, void* arg) {
 int tensor_clear(PyObject* o) {
   Py_CLEAR(self_of(o)->dict);
   return 0;
+}
+
+void keep_written(TensorImpl* t) noexcept {
+  if (!Py_IsInitialized()) return;
+  const Gil gil;
+  preserve_written(t);
+  preserve_base(t);
 }
 
 // Called when the tensor is destroyed: destroys the Python object that it owns.
@@ -434,6 +442,7 @@ void init_tensor(py::module_& m) {
   if (memory_error == nullptr) throw_python_error();
   m.attr("OutOfMemoryError") = py::handle(memory_error);
   tensor_hooks.release_pyobj = release_pyobj;
+  keep_for_collector = keep_written;
   set_heavy_hooks(release_gil, restore_gil);
   interrupt_hook = [] {
     if (PyGILState_Check() != 0) serve_signals();

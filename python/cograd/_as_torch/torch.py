@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Stands in PYTHONPATH for torch in processes of a program that runs on cograd.
+"""Replaces torch in PYTHONPATH for child processes of a program that runs on cograd.
 
-The first ``import torch`` runs this file, which puts cograd itself in the place of this module.
+The first ``import torch`` runs this file, which replaces this module by cograd itself.
 """
 
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What programs set and ask of torch._dynamo: switches that are kept, and no compiler."""
+"""torch._dynamo for a library without a compiler: switches are stored without effect."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ __all__ = [
 
 
 class _Config:
-    """Switches of a compiler: those that a program sets can be read again."""
+    """Stores the switches that a program sets, so that it can read them."""
 
     def patch(self, *args: Any, **kwargs: Any) -> Any:
-        """A context manager, or a decorator, that does nothing."""
+        """Returns a context manager and decorator that does nothing."""
         return _Nothing()
 
 
@@ -60,11 +60,11 @@ maybe_mark_dynamic = mark_dynamic
 
 
 def mark_static_address(t: Any, guard: bool = True) -> None:
-    """Does nothing: no address is compiled in."""
+    """Does nothing: no address is compiled into code."""
 
 
 def is_dynamo_supported() -> bool:
-    """Always False."""
+    """Returns False."""
     return False
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a compiled module would be an instance of."""
+"""torch's type of compiled modules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["OptimizedModule"]
 
 
 class OptimizedModule(Module):
-    """A compiled module: ``compile`` returns its argument, so nothing is one."""
+    """torch's type of compiled modules. It has no instances: ``compile`` returns its argument."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise _absent.refused("_dynamo.OptimizedModule", "compiler")

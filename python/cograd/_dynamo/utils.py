@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Questions to torch's compiler: there is none."""
+"""torch._dynamo.utils for a library without a compiler."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 __all__ = ["counters", "is_compile_supported"]
 
-counters: defaultdict[str, Counter[str]] = defaultdict(Counter)  # of events: none is counted
+counters: defaultdict[str, Counter[str]] = defaultdict(Counter)  # counters of events, always empty
 
 
 def is_compile_supported(device_type: Any) -> bool:
-    """Always False."""
+    """Returns False."""
     return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch's operations that take functions: the scan, which is a few ops here."""
+"""torch's higher-order operations: associative_scan, composed of other ops."""
 
 from __future__ import annotations
 

@@ -15,14 +15,14 @@ _Leaves = list[Tensor]
 
 
 def _interleaved(even: Tensor, odd: Tensor) -> Tensor:
-    """even[0], odd[0], even[1], ... along the first dim; ``even`` may have one more."""
+    """Returns even[0], odd[0], even[1], ...; ``even`` may have one more element."""
     n = odd.shape[0]
     pairs = cograd.stack([even[:n], odd], 1).flatten(0, 1)
     return pairs if even.shape[0] == n else cograd.cat([pairs, even[n:]])
 
 
 def _scan(combine: Callable[[_Leaves, _Leaves], _Leaves], xs: _Leaves) -> _Leaves:
-    """Results at odd places are the scan of neighbours combined, those between one step on."""
+    """Scans recursively: odd results are the scan of combined pairs, even ones add one element."""
     n = xs[0].shape[0]
     if n < 2:
         return xs
@@ -35,14 +35,14 @@ def _scan(combine: Callable[[_Leaves, _Leaves], _Leaves], xs: _Leaves) -> _Leave
 
 
 def _leaves_of(xs: Any, dim: int) -> tuple[_Leaves, Any]:
-    """The tensors of ``xs`` with ``dim`` first, and their tree."""
+    """Returns the tensors of ``xs`` with ``dim`` first, and their tree."""
     leaves, tree = _pytree.flat(xs)
     if not leaves:
         raise ValueError("associative_scan(): xs has no tensor")
     for x in leaves:
         if not isinstance(x, Tensor):
             raise TypeError(
-                f"associative_scan(): xs must hold tensors alone, got {type(x).__name__}"
+                f"associative_scan(): xs must contain only tensors, got {type(x).__name__}"
             )
         if x.dim() == 0 or x.numel() == 0 or x.shape != leaves[0].shape:
             raise ValueError(
@@ -59,22 +59,22 @@ def associative_scan(
     reverse: bool = False,
     combine_mode: str = "pointwise",
 ) -> Any:
-    """What ``combine_fn`` makes of xs[0], xs[0] and xs[1], xs[0] to xs[2], ... along ``dim``.
+    """Returns running results of ``combine_fn``: of xs[0], of xs[0] and xs[1], ... along ``dim``.
 
-    In about 2 log2(n) steps, each of which calls ``combine_fn`` once under ``vmap``, by Blelloch,
-    "Prefix Sums and Their Applications" (1990). Gradients pass through.
+    Takes about 2 log2(n) steps, each of which calls ``combine_fn`` once under ``vmap``: Blelloch,
+    "Prefix Sums and Their Applications" (1990). It is differentiable.
 
     Args:
-        combine_fn: two trees of tensors like one place of ``xs`` to one: associative, as sums,
-            products and the steps of linear recurrences are.
+        combine_fn: combines two trees of tensors, each like one element of ``xs``, to one; must be
+            associative, as sums, products and the steps of linear recurrences are.
         xs: a tree of tensors of one shape.
-        reverse: from the end of ``dim`` on.
+        reverse: start from the end of ``dim``.
         combine_mode: "pointwise" or "generic", which are the same here.
 
     Raises:
-        ValueError: xs has no tensor, shapes differ or are empty, another combine_mode, or
+        ValueError: xs has no tensor, shapes differ or are empty, combine_mode is unknown, or
             ``combine_fn`` returns another tree.
-        TypeError: xs holds something else than tensors.
+        TypeError: xs contains something other than tensors.
         IndexError: ``dim`` is out of range.
     """
     if not callable(combine_fn):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What Tensor has beyond the ops: methods, copies and pickles, printing, the typed constructors."""
+"""Tensor's methods other than ops: copies and pickles, printing, the typed constructors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Methods and attributes of torch's tensors that concern layouts and devices there are not."""
+"""Methods and attributes of torch's tensors for layouts and devices that cograd lacks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from cograd import _absent
 from cograd._C import Tensor
 
-# Methods of tensors; they exist, and raise.
+# Methods of Tensor that exist only to raise.
 TENSOR = {
     "sparse": (
         "ccol_indices coalesce col_indices crow_indices dense_dim is_coalesced "
@@ -45,12 +45,12 @@ def _names(self: Tensor) -> tuple[None, ...]:
 
 
 def _has_names(self: Tensor) -> bool:
-    """Always False: dims have no names."""
+    """Returns False: dims have no names."""
     return False
 
 
 def _to_dense(self: Tensor, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
-    """The tensor itself, or in another dtype: all are dense."""
+    """Returns the tensor itself, or a copy in another dtype: all tensors are dense."""
     return self if dtype is None else self.to(dtype)
 
 
@@ -58,7 +58,7 @@ _REFUSED = frozenset(" ".join(TENSOR.values()).split())
 
 
 def _dir(self: Tensor) -> list[str]:
-    """All names but those that raise: Python offers near names for at most 750."""
+    """Returns all names except those that raise: Python suggests names only among at most 750."""
     return [name for name in object.__dir__(self) if name not in _REFUSED]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""asarray: a tensor of whatever holds numbers, over the same memory where that is possible."""
+"""asarray: converts numeric data to a tensor, sharing its memory where possible."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cograd._dtypes import dtype_name
 
 
 def is_ndarray(obj: Any) -> bool:
-    # Without an import of NumPy: only NumPy's own class and its subclasses are meant.
+    # Matches only NumPy's own class and its subclasses, without importing NumPy.
     return any(c.__module__ == "numpy" and c.__name__ == "ndarray" for c in type(obj).__mro__)
 
 
@@ -24,7 +24,7 @@ def _supports_buffer(obj: Any) -> bool:
 
 
 def _shared(obj: Any, dtype: Any) -> Tensor | None:
-    """``obj`` as a tensor over the same memory, or None if it has none to share."""
+    """Returns ``obj`` as a tensor over the same memory, or None if it has none to share."""
     if isinstance(obj, Tensor):
         return obj
     if is_ndarray(obj):
@@ -44,16 +44,16 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool | None = None,
 ) -> Tensor:
-    """``obj`` as a tensor, sharing its memory where that is possible.
+    """Converts ``obj`` to a tensor, sharing its memory where possible.
 
     Args:
         obj: a Tensor, NumPy array, DLPack capsule or object with ``__dlpack__``, object with the
             buffer protocol (read as ``dtype``), number, or nested sequence of numbers.
         dtype: the result's dtype; by default that of ``obj``.
-        device: the CPU.
-        copy: True copies always, False never, None only where it must.
+        device: must be the CPU.
+        copy: True always copies, False never, None only if necessary.
         requires_grad: True makes a result without history a leaf that requires grad, False
-            detaches it, None leaves it as ``obj`` has it.
+            detaches it, None keeps the requires_grad of ``obj``.
 
     Raises:
         ValueError: ``copy=False`` but the memory cannot be shared.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""FloatTensor, LongTensor and so on: constructors that name a dtype, and types for isinstance."""
+"""FloatTensor, LongTensor and so on: constructors for one dtype, and types for isinstance."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = [
 
 
 class _TypedTensor(type):
-    """A dtype as a type: calling it makes such tensors, their isinstance is true."""
+    """A class for one dtype: calling it creates such tensors; isinstance checks the dtype."""
 
     dtype: Any
 
     def __call__(cls, *args: Any) -> Tensor:
-        """Sizes make an uninitialised tensor; a sequence, array or tensor gives the values."""
+        """Creates an uninitialised tensor from sizes, or converts a sequence, array or tensor."""
         if len(args) != 1 or isinstance(args[0], (int, Size)):
             return _C._ops.empty(
                 args[0] if args and isinstance(args[0], Size) else args or 0, dtype=cls.dtype
@@ -63,7 +63,7 @@ _to_type = Tensor.type
 
 
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> str | Tensor:
-    """The name of the type, or a tensor converted to ``dtype``.
+    """Returns the name of the tensor's type, or converts the tensor to ``dtype``.
 
     Args:
         dtype: a dtype, one of the classes of this module, or such a class's name.
@@ -71,7 +71,7 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> str | 
 
     Raises:
         ValueError: ``dtype`` is a string that names no type.
-        TypeError: ``dtype`` is none of the above.
+        TypeError: ``dtype`` is something else.
     """
     if dtype is None:
         return typename(self)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Methods of Tensor that are no ops: protocols of NumPy and Python, storage, devices."""
+"""Methods of Tensor that are not ops: protocols of NumPy and Python, storage, devices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cograd._tensor.sharers import tensors_over
 
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
-    """This tensor as a NumPy array, sharing memory unless ``dtype`` or ``copy`` forbid it."""
+    """Returns this tensor as a NumPy array; shares memory unless ``dtype`` or ``copy`` prevent."""
     array = self.numpy()
     if dtype is not None:
         cast = array.astype(dtype, copy=False)
@@ -34,7 +34,7 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
 
 
 def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-    """The result of a NumPy function on this tensor, as a tensor."""
+    """Converts the result of a NumPy function on this tensor to a tensor."""
     return from_numpy(array) if is_ndarray(array) else tensor(array)
 
 
@@ -42,7 +42,7 @@ _ARRAY_API = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
 def _array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
-    """The module ``cograd.array_api``: the functions of the array API standard."""
+    """Returns the module ``cograd.array_api``, the functions of the array API standard."""
     if api_version not in (None, *_ARRAY_API):
         raise ValueError(
             f"__array_namespace__(): unsupported version {api_version!r} of the array API "
@@ -52,7 +52,7 @@ def _array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
 
 
 def _to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
-    """This tensor on a device, as the array API standard spells ``to``; streams do not exist."""
+    """Calls ``to`` under its array API name. Raises ValueError for a stream."""
     if stream is not None:
         raise ValueError(f"to_device(): the CPU has no streams, got {stream!r}")
     return self.to(device)
@@ -128,22 +128,22 @@ def _map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> T
 
 
 def _untyped_storage(self: Tensor) -> UntypedStorage:
-    """The bytes this tensor shares with its views."""
+    """Returns the bytes that this tensor shares with its views."""
     return _C._untyped_storage(self)
 
 
 def _is_shared(self: Tensor) -> bool:
-    """Whether the memory can be shared with other processes: after ``share_memory_``, or sent."""
+    """Returns whether processes can share the memory: after ``share_memory_`` or a transfer."""
     return _C._is_shared(self)
 
 
 def _share_memory_(self: Tensor) -> Tensor:
-    """Moves the memory to where child processes, and receivers of a queue, see the same values.
+    """Moves the memory to a shared mapping that child processes and receivers of a queue see.
 
     Views, and all other tensors over the memory that Python objects refer to, move along.
 
     Raises:
-        RuntimeError: arrays, buffers or a recorded graph use the memory, which would stay behind.
+        RuntimeError: arrays, buffers or a recorded graph use the memory and would not move along.
     """
     if not _C._share_tensor(self, []) and not _C._share_tensor(self, tensors_over(self)):
         raise RuntimeError(
@@ -154,7 +154,7 @@ def _share_memory_(self: Tensor) -> Tensor:
 
 
 def _is_pinned(self: Tensor, device: Any = None) -> bool:
-    """False: pinned memory needs an accelerator."""
+    """Returns False: pinned memory needs an accelerator."""
     return False
 
 
@@ -163,12 +163,12 @@ def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 
 def _same(self: Tensor) -> Tensor:
-    """This tensor: conjugates are computed at once, there are no bits to resolve."""
+    """Returns this tensor: conjugates are computed eagerly, so there is no bit to resolve."""
     return self
 
 
 def _false(self: Tensor) -> bool:
-    """False: conjugates and negatives are computed at once, not kept as bits."""
+    """Returns False: conjugates and negatives are computed eagerly, not kept as bits."""
     return False
 
 
@@ -185,7 +185,7 @@ def _stft(
     return_complex: bool | None = None,
     align_to_window: bool | None = None,
 ) -> Tensor:
-    """See :func:`cograd.stft`."""
+    """Calls :func:`cograd.stft`."""
     result: Tensor = cograd.stft(
         self, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided,
         return_complex, align_to_window,
@@ -205,7 +205,7 @@ def _istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:
-    """See :func:`cograd.istft`."""
+    """Calls :func:`cograd.istft`."""
     result: Tensor = cograd.istft(
         self, n_fft, hop_length, win_length, window, center, normalized, onesided, length,
         return_complex,
@@ -260,7 +260,7 @@ _METHODS: dict[str, Any] = {
 
 
 def install() -> None:
-    """Puts the methods of this file on Tensor; those an op already gave it stay."""
+    """Adds the methods of this file to Tensor, except where an op already defines the name."""
     for name, value in _METHODS.items():
         if not name.startswith("__") and name in Tensor.__dict__:
             continue

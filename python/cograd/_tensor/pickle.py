@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Copies and pickles of tensors and their storages."""
+"""Copying and pickling of tensors and their storages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _rebuild_tensor(
     requires_grad: bool,
     cls: type | None = None,
 ) -> Tensor:
-    """Inverse of ``Tensor.__reduce_ex__``."""
+    """Inverts ``Tensor.__reduce_ex__``."""
     plain = _C._rebuild_tensor(storage, dtype, offset, size, stride, requires_grad)
     if cls is None:
         return plain
@@ -28,7 +28,7 @@ def _rebuild_tensor(
 
 
 def _load_storage(data: Any) -> UntypedStorage:
-    """Inverse of ``UntypedStorage.__reduce_ex__``."""
+    """Inverts ``UntypedStorage.__reduce_ex__``."""
     return _C._storage_from_bytes(data)
 
 
@@ -36,15 +36,15 @@ def _storage_reduce(self: UntypedStorage, protocol: Any) -> tuple[Any, ...]:
     if int(protocol) >= 5:
         import pickle
 
-        return (_load_storage, (pickle.PickleBuffer(self),))  # may travel out of band
+        return (_load_storage, (pickle.PickleBuffer(self),))  # can be pickled out of band
     return (_load_storage, (bytes(self),))
 
 
 def _by_name(name: str, *arguments: Any) -> Any:
-    """A dtype, layout or memory format of that name, or what Size or device makes.
+    """Returns the dtype, layout or memory format of that name, or a new Size or device.
 
     Raises:
-        pickle.UnpicklingError: another name.
+        pickle.UnpicklingError: the name is unknown.
     """
     import pickle
 
@@ -54,7 +54,7 @@ def _by_name(name: str, *arguments: Any) -> Any:
     if len(arguments) == 1 and name in ("Size", "device"):
         return getattr(_C, name)(arguments[0])
     kinds: tuple[type, ...] = (_C.dtype, layout, memory_format)
-    if len(arguments) == 1 and name in ("layout", "memory_format"):  # of older pickles
+    if len(arguments) == 1 and name in ("layout", "memory_format"):  # in older pickles
         kinds, name = (layout, memory_format), str(arguments[0]).rpartition(".")[2]
         arguments = ()
     found = None if arguments else vars(cograd).get(name)
@@ -67,7 +67,7 @@ def _by_name(name: str, *arguments: Any) -> Any:
 
 
 def pickle_without_module() -> None:
-    """Dtypes, sizes and the like are kept by name, whichever module their class claims to be of."""
+    """Makes dtypes, sizes and so on pickle by name, independent of the module of their class."""
     from cograd._memory_format import layout, memory_format
 
     def reduce_name(obj: Any) -> tuple[Any, ...]:
@@ -83,7 +83,7 @@ def pickle_without_module() -> None:
 
 
 def _state_of(obj: Tensor) -> Any:
-    """Attributes set by the user, in the form that ``pickle`` and ``copy`` put back."""
+    """Returns attributes set by the user, in the form that ``pickle`` and ``copy`` restore."""
     get = getattr(type(obj), "__getstate__", None)
     if get is not None and get is not getattr(object, "__getstate__", None):
         return get(obj)
@@ -133,7 +133,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
             "protocol at the moment; use tensor.detach() or tensor.clone()"
         )
-    storage = copy.deepcopy(_C._untyped_storage(self), memo)  # views stay views of one copy
+    storage = copy.deepcopy(_C._untyped_storage(self), memo)  # views share one copy
     result = _rebuild_tensor(
         storage,
         self.dtype,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Methods of Tensor that are compositions, and names of torch that answer why they are not here."""
+"""Composite methods of Tensor, and torch's methods that only raise an explanation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cograd._C import Tensor, tensor
 
 
 def _adjoint(self: Tensor) -> Tensor:
-    """The conjugate transpose of matrices (*, m, n); of real ones a view."""
+    """Returns the conjugate transpose of matrices (*, m, n); a view for real ones."""
     if self.dim() < 2:
         raise RuntimeError(
             "tensor.adjoint() is only supported on matrices or batches of matrices. Got "
@@ -39,7 +39,7 @@ def _const_data_ptr(self: Tensor) -> int:
 
 
 def _dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
-    """The dims from the outermost in memory to the innermost; equal strides keep their order."""
+    """Returns the dims from the outermost in memory to the innermost; ties keep their order."""
     sizes, strides = self.shape, self.stride()
     order = sorted(range(self.dim()), key=lambda d: -strides[d])
     if ambiguity_check is not False:
@@ -50,7 +50,7 @@ def _dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]
 
 
 def _float_power_(self: Tensor, exponent: Any) -> Tensor:
-    """``float_power`` in place, of a float64 or complex128 tensor."""
+    """Computes ``float_power`` in place, for a float64 or complex128 tensor."""
     if not isinstance(self, Tensor):
         raise TypeError(f"float_power_(): expected a Tensor, got {type(self).__name__}")
     is_complex = self.is_complex() or isinstance(exponent, complex)
@@ -66,12 +66,12 @@ def _float_power_(self: Tensor, exponent: Any) -> Tensor:
 
 
 def _is_nonzero(self: Tensor) -> bool:
-    """Whether the only element is not zero."""
+    """Returns whether the only element is not zero."""
     return cograd.is_nonzero(self)
 
 
 def _is_same_size(self: Tensor, other: Tensor) -> bool:
-    """Whether both have the same shape."""
+    """Returns whether both tensors have the same shape."""
     return bool(self.shape == other.shape)
 
 
@@ -80,7 +80,7 @@ def _false(self: Tensor) -> bool:
 
 
 def _lu(self: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
-    """See :func:`cograd.lu`."""
+    """Calls :func:`cograd.lu`."""
     return cograd.lu(self, pivot, get_infos)
 
 
@@ -96,7 +96,7 @@ def _map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any
 
 
 def _module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
-    """What a module has after it has loaded ``other`` in the place of this parameter or buffer."""
+    """Returns the value of this parameter or buffer after its module loads ``other``."""
     return other.detach() if assign else self.copy_(other)
 
 
@@ -138,7 +138,7 @@ def _slice_inverse(
     end: int | None = None,
     step: int = 1,
 ) -> Tensor:
-    """See :func:`cograd.slice_inverse`."""
+    """Calls :func:`cograd.slice_inverse`."""
     return cograd.slice_inverse(self, src, dim, start, end, step)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who else looks at a tensor's memory: what has to move along when it moves."""
+"""Finds the tensors that share a storage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["tensors_over"]
 
 
 def _roots() -> Iterator[Any]:
-    """All that the collector tracks, and the local variables of running functions."""
+    """Yields all objects that the collector tracks, and local variables of running functions."""
     yield from gc.get_objects()
     for frame in list(sys._current_frames().values()):
         at: Any = frame
@@ -25,15 +25,15 @@ def _roots() -> Iterator[Any]:
 
 
 def _untracked(value: Any) -> bool:
-    """Whether the collector does not know a container, since nothing in it could form a cycle."""
+    """True if the collector does not track a container, because it cannot be part of a cycle."""
     return isinstance(value, (dict, tuple)) and not gc.is_tracked(value)
 
 
 def tensors_over(tensor: Tensor) -> list[Tensor]:
-    """The tensors over the memory of ``tensor`` that Python objects refer to.
+    """Returns the tensors over the memory of ``tensor`` that Python objects refer to.
 
-    It looks at every object, which takes up to a second in a large program, and may miss some:
-    the caller has to count.
+    Visits every object, which takes up to a second in a large program. Can miss tensors, so the
+    caller has to compare with the reference count.
     """
     found: dict[int, Tensor] = {}
     for root in _roots():

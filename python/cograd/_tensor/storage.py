@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Storages as torch shows them, and the methods that give a tensor other memory: set_, new."""
+"""Storages with torch's interface, and the methods that change a tensor's memory: set_, new."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cograd._C import Size, Tensor, UntypedStorage
 
 
 def _elements(storage: UntypedStorage, dtype: Any) -> Tensor:
-    """All of ``storage`` as a vector of ``dtype``, sharing its memory."""
+    """Returns all of ``storage`` as a vector of ``dtype``, sharing its memory."""
     return _C._rebuild_tensor(storage, dtype, 0, (storage.nbytes() // dtype.itemsize,), (1,), False)
 
 
@@ -33,44 +33,44 @@ class TypedStorage:
         return id(self._untyped)
 
     def untyped(self) -> UntypedStorage:
-        """The same memory in bytes."""
+        """Returns the same memory in bytes."""
         return self._untyped
 
     def element_size(self) -> int:
-        """Bytes of one element."""
+        """Returns the size of one element in bytes."""
         return int(self.dtype.itemsize)
 
     def nbytes(self) -> int:
-        """Number of bytes."""
+        """Returns the number of bytes."""
         return self._untyped.nbytes()
 
     def size(self) -> int:
-        """Number of elements."""
+        """Returns the number of elements."""
         return self.nbytes() // self.element_size()
 
     def __len__(self) -> int:
         return self.size()
 
     def data_ptr(self) -> int:
-        """Address of the first byte."""
+        """Returns the address of the first byte."""
         return self._untyped.data_ptr()
 
     def is_shared(self) -> bool:
-        """Whether other processes can map the memory."""
+        """Returns whether other processes can map the memory."""
         return self._untyped.is_shared()
 
     def resize_(self, size: int) -> TypedStorage:
-        """Gives the memory up (0), or takes as much as there was again."""
+        """Releases the memory (size 0), or allocates the released size again."""
         self._untyped.resize_(size * self.element_size())
         return self
 
     def tolist(self) -> list[Any]:
-        """The elements as Python numbers."""
+        """Returns the elements as Python numbers."""
         result: list[Any] = _elements(self._untyped, self.dtype).tolist()
         return result
 
     def clone(self) -> TypedStorage:
-        """A copy of the elements."""
+        """Returns a copy of the storage."""
         return TypedStorage(self._untyped.clone(), self.dtype)
 
     def fill_(self, value: Any) -> TypedStorage:
@@ -79,7 +79,7 @@ class TypedStorage:
         return self
 
     def copy_(self, source: TypedStorage) -> TypedStorage:
-        """Takes the values of ``source``, which has as many elements."""
+        """Copies the values of ``source``, which must have the same number of elements."""
         _elements(self._untyped, self.dtype).copy_(_elements(source._untyped, source.dtype))
         return self
 
@@ -113,7 +113,7 @@ def _untyped_fill_(self: UntypedStorage, value: int) -> UntypedStorage:
 
 
 def _untyped_copy_(self: UntypedStorage, source: UntypedStorage) -> UntypedStorage:
-    """Takes the bytes of ``source``, which has as many."""
+    """Copies the bytes of ``source``, which must have the same number."""
     if self.nbytes() != source.nbytes():
         raise RuntimeError(
             f"size does not match, self was {self.nbytes()} bytes but src was "
@@ -140,24 +140,24 @@ def _untyped_setitem(self: UntypedStorage, index: int, value: int) -> None:
 
 
 def _untyped_tolist(self: UntypedStorage) -> list[int]:
-    """The bytes as ints."""
+    """Returns the bytes as ints."""
     return list(memoryview(self))
 
 
 def _itself(self: UntypedStorage) -> UntypedStorage:
-    """This storage: it counts bytes already."""
+    """Returns this storage, which is untyped already."""
     return self
 
 
 def _from_file(
     filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0
 ) -> UntypedStorage:
-    """A storage over the first ``nbytes`` bytes of a file, mapped into memory.
+    """Returns a storage over the first ``nbytes`` bytes of a file, mapped into memory.
 
     Args:
-        filename: the file; with ``shared`` it is made, or made longer, where it is too short.
+        filename: the file; with ``shared`` it is created or extended if it is too short.
         shared: True writes changes to the file; otherwise they stay in this process.
-        nbytes: how many bytes, not negative.
+        nbytes: number of bytes, not negative.
 
     Raises:
         RuntimeError: the file is missing or too short.
@@ -167,7 +167,7 @@ def _from_file(
 
 
 def _storage(self: Tensor) -> TypedStorage:
-    """The memory behind the tensor and its views, in elements of its dtype."""
+    """Returns the memory behind the tensor and its views, in elements of its dtype."""
     return TypedStorage(self.untyped_storage(), self.dtype)
 
 
@@ -181,13 +181,14 @@ def _set_(
     size: Sequence[int] | None = None,
     stride: Sequence[int] | None = None,
 ) -> Tensor:
-    """Gives this tensor the memory of ``source`` (None: none) and its, or the given, geometry.
+    """Makes this tensor use the memory of ``source`` (None: none), with its or the given geometry.
 
-    A tensor as ``source`` lends its shape too, unless ``size`` is given; a storage is a vector.
+    A tensor as ``source`` also determines the shape, unless ``size`` is given; a storage becomes a
+    vector.
 
     Raises:
-        RuntimeError: another dtype, a geometry outside the storage, or a tensor that requires grad
-            while gradients are recorded.
+        RuntimeError: the dtypes differ, the geometry exceeds the storage, or a tensor requires
+            grad while gradients are recorded.
     """
     if _C.is_grad_enabled():
         if self.requires_grad and self.is_leaf:
@@ -222,7 +223,7 @@ def _set_(
 
 
 def _new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
-    """A new tensor of this dtype: empty, of the given sizes, of data, or over a storage."""
+    """Creates a tensor of this dtype: empty, of the given sizes, from data, or over a storage."""
     if device is not None:
         _C.device(device)
     if len(args) == 1 and not isinstance(args[0], int):
@@ -240,7 +241,7 @@ def _new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
 
 
 def _cpu(self: UntypedStorage) -> Any:
-    """Where the memory is."""
+    """Returns the device of the memory."""
     return _C.device("cpu")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""repr of tensors, in torch's format. Reads tensors only through tolist, shape and slicing."""
+"""Formats tensors in torch's format. Reads tensors only through tolist, shape and slicing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["get_printoptions", "printoptions", "set_printoptions", "tensor_str"]
 
 @dataclass
 class PrintOptions:
-    """How tensors are printed; see ``set_printoptions``."""
+    """Options of printing; see ``set_printoptions``."""
 
     precision: int = 4
     threshold: float = 1000
@@ -50,8 +50,8 @@ def set_printoptions(
         threshold: number of elements above which a tensor is summarised, 1000.
         edgeitems: elements shown at each end of a summarised dim, 3.
         linewidth: characters in a line, 80.
-        profile: 'default', 'short' or 'full', taken before the other arguments.
-        sci_mode: print in scientific notation or not; None chooses by the values.
+        profile: 'default', 'short' or 'full', applied before the other arguments.
+        sci_mode: whether to use scientific notation; None decides by the values.
     """
     global _options
     if profile is not None and profile.lower() in _PROFILES:
@@ -68,13 +68,13 @@ def set_printoptions(
 
 
 def get_printoptions() -> dict[str, Any]:
-    """The current options as a dict."""
+    """Returns the current options as a dict."""
     return dict(vars(_options))
 
 
 @contextlib.contextmanager
 def printoptions(**kwargs: Any) -> Iterator[None]:
-    """``set_printoptions(**kwargs)`` for the time of a with block."""
+    """Calls ``set_printoptions(**kwargs)`` for the duration of a with block."""
     global _options
     saved = _options
     set_printoptions(**kwargs)
@@ -85,7 +85,7 @@ def printoptions(**kwargs: Any) -> Iterator[None]:
 
 
 class _Formatter:
-    """Brings the values of one tensor to a common width."""
+    """Formats the values of one tensor to a common width."""
 
     def __init__(self, values: list[Any], floating: bool) -> None:
         self.floating = floating
@@ -124,7 +124,7 @@ class _Formatter:
 
 
 class _ComplexFormatter:
-    """Real and imaginary parts, each brought to a common width and form."""
+    """Formats real and imaginary parts, each to a common width and form."""
 
     def __init__(self, values: list[complex]) -> None:
         self.real = _Formatter([value.real for value in values], True)
@@ -138,7 +138,7 @@ class _ComplexFormatter:
 
 
 def _vector(values: list[Any], summarize: bool, indent: int, form: Callable[[Any], str]) -> str:
-    """A 1-dim list in brackets, broken into lines of equally many elements."""
+    """Formats a 1-dim list in brackets, with the same number of elements in each line."""
     width = form.width + 2  # type: ignore[attr-defined]
     per_line = max(1, (_options.linewidth - indent) // width)
     edge = _options.edgeitems
@@ -153,7 +153,7 @@ def _vector(values: list[Any], summarize: bool, indent: int, form: Callable[[Any
 
 
 def _nested(values: Any, dims: int, summarize: bool, indent: int, form: Any) -> str:
-    """The nested lists of a tensor with ``dims`` dims."""
+    """Formats the nested lists of a tensor with ``dims`` dims."""
     if dims == 0:
         return str(form(values))
     if dims == 1:
@@ -171,7 +171,7 @@ def _nested(values: Any, dims: int, summarize: bool, indent: int, form: Any) -> 
 
 
 def _edges(tensor: Any) -> Any:
-    """``tensor`` with only what is printed of each dim, and one element more where cut.
+    """Cuts each dim of ``tensor`` to the printed elements, plus one if elements are omitted.
 
     The extra element keeps a cut dim longer than twice ``edgeitems``.
     """
@@ -185,7 +185,7 @@ def _edges(tensor: Any) -> Any:
 
 
 def _flat(values: Any, dims: int, summarize: bool) -> list[Any]:
-    """The printed elements of nested lists: the extra ones that ``_edges`` kept are skipped."""
+    """Returns the printed elements of nested lists, without the extra ones that ``_edges`` kept."""
     if dims == 0:
         return [values]
     edge = _options.edgeitems
@@ -214,7 +214,7 @@ def _contents(tensor: Any, indent: int) -> str:
 def _grad_fn_name(tensor: Any) -> str | None:
     try:
         node = tensor.grad_fn
-    except RuntimeError:  # a view whose history became invalid
+    except RuntimeError:  # a view whose history is invalid
         return "Invalid"
     if node is None:
         return None
@@ -225,7 +225,7 @@ def _grad_fn_name(tensor: Any) -> str | None:
 
 
 def _with_suffixes(text: str, suffixes: list[str], indent: int, linewidth: int) -> str:
-    """``text`` and the suffixes behind it, on a new line where the line gets too long."""
+    """Appends the suffixes to ``text``, on a new line where the line gets too long."""
     parts = [text]
     length = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
@@ -239,9 +239,9 @@ def _with_suffixes(text: str, suffixes: list[str], indent: int, linewidth: int) 
 
 
 def tensor_str(tensor: Any) -> str:
-    """The repr of ``tensor``: values, then size, dtype, device, grad_fn where they matter."""
+    """Formats ``tensor``: values, then size, dtype, device, grad_fn where they matter."""
     samples = _C._describe_samples(tensor)
-    if samples is not None:  # inside of a vmap
+    if samples is not None:  # a batched tensor, inside a vmap
         level, dim, whole = samples
         value = tensor_str(whole).replace("\n", "\n    ")
         return f"BatchedTensor(lvl={level}, bdim={dim}, value=\n    {value}\n)"

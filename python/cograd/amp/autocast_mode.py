@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """autocast: products in a lower precision, losses and decompositions in float32.
 
-Which op belongs to which list is a fact of its declaration, ``cograd._C._op_table()`` shows it as
-``autocast``. Ops that Python calls are concerned, not those that other ops are made of.
+Each op declares how autocast treats it; ``cograd._C._op_table()`` lists it as ``autocast``. It
+applies to ops called from Python, not to ops inside other ops.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ __all__ = [
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _LOWER = (cograd.bfloat16, cograd.float16)
-# Devices that torch has autocast for; here they can be named, and nothing is done.
+# Devices for which torch has autocast; programs may name them, without effect.
 _ABSENT = ("cuda", "hip", "hpu", "ipu", "maia", "mps", "mtia", "privateuseone", "xla", "xpu")
 
 
 class _Absent(threading.local):
-    """What programs set for the devices that do not exist."""
+    """The autocast settings that programs set for devices that do not exist."""
 
     def __init__(self) -> None:
         self.dtypes: dict[str, _dtype] = dict.fromkeys(_ABSENT, cograd.bfloat16)
@@ -71,29 +71,30 @@ def _device_type(name: Any, where: str) -> str:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether autocast does something there: on the CPU."""
+    """Returns whether autocast has an effect on that device: only on the CPU."""
     return _device_type(device_type, "is_autocast_available") == "cpu"
 
 
 class autocast:
-    """A block, or a function, whose products run in a lower precision.
+    """Runs products in a lower precision, in a block or a function.
 
-    ``matmul``, ``linear``, convolutions, attention and recurrent layers get their floating tensors
-    in ``dtype``; losses, decompositions, FFTs and 3-d pooling in float32; others run on what they
-    get. float64 and complex tensors stay as they are, and so do the forms that write into a given
-    tensor. Parameters are cast once in the outermost block. Run ``backward`` outside of it.
+    ``matmul``, ``linear``, convolutions, attention and recurrent layers convert their floating
+    tensors to ``dtype``; losses, decompositions, FFTs and 3-d pooling to float32; other ops run on
+    their inputs unchanged. float64 and complex tensors are never converted, nor are arguments of
+    calls that write into a given tensor. Parameters are cast once in the outermost block. Run
+    ``backward`` outside.
 
     Args:
-        device_type: "cpu"; on a device that does not exist nothing is done, with a warning.
+        device_type: "cpu"; a device that does not exist has no effect, with a warning.
         dtype: bfloat16 (default) or float16.
-        enabled: False gives a block in which nothing is cast.
-        cache_enabled: whether casts of parameters are kept; default: what the thread has set.
+        enabled: False disables autocast in the block.
+        cache_enabled: whether casts of parameters are cached; default: the thread's setting.
 
-    The state belongs to the thread. Objects may be entered again, and nested.
+    The state is thread-local. Objects may be entered again, and nested.
 
     Raises:
-        RuntimeError: an unknown device_type.
-        TypeError: a dtype that is none.
+        RuntimeError: ``device_type`` is unknown.
+        TypeError: ``dtype`` is not a dtype.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class autocast:
     __exit__ = _C._exit_autocast
 
     def __call__(self, func: _F) -> _F:
-        """Decorates ``func``: each call runs in a block of its own."""
+        """Decorates ``func`` so that each call runs in a new block."""
 
         @functools.wraps(func)
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -149,13 +150,13 @@ class autocast:
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Whether autocast is on there, in this thread."""
+    """Returns whether autocast is enabled for a device, in this thread."""
     kind = _device_type(device_type, "is_autocast_enabled")
     return bool(_C._autocast_enabled() if kind == "cpu" else _absent.enabled.get(kind, False))
 
 
 def set_autocast_enabled(*args: Any) -> None:
-    """``set_autocast_enabled(device_type, enabled)``; without a device type that of "cuda"."""
+    """Calls ``set_autocast_enabled(device_type, enabled)``; the default device type is "cuda"."""
     device_type, enabled = args if len(args) == 2 else ("cuda", *args)
     if not isinstance(enabled, bool):
         raise TypeError(f"set_autocast_enabled(): expected a bool, got {type(enabled).__name__}")
@@ -167,14 +168,14 @@ def set_autocast_enabled(*args: Any) -> None:
 
 
 def get_autocast_dtype(device_type: str) -> _dtype:
-    """The lower precision there: bfloat16 on the CPU unless it was set."""
+    """Returns the lower precision of a device: bfloat16 on the CPU unless it was set."""
     kind = _device_type(device_type, "get_autocast_dtype")
     result: _dtype = _C._autocast_dtype() if kind == "cpu" else _absent.dtypes[kind]
     return result
 
 
 def set_autocast_dtype(device_type: str, dtype: _dtype) -> None:
-    """Sets it, for this thread."""
+    """Sets the lower precision of a device, for this thread."""
     kind = _device_type(device_type, "set_autocast_dtype")
     if not isinstance(dtype, _dtype):
         raise TypeError(
@@ -188,57 +189,57 @@ def set_autocast_dtype(device_type: str, dtype: _dtype) -> None:
 
 
 def is_autocast_cpu_enabled() -> bool:
-    """``is_autocast_enabled("cpu")``."""
+    """Returns ``is_autocast_enabled("cpu")``."""
     return is_autocast_enabled("cpu")
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
-    """``set_autocast_enabled("cpu", enabled)``."""
+    """Calls ``set_autocast_enabled("cpu", enabled)``."""
     set_autocast_enabled("cpu", enabled)
 
 
 def get_autocast_cpu_dtype() -> _dtype:
-    """``get_autocast_dtype("cpu")``."""
+    """Returns ``get_autocast_dtype("cpu")``."""
     return get_autocast_dtype("cpu")
 
 
 def set_autocast_cpu_dtype(dtype: _dtype) -> None:
-    """``set_autocast_dtype("cpu", dtype)``."""
+    """Calls ``set_autocast_dtype("cpu", dtype)``."""
     set_autocast_dtype("cpu", dtype)
 
 
 def get_autocast_gpu_dtype() -> _dtype:
-    """``get_autocast_dtype("cuda")``."""
+    """Returns ``get_autocast_dtype("cuda")``."""
     return get_autocast_dtype("cuda")
 
 
 def set_autocast_gpu_dtype(dtype: _dtype) -> None:
-    """``set_autocast_dtype("cuda", dtype)``."""
+    """Calls ``set_autocast_dtype("cuda", dtype)``."""
     set_autocast_dtype("cuda", dtype)
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Whether casts of parameters are kept until the outermost block ends."""
+    """Returns whether casts of parameters are cached until the outermost block ends."""
     return bool(_C._autocast_cache_enabled())
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Sets it, for this thread."""
+    """Sets whether casts of parameters are cached, for this thread."""
     _C._set_autocast_cache_enabled(enabled)
 
 
 def clear_autocast_cache() -> None:
-    """Drops the casts of parameters that are kept."""
+    """Removes cached casts of parameters."""
     _C._clear_autocast_cache()
 
 
 def autocast_increment_nesting() -> int:
-    """Enters a block without a state of its own; returns how many this thread is in."""
+    """Enters a block without changing the state; returns this thread's nesting depth."""
     return int(_C._autocast_nest(1))
 
 
 def autocast_decrement_nesting() -> int:
-    """Leaves it."""
+    """Leaves a block entered by ``autocast_increment_nesting``; returns the nesting depth."""
     return int(_C._autocast_nest(-1))
 
 
@@ -263,12 +264,12 @@ def custom_fwd(
     device_type: str,
     cast_inputs: _dtype | None = None,
 ) -> Any:
-    """For ``forward`` of a custom Function: what autocast means inside of it.
+    """Decorates ``forward`` of a custom Function to control autocast inside it.
 
     Args:
         device_type: "cpu".
-        cast_inputs: floating tensors among the arguments are cast to it, and autocast is off in
-            ``forward``; None: autocast stays as it is.
+        cast_inputs: dtype to which floating arguments are cast, with autocast disabled in
+            ``forward``; None leaves autocast unchanged.
     """
     kind = _device_type(device_type, "custom_fwd")
     if fwd is None:
@@ -290,7 +291,7 @@ def custom_fwd(
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Any:
-    """For ``backward`` of a custom Function: autocast is as it was in ``forward``."""
+    """Decorates ``backward`` of a custom Function to use the autocast state of ``forward``."""
     kind = _device_type(device_type, "custom_bwd")
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)

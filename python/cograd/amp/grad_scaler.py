@@ -13,18 +13,18 @@ __all__ = ["GradScaler"]
 
 
 class GradScaler:
-    """Scales losses and looks for gradients that have overflowed (Micikevicius et al. 2018).
+    """Scales losses and detects gradients that overflow (Micikevicius et al. 2018).
 
-    ``scale(loss).backward()``, ``step(optimizer)``, ``update()``: the step is left out where a
+    Call ``scale(loss).backward()``, ``step(optimizer)``, ``update()``: the step is skipped if a
     gradient is infinite or NaN; then the scale is multiplied by ``backoff_factor``, and after
-    ``growth_interval`` good steps by ``growth_factor``.
+    ``growth_interval`` successful steps by ``growth_factor``.
 
     Args:
-        device: "cpu"; for another one the scaler is disabled, with a warning.
-        enabled: False makes ``scale`` and ``step`` plain.
+        device: "cpu"; for another device the scaler is disabled, with a warning.
+        enabled: False makes ``scale`` and ``step`` do nothing special.
 
     Raises:
-        ValueError: factors that do not grow and shrink.
+        ValueError: ``growth_factor`` does not exceed 1, or ``backoff_factor`` is not below 1.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class GradScaler:
         self._backoff_factor = backoff_factor
         self._growth_interval = growth_interval
         self._growth_tracker = 0
-        # By id of an optimizer: whether an infinity was found, None before unscale_; and stepped.
+        # id of an optimizer -> found: whether an infinity was found, None before unscale_; stepped.
         self._seen: dict[int, dict[str, Any]] = {}
 
     def scale(self, outputs: Any) -> Any:
-        """The tensor, or a list, tuple or dict of tensors, times the scale."""
+        """Multiplies a tensor, or a list, tuple or dict of tensors, by the scale."""
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
@@ -77,7 +77,7 @@ class GradScaler:
         """Divides the gradients of the optimizer's parameters by the scale, for clipping.
 
         Raises:
-            RuntimeError: a second time since ``update``, or after ``step``.
+            RuntimeError: called twice since ``update``, or after ``step``.
         """
         if not self._enabled:
             return
@@ -101,10 +101,10 @@ class GradScaler:
         state["found"] = found
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """``optimizer.step`` on unscaled gradients, left out where one is not finite.
+        """Calls ``optimizer.step`` on unscaled gradients, unless one is not finite.
 
         Raises:
-            RuntimeError: a closure, or a second step since ``update``.
+            RuntimeError: a closure is passed, or ``step`` is called twice since ``update``.
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -144,39 +144,39 @@ class GradScaler:
         self._seen.clear()
 
     def get_scale(self) -> float:
-        """The scale, 1.0 if disabled."""
+        """Returns the scale, 1.0 if disabled."""
         return self._scale if self._enabled else 1.0
 
     def is_enabled(self) -> bool:
-        """Whether the scaler does anything."""
+        """Returns whether the scaler is enabled."""
         return self._enabled
 
     def get_growth_factor(self) -> float:
-        """What the scale grows by."""
+        """Returns the factor by which the scale grows."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Sets it."""
+        """Sets the factor by which the scale grows."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """What the scale shrinks by."""
+        """Returns the factor by which the scale shrinks."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Sets it."""
+        """Sets the factor by which the scale shrinks."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """Good steps before the scale grows."""
+        """Returns the number of successful steps before the scale grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Sets it."""
+        """Sets the number of successful steps before the scale grows."""
         self._growth_interval = new_interval
 
     def state_dict(self) -> dict[str, Any]:
-        """The scale, the factors and the number of good steps; empty if disabled."""
+        """Returns scale, factors and the number of successful steps; empty if disabled."""
         if not self._enabled:
             return {}
         return {
@@ -188,7 +188,7 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes what ``state_dict`` gave."""
+        """Restores the result of ``state_dict``."""
         if not self._enabled:
             return
         if len(state_dict) == 0:
@@ -204,5 +204,5 @@ class GradScaler:
 
 
 def _allows_half(optimizer: Any) -> bool:
-    """As torch, scaled float16 gradients are taken by optimizers that say so alone."""
+    """Returns whether the optimizer supports scaled float16 gradients; as in torch, few do."""
     return bool(getattr(optimizer, "_step_supports_amp_scaling", False))

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The Python array API standard, 2024.12, over cograd's tensors.
 
-``tensor.__array_namespace__()`` is this module: libraries written for the standard find it by
-themselves, and gradients flow through what they compute. Its functions take and return ordinary
-tensors. They differ from those of the package where the standard does: names, ``axis`` and
-``keepdims``, promotion that treats 0-dim arrays as any others, and sums of integers.
+``tensor.__array_namespace__()`` is this module, so libraries written for the standard find it, and
+gradients flow through their computations. Its functions accept and return ordinary tensors. They
+differ from cograd's functions where the standard does: names, ``axis`` and ``keepdims``, promotion
+of 0-dim arrays like any others, and sums of integers.
 
 Not conforming: ``Tensor.size`` is torch's method; operators between arrays of different dtypes
-promote as torch does, by which a 0-dim operand yields to others of its kind; a slice with a
-negative step is a copy; a ``remainder`` of zero has the sign of the first number.
+promote as in torch, where a 0-dim operand yields to others of its kind; a slice with a negative
+step is a copy; a ``remainder`` of zero has the sign of the first number.
 """
 
 import math as _math

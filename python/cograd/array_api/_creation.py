@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Functions of the standard that make arrays."""
+"""Functions of the standard that create arrays."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def _sizes(shape: Any) -> tuple[int, ...]:
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Any:
-    """An array of numbers, nested sequences, buffers, or arrays of other libraries.
+    """Converts numbers, nested sequences, buffers, or arrays of other libraries to an array.
 
     Args:
-        obj: what is converted; an array of this library is returned as it is where that will do.
-        dtype: None for the one that fits.
+        obj: the object to convert; a tensor is returned itself if no conversion is needed.
+        dtype: None chooses it from ``obj``.
         device: None or the CPU.
-        copy: True always copies, False never, None where it must.
+        copy: True always copies, False never, None only if necessary.
 
     Raises:
-        ValueError: ``copy=False`` where a copy is needed.
+        ValueError: ``copy=False`` but a copy is needed.
     """
     if copy is False:
         shared = obj if isinstance(obj, Tensor) else None
@@ -65,7 +65,7 @@ def arange(
     dtype: Any = None,
     device: Any = None,
 ) -> Tensor:
-    """Numbers from ``start`` (0 where it is alone) to below ``stop``; none where that is behind."""
+    """Returns start, start + step, ... below ``stop``; a single argument is ``stop``, from 0."""
     if stop is None:
         start, stop = 0, start
     if step == 0:
@@ -89,7 +89,7 @@ def linspace(
     device: Any = None,
     endpoint: bool = True,
 ) -> Tensor:
-    """``num`` numbers at equal distances, ``stop`` the last or, without endpoint, the next one."""
+    """Returns ``num`` equidistant numbers; with ``endpoint`` the last is ``stop``."""
     if dtype is None:
         is_complex = isinstance(start, complex) or isinstance(stop, complex)
         real = cograd.get_default_dtype()
@@ -111,49 +111,49 @@ def linspace(
 
 
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """An array of undefined values."""
+    """Returns an array of undefined values."""
     return cograd.empty(_sizes(shape), dtype=dtype, device=device)
 
 
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """An array of zeros."""
+    """Returns an array of zeros."""
     return cograd.zeros(_sizes(shape), dtype=dtype, device=device)
 
 
 def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """An array of ones."""
+    """Returns an array of ones."""
     return cograd.ones(_sizes(shape), dtype=dtype, device=device)
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """An array of one number."""
+    """Returns an array of one repeated number."""
     return cograd.full(_sizes(shape), fill_value, dtype=dtype, device=device)
 
 
 def empty_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """As ``empty``, of the shape and dtype of ``x``."""
+    """Calls ``empty`` with the shape and dtype of ``x``."""
     return cograd.empty_like(x, dtype=dtype, device=device)
 
 
 def zeros_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """As ``zeros``, of the shape and dtype of ``x``."""
+    """Calls ``zeros`` with the shape and dtype of ``x``."""
     return cograd.zeros_like(x, dtype=dtype, device=device)
 
 
 def ones_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """As ``ones``, of the shape and dtype of ``x``."""
+    """Calls ``ones`` with the shape and dtype of ``x``."""
     return cograd.ones_like(x, dtype=dtype, device=device)
 
 
 def full_like(x: Tensor, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """As ``full``, of the shape and dtype of ``x``."""
+    """Calls ``full`` with the shape and dtype of ``x``."""
     return cograd.full_like(x, fill_value, dtype=dtype, device=device)
 
 
 def eye(
     n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
 ) -> Tensor:
-    """Ones on diagonal ``k``, zeros beside it."""
+    """Returns a matrix with ones on diagonal ``k`` and zeros elsewhere."""
     n_cols = n_rows if n_cols is None else n_cols
     result = cograd.zeros(n_rows, n_cols, dtype=dtype, device=device)
     if -n_rows < k < n_cols:
@@ -162,21 +162,21 @@ def eye(
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """An array over the memory of another library's."""
+    """Returns an array over the memory of another library's array."""
     result = cograd.from_dlpack(x)
     return result.clone() if copy else result
 
 
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
-    """Coordinates of the grid between vectors."""
+    """Returns the coordinates of the grid between vectors."""
     return list(cograd.meshgrid(list(arrays), indexing=indexing))
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
-    """The part of matrices on and below diagonal ``k``."""
+    """Returns the part of matrices on and below diagonal ``k``."""
     return cograd.tril(x, k)
 
 
 def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
-    """The part of matrices on and above diagonal ``k``."""
+    """Returns the part of matrices on and above diagonal ``k``."""
     return cograd.triu(x, k)

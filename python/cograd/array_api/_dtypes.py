@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Dtypes of the standard: kinds, promotion, limits, and what the library can do."""
+"""Dtypes of the standard: kinds, promotion, limits, and the library's capabilities."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KINDS = {
     "complex floating": _COMPLEX,
     "numeric": _SIGNED + _UNSIGNED + _REAL + _COMPLEX,
 }
-# Dtypes beside the standard's, by the kind that they are of.
+# Dtypes that are not in the standard, by kind.
 _MORE = {"real floating": ("float16", "bfloat16"), "numeric": ("float16", "bfloat16")}
 
 
@@ -41,11 +41,11 @@ def _dtypes_of(kind: str) -> tuple[Any, ...]:
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a dtype is of a kind: a name of the standard's, a dtype, or a tuple of these.
+    """Returns whether a dtype is of a kind: a name of the standard, a dtype, or a tuple of these.
 
     Raises:
-        TypeError: ``dtype`` is no dtype, or ``kind`` is none of these.
-        ValueError: an unknown name.
+        TypeError: ``dtype`` is not a dtype, or ``kind`` has another type.
+        ValueError: a name is unknown.
     """
     if not isinstance(dtype, cograd.dtype):
         raise TypeError(f"isdtype(): expected a dtype, got {type(dtype).__name__}")
@@ -61,10 +61,12 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 
 def result_type(*arrays_and_dtypes: Any) -> Any:
-    """The dtype that arrays, dtypes and Python numbers promote to; 0-dim arrays count as others.
+    """Returns the dtype that arrays, dtypes and Python numbers promote to.
+
+    0-dim arrays count like other arrays.
 
     Raises:
-        ValueError: no argument, or numbers only.
+        ValueError: there are no arguments, or only numbers.
     """
     strong: list[Any] = []
     weak: list[Any] = []
@@ -88,13 +90,13 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
-    """Whether promotion leads from a dtype, or an array's, to another one."""
+    """Returns whether promotion converts a dtype, or an array's, to another one."""
     dtype = from_.dtype if isinstance(from_, Tensor) else from_
     return bool(cograd.promote_types(dtype, to) == to)
 
 
 def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
-    """``x`` in another dtype; with ``copy=False`` itself where it has that dtype."""
+    """Converts ``x`` to a dtype; ``copy=False`` returns ``x`` itself if it has that dtype."""
     if device is not None:
         x = x.to(device)
     return x.to(dtype, copy=copy)
@@ -121,7 +123,7 @@ def _dtype_of(type: Any) -> Any:
 
 
 def finfo(type: Any, /) -> _FInfo:
-    """Limits of a floating dtype, of a complex one's parts, or of an array's dtype."""
+    """Returns limits of a floating dtype, of a complex one's parts, or of an array's dtype."""
     dtype = _dtype_of(type)
     info = cograd.finfo(dtype)
     real = {cograd.complex64: cograd.float32, cograd.complex128: cograd.float64}.get(dtype, dtype)
@@ -129,28 +131,28 @@ def finfo(type: Any, /) -> _FInfo:
 
 
 def iinfo(type: Any, /) -> _IInfo:
-    """Limits of an integer dtype, or of an array's dtype."""
+    """Returns limits of an integer dtype, or of an array's dtype."""
     info = cograd.iinfo(_dtype_of(type))
     return _IInfo(info.bits, info.max, info.min, _dtype_of(type))
 
 
 class _Info:
-    """What the library can do; what ``__array_namespace_info__()`` returns."""
+    """The library's capabilities, as returned by ``__array_namespace_info__()``."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Indexing by masks and shapes that depend on values are there."""
+        """Returns the capabilities, which include masks as indices and data-dependent shapes."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Any:
-        """The CPU."""
+        """Returns the CPU."""
         return cograd.device("cpu")
 
     def devices(self) -> list[Any]:
-        """The CPU alone."""
+        """Returns a list with only the CPU."""
         return [cograd.device("cpu")]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
-        """The dtypes that functions choose where none is asked for."""
+        """Returns the dtypes that functions use by default."""
         real = cograd.get_default_dtype()
         wide = real == cograd.float64
         return {
@@ -161,7 +163,7 @@ class _Info:
         }
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
-        """Name to dtype, of all or of a kind; float16 and bfloat16 are beside the standard."""
+        """Returns dtypes by name, all or of a kind; without float16 and bfloat16 (not standard)."""
         kinds = ("bool", "numeric") if kind is None else kind
         kinds = kinds if isinstance(kinds, tuple) else (kinds,)
         for one in kinds:
@@ -171,5 +173,5 @@ class _Info:
 
 
 def __array_namespace_info__() -> _Info:  # noqa: N807
-    """Capabilities, devices and dtypes."""
+    """Returns an object that reports capabilities, devices and dtypes."""
     return _Info()

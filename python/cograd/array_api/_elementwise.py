@@ -46,7 +46,7 @@ __all__ += sorted({*_UNARY, *_BINARY})
 
 
 def promoted(*values: Any) -> tuple[Tensor, ...]:
-    """Arrays and numbers as arrays of the dtype that they promote to."""
+    """Converts arrays and numbers to arrays of the dtype that they promote to."""
     dtype = result_type(*values)
     return tuple(
         v.to(dtype) if isinstance(v, Tensor) else cograd.full((), v, dtype=dtype) for v in values
@@ -103,34 +103,34 @@ ceil, floor, round, trunc = (_rounding(name) for name in ("ceil", "floor", "roun
 
 
 def positive(x: Tensor, /) -> Tensor:
-    """A copy."""
+    """Returns a copy."""
     return x.clone()
 
 
 def conj(x: Tensor, /) -> Tensor:
-    """Complex conjugates; real numbers are their own."""
+    """Returns complex conjugates; a copy of real numbers."""
     return cograd.conj(x) if x.is_complex() else x.clone()
 
 
 def real(x: Tensor, /) -> Tensor:
-    """The real parts."""
+    """Returns the real parts."""
     return cograd.real(x) if x.is_complex() else x.clone()
 
 
 def imag(x: Tensor, /) -> Tensor:
-    """The imaginary parts."""
+    """Returns the imaginary parts."""
     return cograd.imag(x) if x.is_complex() else cograd.zeros_like(x)
 
 
 def sign(x: Tensor, /) -> Tensor:
-    """-1, 0 or 1, of complex numbers x / abs(x); nan stays nan."""
+    """Returns -1, 0 or 1, for complex numbers x / abs(x); nan stays nan."""
     if x.is_complex():
         return cograd.sgn(x)
     return cograd.where(x.isnan(), x, cograd.sign(x)) if x.is_floating_point() else cograd.sign(x)
 
 
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
-    """Elements no less than ``min`` and no more than ``max``, in the dtype of ``x``."""
+    """Clamps elements to [``min``, ``max``], in the dtype of ``x``."""
     result = x
     for bound, op in ((min, cograd.maximum), (max, cograd.minimum)):
         if bound is None:
@@ -142,7 +142,7 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
 
 
 def _within(bound: Any, dtype: Any) -> Any:
-    """A number as the bound of a dtype that may not hold it."""
+    """Clamps an integer bound to the range of a dtype."""
     if dtype.is_floating_point or not isinstance(bound, int):
         return bound
     limits = cograd.iinfo(dtype)

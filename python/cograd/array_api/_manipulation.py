@@ -48,17 +48,17 @@ __all__ = [
 
 
 def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
-    """The arrays as views of one shape."""
+    """Returns the arrays as views of one shape."""
     return list(cograd.broadcast_tensors(list(arrays)))
 
 
 def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
-    """A view of another shape."""
+    """Returns a view of another shape."""
     return cograd.broadcast_to(x, shape)
 
 
 def concat(arrays: Any, /, *, axis: int | None = 0) -> Tensor:
-    """Arrays one after the other along an axis; None flattens them first."""
+    """Concatenates arrays along an axis; None flattens them first."""
     arrays = list(arrays)
     if axis is None:
         arrays, axis = [x.reshape(-1) for x in arrays], 0
@@ -67,26 +67,26 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Tensor:
 
 
 def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
-    """Arrays one after the other along a new axis."""
+    """Stacks arrays along a new axis."""
     arrays = list(arrays)
     dtype = result_type(*arrays)
     return cograd.stack([x.to(dtype) for x in arrays], axis)
 
 
 def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """The slices along an axis."""
+    """Returns the slices along an axis."""
     return tuple(cograd.unbind(x, axis))
 
 
 def expand_dims(x: Tensor, /, *, axis: int = 0) -> Tensor:
-    """With a new axis of size 1."""
+    """Adds an axis of size 1."""
     if not -x.ndim - 1 <= axis <= x.ndim:
         raise IndexError(f"expand_dims(): axis {axis} is out of range for {x.ndim} dims")
     return cograd.unsqueeze(x, axis)
 
 
 def squeeze(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
-    """Without axes of size 1.
+    """Removes axes of size 1.
 
     Raises:
         ValueError: an axis has another size.
@@ -99,17 +99,17 @@ def squeeze(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
 
 
 def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
-    """With the axes in another order."""
+    """Permutes the axes."""
     return cograd.permute(x, axes)
 
 
 def moveaxis(x: Tensor, source: Any, destination: Any, /) -> Tensor:
-    """With axes moved to other places."""
+    """Moves axes to other positions."""
     return cograd.moveaxis(x, source, destination)
 
 
 def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
-    """The elements in another shape; ``copy=False`` raises where they must be copied."""
+    """Changes the shape; ``copy=False`` raises if the elements must be copied."""
     if copy is False:
         return x.view(shape)
     return cograd.reshape(x.clone() if copy else x, shape)
@@ -122,12 +122,12 @@ def _axes(x: Tensor, axis: Any) -> tuple[int, ...]:
 
 
 def flip(x: Tensor, /, *, axis: int | tuple[int, ...] | None = None) -> Tensor:
-    """In reverse order along axes."""
+    """Reverses the order along axes."""
     return cograd.flip(x, _axes(x, axis))
 
 
 def roll(x: Tensor, /, shift: Any, *, axis: Any = None) -> Tensor:
-    """Moved along axes; what falls off one end comes in at the other."""
+    """Rolls elements along axes; elements pushed off one end reappear at the other."""
     if axis is None:
         return cograd.roll(x.reshape(-1), shift, 0).reshape(x.shape)
     if isinstance(axis, tuple) and not isinstance(shift, tuple):
@@ -136,12 +136,12 @@ def roll(x: Tensor, /, shift: Any, *, axis: Any = None) -> Tensor:
 
 
 def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
-    """Several times over along each axis."""
+    """Repeats the array several times along each axis."""
     return cograd.tile(x, repetitions)
 
 
 def repeat(x: Tensor, repeats: Any, /, *, axis: int | None = None) -> Tensor:
-    """Each element several times, along an axis or of all elements."""
+    """Repeats each element several times, along an axis or of the flattened array."""
     return cograd.repeat_interleave(x, repeats, axis)
 
 
@@ -149,7 +149,7 @@ def repeat(x: Tensor, repeats: Any, /, *, axis: int | None = None) -> Tensor:
 
 
 def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
-    """The slices of an axis that indices name; only a vector needs no axis."""
+    """Selects slices of an axis by index; only a vector needs no axis."""
     if axis is None:
         if x.ndim != 1:
             raise ValueError("take(): an axis must be given unless the array is a vector")
@@ -160,7 +160,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
-    """Along an axis, the elements that indices of the other axes' shape name."""
+    """Selects elements along an axis by indices of the other axes' shape."""
     return cograd.take_along_dim(x, indices, axis)
 
 
@@ -176,24 +176,24 @@ def _searched(name: str, x: Tensor, axis: int | None, keepdims: bool) -> Tensor:
 
 
 def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Where the largest element is, the first of several."""
+    """Returns the index of the largest element, the first of several."""
     return _searched("argmax", x, axis, keepdims)
 
 
 def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Where the least element is, the first of several."""
+    """Returns the index of the smallest element, the first of several."""
     return _searched("argmin", x, axis, keepdims)
 
 
 def count_nonzero(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """How many elements are not zero."""
+    """Counts elements that are not zero."""
     counted = (x != 0).to(cograd.int64)
     axes = _axes(x, axis)
     return counted.sum(axes, keepdim=keepdims) if axes else counted
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
-    """The coordinates of the elements that are not zero, one array an axis."""
+    """Returns the coordinates of the elements that are not zero, one array per axis."""
     if x.ndim == 0:
         raise ValueError("nonzero(): expected an array with at least one axis")
     return tuple(cograd.nonzero(x, as_tuple=True))
@@ -202,7 +202,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
 def searchsorted(
     x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Tensor | None = None
 ) -> Tensor:
-    """Where elements of ``x2`` belong into the sorted vector ``x1``."""
+    """Returns where elements of ``x2`` must be inserted into the sorted vector ``x1``."""
     if sorter is not None:
         x1 = take(x1, sorter)
     x1, x2 = promoted(x1, x2)
@@ -210,7 +210,7 @@ def searchsorted(
 
 
 def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
-    """Elements of ``x1`` where the condition holds, of ``x2`` elsewhere."""
+    """Selects elements of ``x1`` where the condition is true, of ``x2`` elsewhere."""
     if isinstance(x1, Tensor) or isinstance(x2, Tensor):
         x1, x2 = promoted(x1, x2)
     return cograd.where(condition, x1, x2)
@@ -219,12 +219,12 @@ def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
 def argsort(
     x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True
 ) -> Tensor:
-    """The indices that sort along an axis; equal elements keep their order."""
+    """Returns the indices that sort along an axis; equal elements keep their order."""
     return cograd.sort(x, dim=axis, descending=descending, stable=True).indices
 
 
 def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """Sorted along an axis."""
+    """Sorts along an axis."""
     return cograd.sort(x, dim=axis, descending=descending, stable=True).values
 
 
@@ -232,7 +232,7 @@ def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 
 class UniqueAll(NamedTuple):
-    """Of ``unique_all``."""
+    """The result of ``unique_all``."""
 
     values: Tensor
     indices: Tensor
@@ -241,21 +241,21 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """Of ``unique_counts``."""
+    """The result of ``unique_counts``."""
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverse(NamedTuple):
-    """Of ``unique_inverse``."""
+    """The result of ``unique_inverse``."""
 
     values: Tensor
     inverse_indices: Tensor
 
 
 def unique_all(x: Tensor, /) -> UniqueAll:
-    """Values sorted, where each is first, which one each element is, and how many there are."""
+    """Returns sorted values, their first indices, the index of each element's value, and counts."""
     flat = x.reshape(-1)
     if flat.numel() == 0:
         none = cograd.empty(0, dtype=cograd.int64)
@@ -263,7 +263,7 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     order = _order(flat)
     ordered = flat[order]
     starts = cograd.ones(flat.numel(), dtype=cograd.bool)
-    starts[1:] = ordered[1:] != ordered[:-1]  # a nan is unlike any other
+    starts[1:] = ordered[1:] != ordered[:-1]  # a nan differs from any other
     (first,) = cograd.nonzero(starts, as_tuple=True)
     number = cograd.cumsum(starts.to(cograd.int64), 0) - 1
     inverse = cograd.empty_like(order)
@@ -273,7 +273,7 @@ def unique_all(x: Tensor, /) -> UniqueAll:
 
 
 def _order(flat: Tensor) -> Tensor:
-    """A stable order in which equal elements stand together."""
+    """Returns a stable order in which equal elements are adjacent."""
     if not flat.is_complex():
         return cograd.sort(flat, stable=True).indices
     order = cograd.sort(flat.imag.contiguous(), stable=True).indices
@@ -281,19 +281,19 @@ def _order(flat: Tensor) -> Tensor:
 
 
 def unique_counts(x: Tensor, /) -> UniqueCounts:
-    """The values, and how often each is there."""
+    """Returns the values, and how often each occurs."""
     found = unique_all(x)
     return UniqueCounts(found.values, found.counts)
 
 
 def unique_inverse(x: Tensor, /) -> UniqueInverse:
-    """The values, and which one each element is."""
+    """Returns the values, and the index of each element's value."""
     found = unique_all(x)
     return UniqueInverse(found.values, found.inverse_indices)
 
 
 def unique_values(x: Tensor, /) -> Tensor:
-    """The values, sorted."""
+    """Returns the values, sorted."""
     return unique_all(x).values
 
 
@@ -306,7 +306,7 @@ def diff(
     prepend: Tensor | None = None,
     append: Tensor | None = None,
 ) -> Tensor:
-    """Differences of neighbours along an axis, ``n`` times over."""
+    """Computes differences of neighbours along an axis, ``n`` times."""
     parts = [part for part in (prepend, x, append) if part is not None]
     x = concat(parts, axis=axis) if len(parts) > 1 else x
     for _ in range(n):

@@ -26,7 +26,7 @@ __all__ = [
 
 
 def _wide(x: Tensor, dtype: Any) -> Tensor:
-    """The elements as sums add them up: integers as int64 or uint64, bools as int64."""
+    """Converts to the dtype of sums: integers to int64 or uint64, bools to int64."""
     if dtype is None:
         dtype = x.dtype
         if not (x.is_floating_point() or x.is_complex()):
@@ -35,14 +35,14 @@ def _wide(x: Tensor, dtype: Any) -> Tensor:
 
 
 def sum(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The sum over axes."""
+    """Returns the sum over axes."""
     x = _wide(x, dtype)
     axes = _axes(x, axis)
     return cograd.sum(x, axes, keepdim=keepdims, dtype=x.dtype) if axes else x.clone()
 
 
 def prod(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The product over axes."""
+    """Returns the product over axes."""
     x = _wide(x, dtype)
     for one in sorted((a % x.ndim for a in _axes(x, axis)), reverse=True):
         x = cograd.prod(x, one, keepdim=keepdims, dtype=x.dtype)
@@ -57,37 +57,37 @@ def _extreme(name: str, x: Tensor, axis: Any, keepdims: bool) -> Tensor:
 
 
 def max(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The largest element along axes."""
+    """Returns the largest element along axes."""
     return _extreme("amax", x, axis, keepdims)
 
 
 def min(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The least element along axes."""
+    """Returns the smallest element along axes."""
     return _extreme("amin", x, axis, keepdims)
 
 
 def all(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Whether all elements along axes are true."""
+    """Returns whether all elements along axes are true."""
     axes = _axes(x, axis)
     x = x.to(cograd.bool)
     return cograd.all(x, axes, keepdim=keepdims) if axes else x
 
 
 def any(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Whether any element along axes is true."""
+    """Returns whether any element along axes is true."""
     axes = _axes(x, axis)
     x = x.to(cograd.bool)
     return cograd.any(x, axes, keepdim=keepdims) if axes else x
 
 
 def mean(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The mean over axes."""
+    """Returns the mean over axes."""
     axes = _axes(x, axis)
     return cograd.mean(x, axes, keepdim=keepdims) if axes else x.clone()
 
 
 def var(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
-    """The variance over axes: the sum of squares divided by the count less ``correction``."""
+    """Returns the variance over axes: the sum of squares divided by count - ``correction``."""
     axes = _axes(x, axis)
     if not axes:
         return cograd.zeros_like(x)
@@ -95,7 +95,7 @@ def var(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bo
 
 
 def std(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
-    """The root of the variance over axes."""
+    """Returns the square root of the variance over axes."""
     axes = _axes(x, axis)
     if not axes:
         return cograd.zeros_like(x)
@@ -122,12 +122,12 @@ def _running(
 def cumulative_sum(
     x: Tensor, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
-    """Sums of the elements so far along an axis, with ``include_initial`` from 0 on."""
+    """Returns running sums along an axis, starting with 0 if ``include_initial``."""
     return _running("sum", 0, x, axis, dtype, include_initial)
 
 
 def cumulative_prod(
     x: Tensor, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
-    """Products of the elements so far along an axis, with ``include_initial`` from 1 on."""
+    """Returns running products along an axis, starting with 1 if ``include_initial``."""
     return _running("prod", 1, x, axis, dtype, include_initial)

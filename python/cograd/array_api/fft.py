@@ -50,20 +50,20 @@ for _name in _MANY:
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
-    """The frequencies of ``fft``."""
+    """Returns the frequencies of ``fft``."""
     return cograd.fft.fftfreq(n, d, dtype=dtype)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
-    """The frequencies of ``rfft``."""
+    """Returns the frequencies of ``rfft``."""
     return cograd.fft.rfftfreq(n, d, dtype=dtype)
 
 
 def fftshift(x: Tensor, /, *, axes: Any = None) -> Tensor:
-    """With the frequency 0 in the middle."""
+    """Moves the frequency 0 to the middle."""
     return cograd.fft.fftshift(x, axes)
 
 
 def ifftshift(x: Tensor, /, *, axes: Any = None) -> Tensor:
-    """With the frequency 0 at the beginning again."""
+    """Moves the frequency 0 back to the beginning."""
     return cograd.fft.ifftshift(x, axes)

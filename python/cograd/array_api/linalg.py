@@ -38,28 +38,28 @@ __all__ = [
 
 
 class EighResult(NamedTuple):
-    """Of ``eigh``."""
+    """The result of ``eigh``."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class QRResult(NamedTuple):
-    """Of ``qr``."""
+    """The result of ``qr``."""
 
     Q: Tensor
     R: Tensor
 
 
 class SlogdetResult(NamedTuple):
-    """Of ``slogdet``."""
+    """The result of ``slogdet``."""
 
     sign: Tensor
     logabsdet: Tensor
 
 
 class SVDResult(NamedTuple):
-    """Of ``svd``."""
+    """The result of ``svd``."""
 
     U: Tensor
     S: Tensor
@@ -67,27 +67,27 @@ class SVDResult(NamedTuple):
 
 
 def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """Products of matrices, or of a matrix and a vector."""
+    """Multiplies matrices, or a matrix and a vector."""
     if x1.ndim == 0 or x2.ndim == 0:
         raise ValueError("matmul(): expected arrays with at least one axis")
     return cograd.matmul(*promoted(x1, x2))
 
 
 def matrix_transpose(x: Tensor, /) -> Tensor:
-    """With the last two axes exchanged."""
+    """Exchanges the last two axes."""
     if x.ndim < 2:
         raise ValueError(f"matrix_transpose(): expected at least 2 dims, got {x.ndim}")
     return cograd.transpose(x, -2, -1)
 
 
 def tensordot(x1: Tensor, x2: Tensor, /, *, axes: Any = 2) -> Tensor:
-    """The sum of products over axes of both."""
+    """Sums products over axes of both arrays."""
     x1, x2 = promoted(x1, x2)
     return cograd.tensordot(x1, x2, dims=axes)
 
 
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
-    """The inner product along an axis, of the conjugate of ``x1``."""
+    """Returns the inner product of the conjugate of ``x1`` with ``x2`` along an axis."""
     x1, x2 = promoted(x1, x2)
     if x1.shape[axis] != x2.shape[axis]:
         raise ValueError(f"vecdot(): sizes {x1.shape[axis]} and {x2.shape[axis]} differ")
@@ -97,77 +97,77 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
 
 
 def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
-    """The triangular root of positive definite matrices."""
+    """Returns the Cholesky factor of positive definite matrices."""
     return cograd.linalg.cholesky(x, upper=upper)
 
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
-    """The cross product of vectors of three elements."""
+    """Returns the cross product of vectors of three elements."""
     return cograd.linalg.cross(*promoted(x1, x2), dim=axis)
 
 
 def det(x: Tensor, /) -> Tensor:
-    """Determinants."""
+    """Returns determinants."""
     return cograd.linalg.det(x)
 
 
 def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
-    """A diagonal of matrices."""
+    """Returns a diagonal of matrices."""
     return cograd.diagonal(x, offset, -2, -1)
 
 
 def eigh(x: Tensor, /) -> EighResult:
-    """Eigenvalues, ascending, and eigenvectors of Hermitian matrices."""
+    """Returns ascending eigenvalues, and eigenvectors of Hermitian matrices."""
     return EighResult(*cograd.linalg.eigh(x))
 
 
 def eigvalsh(x: Tensor, /) -> Tensor:
-    """Eigenvalues of Hermitian matrices, ascending."""
+    """Returns ascending eigenvalues of Hermitian matrices."""
     return cograd.linalg.eigvalsh(x)
 
 
 def inv(x: Tensor, /) -> Tensor:
-    """Inverses."""
+    """Returns inverses."""
     return cograd.linalg.inv(x)
 
 
 def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
-    """Norms of matrices."""
+    """Returns norms of matrices."""
     return cograd.linalg.matrix_norm(x, ord, keepdim=keepdims)
 
 
 def matrix_power(x: Tensor, n: int, /) -> Tensor:
-    """Powers of matrices, of the inverses for negative ``n``."""
+    """Returns powers of matrices, of the inverses for negative ``n``."""
     return cograd.linalg.matrix_power(x, n)
 
 
 def matrix_rank(x: Tensor, /, *, rtol: Any = None) -> Tensor:
-    """How many singular values are larger than ``rtol`` times the largest."""
+    """Counts singular values larger than ``rtol`` times the largest."""
     return cograd.linalg.matrix_rank(x, rtol=rtol)
 
 
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """All products of elements of two vectors."""
+    """Returns all products of elements of two vectors."""
     return cograd.outer(*promoted(x1, x2))
 
 
 def pinv(x: Tensor, /, *, rtol: Any = None) -> Tensor:
-    """Pseudo-inverses."""
+    """Returns pseudo-inverses."""
     return cograd.linalg.pinv(x, rtol=rtol)
 
 
 def qr(x: Tensor, /, *, mode: str = "reduced") -> QRResult:
-    """An orthogonal and a triangular factor."""
+    """Returns an orthogonal and a triangular factor."""
     return QRResult(*cograd.linalg.qr(x, mode=mode))
 
 
 def slogdet(x: Tensor, /) -> SlogdetResult:
-    """Signs of determinants, and logarithms of their sizes."""
+    """Returns signs and logarithms of the absolute values of determinants."""
     return SlogdetResult(*cograd.linalg.slogdet(x))
 
 
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """Solutions of linear equations; ``x2`` is a vector if it has one axis, else matrices."""
+    """Solves linear equations; ``x2`` is a vector if it has one axis, else matrices."""
     x1, x2 = promoted(x1, x2)
     if x2.ndim == 1:
         return cograd.linalg.solve(x1, x2.unsqueeze(-1)).squeeze(-1)
@@ -176,22 +176,22 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
-    """The singular value decomposition."""
+    """Returns the singular value decomposition."""
     return SVDResult(*cograd.linalg.svd(x, full_matrices=full_matrices))
 
 
 def svdvals(x: Tensor, /) -> Tensor:
-    """Singular values, descending."""
+    """Returns descending singular values."""
     return cograd.linalg.svdvals(x)
 
 
 def trace(x: Tensor, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
-    """The sum of a diagonal."""
+    """Returns the sum of a diagonal."""
     return cograd.sum(cograd.diagonal(x, offset, -2, -1), -1, dtype=dtype)
 
 
 def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tensor:
-    """Norms over axes."""
+    """Returns norms over axes."""
     if axis == ():
         return (x != 0).to(x.abs().dtype) if ord == 0 else x.abs()
     return cograd.linalg.vector_norm(x, ord, axis, keepdim=keepdims)

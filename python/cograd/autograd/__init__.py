@@ -70,10 +70,10 @@ _Key = TypeVar("_Key")
 Inputs = Tensors | dict[Any, Tensor] | dict[Any, Tensor | graph.GradientEdge]
 
 
-if not TYPE_CHECKING:  # which would take it for an answer to every name
+if not TYPE_CHECKING:  # type checkers would accept every name
 
     def __getattr__(name: str) -> Any:
-        if name in ("functional", "profiler", "profiler_util"):  # imported when first asked for
+        if name in ("functional", "profiler", "profiler_util"):  # imported at first access
             return import_module(f"cograd.autograd.{name}")
         if name in ("handle_torch_function", "has_torch_function", "is_tensor_like"):
             return getattr(import_module("cograd.overrides"), name)
@@ -111,11 +111,11 @@ def backward(
         create_graph: record the run, for higher derivatives.
         grad_variables: old name of ``grad_tensors``.
         inputs: accumulate only into these: one, a sequence, or the values of a dict. An edge that
-            is no leaf's gets nothing: it has no ``.grad``.
+            does not belong to a leaf has no ``.grad`` and accumulates nothing.
 
     Raises:
-        RuntimeError: a tensor needs a gradient it was not given, shapes differ, or the graph has
-            already been released.
+        RuntimeError: a required gradient is missing, shapes differ, or the graph has already been
+            released.
     """
     if grad_variables is not None:
         warnings.warn(
@@ -175,21 +175,21 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> Any:
-    """Gradients of ``outputs`` with respect to ``inputs``: a tuple, or a dict for dict inputs.
+    """Computes gradients of ``outputs`` with respect to ``inputs``: a tuple, or a dict for a dict.
 
     Args:
         outputs: what to differentiate, tensors or GradientEdges.
-        inputs: with respect to what: one tensor or edge, a sequence, or a dict of them; each must
-            require grad.
+        inputs: what to differentiate with respect to: one tensor or edge, a sequence, or a dict of
+            them; each must require grad.
         grad_outputs: the gradient of each output; may be None for one-element outputs.
         retain_graph: keep saved tensors for another run; default: ``create_graph``.
         create_graph: record the run, for higher derivatives.
         only_inputs: must be True.
-        allow_unused: None instead of an error for inputs the outputs do not depend on.
-        is_grads_batched: each grad_output has one more dimension in front, of size B; the result
-            has it too. One backward runs under ``vmap``: hooks run once, and see one gradient that
-            stands for all; Functions without a rule run B times.
-        materialize_grads: zeros instead of None for such inputs.
+        allow_unused: return None instead of raising for inputs the outputs do not depend on.
+        is_grads_batched: each grad_output has an additional first dimension of size B; so do the
+            results. One backward runs under ``vmap``: hooks run once, and see one batched gradient;
+            Functions without a vmap rule run B times.
+        materialize_grads: return zeros instead of None for unused inputs.
 
     Raises:
         RuntimeError: an input does not require grad or was not used; shapes differ.
@@ -253,7 +253,7 @@ def _batched(
     create_graph: bool,
     wanted: tuple[Any, ...],
 ) -> tuple[Tensor | None, ...]:
-    """A backward of all rows of the grad_outputs at once; dim 0 of the gradients counts them."""
+    """Runs one backward for all rows of the grad_outputs; dim 0 of the gradients is the batch."""
     from cograd._vmap import vmap_quietly
 
     if len(roots) != len(grads):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pictures of a recorded graph."""
+"""Pictures of a recorded graph in HTML, Graphviz and Mermaid."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cograd.autograd._graph_page import ModuleCalls, page
 
 __all__ = ["draw", "to_dot", "to_mermaid"]
 
-_PICTURES = "svg png pdf jpg jpeg gif webp ps eps".split()  # that Graphviz draws
+_PICTURES = "svg png pdf jpg jpeg gif webp ps eps".split()  # the formats of Graphviz
 
 
 def _human(count: int) -> str:
@@ -29,7 +29,7 @@ def _human(count: int) -> str:
 
 
 def _roots(value: Tensor | Node | Iterable[Any]) -> list[Node]:
-    if callable(value) and not isinstance(value, (Tensor, Node)):  # a Sequential has items
+    if callable(value) and not isinstance(value, (Tensor, Node)):  # a Sequential is iterable, too
         raise RuntimeError(
             f"expected tensors with a grad_fn, or nodes, to draw, got {type(value).__name__}: "
             "draw what it returns"
@@ -52,7 +52,7 @@ def _ints(values: bytes) -> list[int]:
 
 
 def _label(name: str, outputs: str, saved: float, ns: float) -> list[str]:
-    """Name, shapes and dtypes of the outputs, saved bytes, time."""
+    """Returns the label: name, shapes and dtypes of the outputs, saved bytes, time."""
     lines = [name]
     for output in outputs.split("\n"):
         dtype, _, shape = output.partition("[")
@@ -71,7 +71,7 @@ def _names(params: dict[str, Tensor] | None) -> dict[int, str]:
 def _describe(
     value: Tensor | Node | Iterable[Any], params: dict[str, Tensor] | None
 ) -> tuple[list[tuple[str, list[str], bool]], list[tuple[str, str, int]]]:
-    """(identifier, label lines, is a leaf) of each node, and (from, to, output number) edges."""
+    """Returns nodes (identifier, label lines, is a leaf) and edges (from, to, output number)."""
     raw = _C._graph_data(_roots(value))
     names = _names(params)
     leaves = {i: names.get(id(t)) for i, t in raw["leaves"]}
@@ -88,13 +88,13 @@ def _describe(
 
 
 def to_dot(value: Tensor | Node | Iterable[Any], params: dict[str, Tensor] | None = None) -> str:
-    """The graph of ``value`` in Graphviz' language.
+    """Returns the graph of ``value`` in Graphviz' language.
 
     Args:
         value: a tensor with a grad_fn, a node, or several of them.
         params: names for leaves, for example ``dict(module.named_parameters())``.
 
-    Nodes show the shape and dtype of their outputs, the bytes they keep for backward and, after a
+    Nodes show the shape and dtype of their outputs, the bytes they save for backward and, after a
     backward under ``autograd.profiler.profile``, the time they took.
 
     Raises:
@@ -115,11 +115,11 @@ def to_dot(value: Tensor | Node | Iterable[Any], params: dict[str, Tensor] | Non
 def to_mermaid(
     value: Tensor | Node | Iterable[Any], params: dict[str, Tensor] | None = None
 ) -> str:
-    """The graph of ``value`` as a Mermaid flowchart, which many Markdown viewers draw.
+    """Returns the graph of ``value`` as a Mermaid flowchart, which many Markdown viewers draw.
 
     Args:
         value: a tensor, a node, or several; as for :func:`to_dot`.
-        params: tensors by the names that leaves get.
+        params: names for leaves.
     """
     boxes, edges = _describe(value, params)
     lines = ["flowchart TD"]
@@ -139,14 +139,14 @@ def draw(
 ) -> str:
     """Writes a picture of the graph; returns the path of the file that was written.
 
-    ``.html`` is one page that needs nothing else: pan, zoom, search, and nodes that fold by module
-    when ``modules`` is given (what :class:`record_modules` returned), else by runs of neighbours.
-    It takes graphs of a million nodes. Under anomaly mode a node knows the line that made it.
+    ``.html`` is a self-contained page: pan, zoom, search, and nodes that fold by module if
+    ``modules`` (from :class:`record_modules`) is given, else by runs of neighbours. It supports
+    graphs of a million nodes. Under anomaly mode a node shows the line that created it.
 
     ``.dot``/``.gv`` and ``.mmd``/``.md`` are text and always work. Other suffixes (svg, png, pdf)
     need Graphviz: the ``dot`` program or the ``graphviz`` package that calls it. Without it, and
-    for a suffix that names no picture, a Mermaid file is written beside the wanted name, with a
-    warning.
+    for a suffix that is not a picture format, it warns and writes a Mermaid file beside the
+    requested name.
     """
     target = os.fspath(path)
     suffix = os.path.splitext(target)[1].lower().lstrip(".")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Edges of the recorded graph, versions, and what runs when a backward passes or ends."""
+"""Edges of the recorded graph, tensor versions, and callbacks during or after a backward."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class GradientEdge(NamedTuple):
-    """Where the gradient of a tensor goes: output ``output_nr`` of ``node``.
+    """The destination of a tensor's gradient: output ``output_nr`` of ``node``.
 
     The edge owns its node, and through it the graph below and, for a leaf, the leaf.
     """
@@ -33,7 +33,7 @@ class GradientEdge(NamedTuple):
 
 
 class InputMetadata(NamedTuple):
-    """What a node expects of one gradient it receives: its dtype, shape and device.
+    """The properties that a node expects of one gradient it receives: dtype, shape and device.
 
     ``is_nested_tensor`` and ``is_cpp_nested_tensor`` are False: there are no nested tensors.
     """
@@ -46,10 +46,11 @@ class InputMetadata(NamedTuple):
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The edge of ``tensor``: of its grad_fn, or of the accumulator if it is a leaf.
+    """Returns the edge of ``tensor``, to its grad_fn, or to the accumulator if it is a leaf.
 
     Raises:
-        RuntimeError: the tensor does not require grad. AttributeError: it is no tensor.
+        RuntimeError: the tensor does not require grad.
+        AttributeError: ``tensor`` is not a tensor.
     """
     if not tensor.requires_grad:
         raise RuntimeError(
@@ -62,8 +63,10 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """Counts one in-place write of ``tensor`` (or of each) that the engine could not see.
 
+    Ignores inference tensors, which have no version.
+
     Raises:
-        TypeError: something else than tensors. Inference tensors have no version: left alone.
+        TypeError: ``tensor`` is neither a tensor nor an iterable of tensors.
     """
     if not isinstance(tensor, (Tensor, Iterable)):
         raise TypeError(
@@ -80,11 +83,12 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 def queue_callback(callback: Callable[[], Any]) -> None:
     """Calls ``callback()`` when the backward that is running on this thread has ended.
 
-    Callbacks run in the order they were queued, after all gradients are in place; one may queue
-    another. What one raises comes out of ``backward()``.
+    Callbacks run in the order they were queued, after all gradients are accumulated; one may queue
+    another. ``backward()`` propagates their exceptions.
 
     Raises:
-        RuntimeError: no backward is running on this thread. TypeError: not callable.
+        RuntimeError: no backward is running on this thread.
+        TypeError: ``callback`` is not callable.
     """
     if not callable(callback):
         raise TypeError(f"queue_callback(): expected a callable, got {type(callback).__name__}")
@@ -163,7 +167,7 @@ def _any_hook(tensors: Sequence[Tensor], fn: Callable[[Tensor], None]) -> list[R
             if run in seen:
                 return
             seen.append(run)
-            del seen[:-64]  # only runs in progress can come back
+            del seen[:-64]  # only recent runs can still be in progress
         fn(grad)
 
     return [t.register_hook(hook) for t in tensors]
@@ -175,20 +179,21 @@ def register_multi_grad_hook(
     *,
     mode: str = "all",
 ) -> RemovableHandle:
-    """Calls ``fn`` once per backward that passes some of ``tensors``.
+    """Calls ``fn`` once per backward that reaches some of ``tensors``.
 
     Args:
         tensors: each must require grad.
-        fn: with ``mode="all"`` it gets the list of their gradients, None for those this backward
-            does not compute, when the last of them is known; with ``mode="any"`` the first
-            gradient that is known.
+        fn: with ``mode="all"`` it is called with the list of their gradients, None for those this
+            backward does not compute, when the last of them is known; with ``mode="any"`` with the
+            first gradient that is known.
         mode: "all" or "any".
 
     Returns:
         a handle that removes the hook.
 
     Raises:
-        ValueError: another mode. RuntimeError: a tensor does not require grad.
+        ValueError: ``mode`` is unknown.
+        RuntimeError: a tensor does not require grad.
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")

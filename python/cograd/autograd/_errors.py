@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Exceptions of this package."""
+"""Exceptions of cograd.autograd."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 class GradcheckError(RuntimeError):
     """Raised by ``gradcheck`` and ``gradgradcheck`` when gradients are wrong; a RuntimeError.
 
-    The message says what is wrong: of a Jacobian by which input and output, and both values.
+    The message names the input and output of a wrong Jacobian, and shows both values.
     """
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the batching rule of a Function or an op is told."""
+"""Information for the batching rule of a Function or an op."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class VmapInfo(NamedTuple):
-    """What a ``vmap`` staticmethod is told: the number of samples, and how to draw numbers."""
+    """The argument of a ``vmap`` staticmethod: the batch size, and how random ops sample."""
 
     batch_size: int
     randomness: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What gradcheck asks of forward mode: tangents against differences, and batches of tangents."""
+"""gradcheck of forward mode: compares tangents with differences, and batches of tangents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BATCHED = (
 
 
 def _replaced(inputs: Any, duals: Iterator[Tensor]) -> Any:
-    """The inputs with the tensors that require grad replaced."""
+    """Returns the inputs with the tensors that require grad replaced by ``duals``."""
     if isinstance(inputs, Tensor):
         return next(duals) if inputs.requires_grad else inputs
     if isinstance(inputs, (tuple, list)):
@@ -36,7 +36,7 @@ def _replaced(inputs: Any, duals: Iterator[Tensor]) -> Any:
 
 
 class Forward:
-    """The function under test in forward mode, from the tensors that are to have tangents."""
+    """The function under test in forward mode, as a function of the tensors with tangents."""
 
     def __init__(
         self, func: Callable[..., Any], inputs: tuple[Any, ...], targets: Sequence[Tensor]
@@ -49,7 +49,7 @@ class Forward:
     def outputs(
         self, tangents: Sequence[Tensor | None], check_dtypes: bool = False
     ) -> list[tuple[Tensor, Tensor | None]]:
-        """(value, tangent) of each floating-point output. None: that input has no tangent."""
+        """Returns (value, tangent) of each floating-point output, for inputs with ``tangents``."""
         with forward_ad.dual_level():
             duals = (
                 v if t is None else forward_ad.make_dual(v, t)
@@ -66,7 +66,7 @@ class Forward:
     def products(
         self, tangents: Sequence[Tensor | None], check_dtypes: bool = False
     ) -> list[Tensor]:
-        """The tangents as vectors, zeros where an output has none."""
+        """Returns the tangents as vectors; zeros for an output without tangent."""
         return [
             cograd.zeros(num_coordinates(value), dtype=value.dtype.to_real())
             if tangent is None
@@ -78,14 +78,14 @@ class Forward:
         return [cograd.zeros(v.shape, dtype=v.dtype) for v in self.values]
 
     def along(self, target: int, direction: Tensor, check_dtypes: bool) -> list[Tensor]:
-        """The product of each output's Jacobian by one input with a direction."""
+        """Multiplies each output's Jacobian with respect to one input by a direction."""
         tangents = self.zeros()
         value = self.values[target]
         tangents[target] = from_coordinates(direction, value)
         return self.products(tangents, check_dtypes)
 
     def jacobians(self, target: int, check_dtypes: bool) -> list[Tensor]:
-        """For every output the matrix of its coordinates by those of the input."""
+        """Returns for every output the matrix of its coordinates by those of the input."""
         value = self.values[target]
         rows = []
         size, real = num_coordinates(value), value.dtype.to_real()
@@ -99,7 +99,7 @@ class Forward:
         return [cograd.stack(column) for column in zip(*rows, strict=True)]
 
     def check_undefined(self, directions: Sequence[Tensor]) -> None:
-        """An input without a tangent gives what one with a tangent of zeros gives."""
+        """Checks that an input without a tangent is equivalent to one with a tangent of zeros."""
         given: list[Tensor | None] = [
             from_coordinates(d, v) for d, v in zip(directions, self.values, strict=True)
         ]
@@ -115,7 +115,7 @@ class Forward:
                 )
 
     def check_batched(self) -> None:
-        """A batch of tangents gives the batch of what each of them gives."""
+        """Checks that a batch of tangents yields the batch of the single results."""
         for target, value in enumerate(self.values):
             pair = [cograd.randn(value.shape, dtype=value.dtype) for _ in range(2)]
 
@@ -130,7 +130,7 @@ class Forward:
 def check_batch(
     function: Callable[[Tensor], tuple[Tensor, ...]], samples: list[Tensor], flag: str
 ) -> None:
-    """``function`` of a batch is the batch of ``function`` of the samples."""
+    """Checks that ``function`` of a batch is the batch of ``function`` of the samples."""
     vmap = import_module("cograd._vmap").vmap
     expected = [cograd.stack(column) for column in zip(*map(function, samples), strict=True)]
     try:

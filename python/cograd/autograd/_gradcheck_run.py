@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One gradcheck: the comparison itself and its error messages."""
+"""One run of gradcheck: the comparison and its error messages."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _unravel(index: int, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _place(coordinate: int, tensor: Tensor) -> str:
-    """Where a coordinate lies, and which part of a complex element it is."""
+    """Returns the index of a coordinate's element, and its part if the element is complex."""
     if not tensor.dtype.is_complex:
         return str(_unravel(coordinate, tensor.shape))
     element, part = divmod(coordinate, 2)
@@ -93,7 +93,7 @@ def _place(coordinate: int, tensor: Tensor) -> str:
 def _worst_element(
     numerical: Tensor, analytical: Tensor, input: Tensor, output: Tensor, rtol: float, atol: float
 ) -> str:
-    """Which entry of two unequal Jacobians differs most, by how much, and the ratio."""
+    """Describes the entry that differs most between two unequal Jacobians, with the ratio."""
     n, a = numerical.to(cograd.float64), analytical.to(cograd.float64)
     bad = ((a - n).abs() <= atol + rtol * n.abs()).logical_not()
     size = (a - n).abs().masked_fill(bad.logical_not(), -1.0)
@@ -181,7 +181,7 @@ class Check:
                     raise GradcheckError("Numerical gradient for function expected to be zero")
 
     def _forward(self, result: Any) -> None:
-        """Tangents against differences, with those outputs that require grad."""
+        """Compares tangents with differences, for those outputs that require grad."""
         forward = Forward(self.func, self.inputs, self.targets)
         floating = [o for o in as_tuple(result) if is_floating(o)]
         checked = [i for i, o in enumerate(floating) if o.requires_grad]
@@ -270,7 +270,7 @@ class Check:
             raise GradcheckError("Analytical gradient has incorrect size")
 
     def _directions(self, outputs: Sequence[Tensor]) -> list[tuple[str, Tensor]]:
-        """Random unit vectors: one for each output, and one for each input."""
+        """Returns random unit vectors: one for each output, and one for each input."""
         generator = cograd.Generator()
         generator.manual_seed(42)
 
@@ -326,7 +326,7 @@ class Check:
         )
 
     def _multiplies_by_grad_output(self, outputs: tuple[Tensor, ...]) -> None:
-        """Gradients for output gradients of zero are zero, and look like their inputs."""
+        """Checks that zero output gradients result in zero gradients like their inputs."""
         zeros = [cograd.zeros(o.shape, dtype=o.dtype) for o in outputs]
         grads = cograd.autograd.grad(
             list(outputs), self.targets, zeros, retain_graph=True, allow_unused=True
@@ -344,7 +344,7 @@ class Check:
                 raise GradcheckError("grad is incorrect size")
 
     def _undefined_grads(self) -> None:
-        """The backward copes with None for all output gradients, and for each one alone."""
+        """Checks that backward accepts None for all output gradients, and for each one alone."""
         count = len(self._evaluate())
         hidden: list[set[int]] = [set(range(count))]
         if count > 1:
@@ -370,7 +370,7 @@ _point: Any = None
 
 
 def _no_grad_point() -> Any:
-    """An identity Function that passes None back; made once, on first use."""
+    """Returns an identity Function whose backward returns None; created once, on first use."""
     global _point
     if _point is None:
 

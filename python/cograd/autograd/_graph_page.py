@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The graph as one self-contained page: pan, zoom, search, nodes that fold by module."""
+"""Renders the graph as a self-contained page: pan, zoom, search, nodes that fold by module."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from cograd._C import Node, Tensor
 
 __all__ = ["ModuleCalls", "fill", "pack", "page", "record_modules"]
 
-# A group shows at most so many things; larger ones are split into runs of neighbours.
+# Maximum number of items in a group; larger groups are split into runs of neighbours.
 _MOST = 48
 _Ints = npt.NDArray[np.int64]
 
 
 class ModuleCalls(list[tuple[str, int, int]]):
-    """Calls of modules, which ``record_modules`` notes and ``draw`` folds nodes by.
+    """Calls of modules, recorded by ``record_modules``; ``draw`` folds nodes by them.
 
-    A list of (path, first node, end), nodes counted by the thread that recorded.
+    A list of (path, first node, end); node numbers count the nodes of the recording thread.
     """
 
 
 class record_modules:
-    """Context manager that notes which nodes each submodule of ``module`` records.
+    """Context manager that records which nodes each submodule of ``module`` creates.
 
-    What it returns is for ``draw(..., modules=...)``, whose page folds nodes by module. Costs two
+    Returns the argument for ``draw(..., modules=...)``, whose page folds nodes by module. Costs two
     hooks for each call of a submodule, nothing for each op.
 
     Args:
@@ -72,7 +72,7 @@ class record_modules:
 
 
 class _Groups:
-    """The tree of what folds: group 0 is the whole graph."""
+    """The tree of groups that fold; group 0 is the whole graph."""
 
     def __init__(self) -> None:
         self.names = ["graph"]
@@ -85,7 +85,7 @@ class _Groups:
 
 
 def _by_module(groups: _Groups, calls: ModuleCalls, sequence: npt.NDArray[np.float64]) -> _Ints:
-    """The innermost call that recorded each node; adds the calls that recorded any."""
+    """Returns the innermost call that recorded each node; adds the calls that recorded any."""
     group = np.zeros(len(sequence), np.int64)
     order = np.argsort(sequence, kind="stable")
     ranked = sequence[order]
@@ -106,7 +106,7 @@ def _by_module(groups: _Groups, calls: ModuleCalls, sequence: npt.NDArray[np.flo
 
 
 def _split(groups: _Groups, group: _Ints, sequence: npt.NDArray[np.float64]) -> _Ints:
-    """Splits groups of too many nodes into runs of neighbours, in the order of recording."""
+    """Splits groups with too many nodes into runs of neighbours, in the order of recording."""
     order = np.lexsort((sequence, group))
     starts = np.flatnonzero(np.r_[True, np.diff(group[order]) != 0])
     for low, high in zip(starts, np.r_[starts[1:], len(order)], strict=True):
@@ -129,7 +129,7 @@ def _split_run(groups: _Groups, group: _Ints, members: _Ints, parent: int, offse
 
 
 def _read_order(raw: dict[str, Any]) -> npt.NDArray[np.float64]:
-    """When each node was made; a leaf, which has no such number, when it was first read."""
+    """Returns each node's creation number, or for a leaf that of the first node that reads it."""
     made = np.frombuffer(raw["sequence"])
     below, above = np.frombuffer(raw["edges"], np.int32).reshape(-1, 2).T
     first = np.full(len(made), np.inf)
@@ -138,13 +138,13 @@ def _read_order(raw: dict[str, Any]) -> npt.NDArray[np.float64]:
 
 
 def pack(values: npt.NDArray[Any] | bytes) -> str:
-    """Numbers as text of a page, deflated."""
+    """Deflates numbers and encodes them as text for a page."""
     raw = values if isinstance(values, bytes) else values.tobytes()
     return base64.b64encode(zlib.compress(raw, 6)).decode()
 
 
 def fill(name: str, data: dict[str, Any]) -> str:
-    """The page ``name`` with what pages share, and with its data.
+    """Returns the page ``name`` with its data and the script that pages share.
 
     "<" is escaped so that no text in the data can end the script element.
     """

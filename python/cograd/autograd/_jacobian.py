@@ -15,22 +15,22 @@ Fn = Callable[..., Any]
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
-    """``value`` as a tuple; lists are converted, anything else is wrapped."""
+    """Returns ``value`` as a tuple; lists are converted, anything else is wrapped."""
     if isinstance(value, tuple):
         return value
     return tuple(value) if isinstance(value, list) else (value,)
 
 
 def is_floating(value: Any) -> bool:
-    """Whether ``value`` is a tensor of a floating-point or complex dtype."""
+    """Returns whether ``value`` is a tensor of a floating-point or complex dtype."""
     return isinstance(value, Tensor) and (value.dtype.is_floating_point or value.dtype.is_complex)
 
 
 def coordinates(value: Tensor) -> Tensor:
-    """The elements as a new real vector: of complex ones real and imaginary parts in turn.
+    """Returns the elements as a new real vector; complex elements as real and imaginary part.
 
-    Jacobians here are those of these vectors: a gradient g of the conjugate Wirtinger convention
-    holds dL/d(re) in its real and dL/d(im) in its imaginary part.
+    Jacobians here are with respect to these vectors: a gradient g of the conjugate Wirtinger
+    convention holds dL/d(re) in its real and dL/d(im) in its imaginary part.
     """
     value = value.detach().clone()
     if value.dtype.is_complex:
@@ -39,12 +39,12 @@ def coordinates(value: Tensor) -> Tensor:
 
 
 def num_coordinates(value: Tensor) -> int:
-    """The length of ``coordinates(value)``."""
+    """Returns the length of ``coordinates(value)``."""
     return value.numel() * (2 if value.dtype.is_complex else 1)
 
 
 def from_coordinates(vector: Tensor, like: Tensor) -> Tensor:
-    """A tensor of the shape and dtype of ``like`` from its coordinates."""
+    """Returns a tensor of the shape and dtype of ``like`` from its coordinates."""
     vector = vector.to(like.dtype.to_real())
     if like.dtype.is_complex:
         return cograd.view_as_complex(vector.reshape(*like.shape, 2))
@@ -52,7 +52,7 @@ def from_coordinates(vector: Tensor, like: Tensor) -> Tensor:
 
 
 def iter_tensors(value: Any, only_requiring_grad: bool = False) -> Iterator[Tensor]:
-    """The tensors in nested tuples and lists, in order."""
+    """Yields the tensors in nested tuples and lists, in order."""
     if isinstance(value, Tensor):
         if value.requires_grad or not only_requiring_grad:
             yield value
@@ -62,17 +62,17 @@ def iter_tensors(value: Any, only_requiring_grad: bool = False) -> Iterator[Tens
 
 
 def diff_inputs(inputs: Any) -> list[Tensor]:
-    """The tensors among the inputs that require grad."""
+    """Returns the tensors among the inputs that require grad."""
     return list(iter_tensors(inputs, True))
 
 
 def diff_outputs(result: Any) -> tuple[Tensor, ...]:
-    """The outputs of a call that require grad."""
+    """Returns the outputs of a call that require grad."""
     return tuple(o for o in as_tuple(result) if isinstance(o, Tensor) and o.requires_grad)
 
 
 def _snapshot(outputs: Sequence[Tensor]) -> list[Tensor]:
-    """Copies of the outputs: they may be views of an input that is about to change."""
+    """Copies the outputs, because they may be views of an input that is about to change."""
     return [coordinates(output) for output in outputs]
 
 
@@ -98,7 +98,7 @@ def _check_same(before: Sequence[Tensor], after: Sequence[Tensor], eps: float) -
 def numerical_jacobian(
     run: Callable[[], Sequence[Tensor]], target: Tensor, outputs: Sequence[Tensor], eps: float
 ) -> list[Tensor]:
-    """Central differences of what ``run()`` returns with respect to ``target``.
+    """Computes central differences of the results of ``run()`` with respect to ``target``.
 
     ``target`` is changed in place, one element at a time, and restored; its strides do not matter.
 
@@ -139,7 +139,7 @@ def numerical_jacobian(
 def numerical_product(
     run: Callable[[], Sequence[Tensor]], target: Tensor, direction: Tensor, eps: float
 ) -> list[Tensor]:
-    """Central differences of what ``run()`` returns along ``direction``, in coordinates."""
+    """Computes central differences of the results of ``run()`` along ``direction``."""
     data = target.data
     saved = data.clone()
     step = from_coordinates(direction * eps, data)
@@ -156,7 +156,7 @@ def numerical_product(
 
 
 class Analytical:
-    """The Jacobians of one output by backward, and what was odd about the gradients."""
+    """The Jacobians of one output by backward, and flags for gradients of wrong size or type."""
 
     def __init__(self, inputs: Sequence[Tensor], output: Tensor) -> None:
         self.sizes_ok = True
@@ -184,7 +184,7 @@ class Analytical:
         return jacobians
 
     def _column(self, tensor: Tensor, grad: Tensor | None) -> Tensor:
-        """One column, copied: the gradient may be the seed itself."""
+        """Returns a copy of one column, because the gradient may be the seed itself."""
         none = cograd.zeros(num_coordinates(tensor), dtype=tensor.dtype.to_real())
         if grad is None:
             return none
@@ -197,7 +197,7 @@ class Analytical:
 
 
 def vjp(inputs: Sequence[Tensor], output: Tensor, seed: Tensor) -> tuple[Tensor | None, ...]:
-    """The gradients of ``output`` for the output gradient ``seed``; the graph is kept."""
+    """Returns the gradients of ``output`` for the output gradient ``seed``; retains the graph."""
     grads: tuple[Tensor | None, ...] = cograd.autograd.grad(
         [output], list(inputs), [seed], retain_graph=True, allow_unused=True
     )
@@ -205,5 +205,5 @@ def vjp(inputs: Sequence[Tensor], output: Tensor, seed: Tensor) -> tuple[Tensor 
 
 
 def equal_within(a: Sequence[Tensor], b: Sequence[Tensor], atol: float) -> bool:
-    """Whether all pairs differ by at most ``atol``."""
+    """Returns whether all pairs differ by at most ``atol``."""
     return all(x.numel() == 0 or bool(((x - y).abs() <= atol).all()) for x, y in zip(a, b))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Jacobian functions that torch once had beside gradcheck."""
+"""Jacobian functions of torch's former private API."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def get_numerical_jacobian(
     eps: float = 1e-3,
     grad_out: float = 1.0,
 ) -> tuple[Tensor, ...]:
-    """Jacobians of the first output of ``fn(inputs)`` for every tensor of ``target``.
+    """Returns Jacobians of the first output of ``fn(inputs)`` for every tensor of ``target``.
 
-    ``fn`` takes the inputs as one argument. A Jacobian is (input.numel(), output.numel()).
+    ``fn`` has one parameter, the inputs. A Jacobian is (input.numel(), output.numel()).
     """
     _deprecated("get_numerical_jacobian")
     if grad_out != 1.0:
@@ -62,7 +62,7 @@ def get_numerical_jacobian_wrt_specific_input(
     input: Tensor | None = None,
     is_forward_ad: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Jacobians of all outputs of ``fn(*inputs)`` for the input at ``input_idx``."""
+    """Returns Jacobians of all outputs of ``fn(*inputs)`` for the input at ``input_idx``."""
     target = inputs[input_idx] if input is None else input
     if not target.requires_grad:
         raise AssertionError("Expected input to have requires_grad=True")
@@ -73,7 +73,7 @@ def get_numerical_jacobian_wrt_specific_input(
 def get_analytical_jacobian(
     inputs: Any, output: Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
 ) -> tuple[tuple[Tensor, ...], bool, bool, bool]:
-    """(Jacobians of ``output`` for every input, reentrant, sizes ok, types ok)."""
+    """Returns (Jacobians of ``output`` for every input, reentrant, sizes ok, types ok)."""
     _deprecated("get_analytical_jacobian")
     if grad_out != 1.0:
         raise ValueError(

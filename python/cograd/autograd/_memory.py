@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What graphs keep for backward: a list of it, and a cap on it."""
+"""Lists the tensors that graphs save for backward, and limits their memory."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["SavedMemory", "SavedRecord", "saved_memory", "saved_tensor_budget"]
 class SavedRecord:
     """One saved tensor.
 
-    ``bytes`` is the size of the memory it keeps alive; ``shared`` that an earlier record of the
-    list counts the same memory; ``made_at`` the line that ran the op (anomaly mode only);
-    ``spilled`` that it lies on disk.
+    ``bytes`` is the size of the memory it keeps alive; ``shared`` is True if an earlier record of
+    the list counts the same memory; ``made_at`` is the line that ran the op (anomaly mode only);
+    ``spilled`` is True if it is on disk.
     """
 
     node: str
@@ -41,20 +41,20 @@ class SavedRecord:
 
 
 class SavedMemory(list[SavedRecord]):
-    """Records of saved tensors, largest first; ``str()`` gives a table.
+    """Records of saved tensors, largest first; ``str()`` formats a table.
 
-    A list of ``SavedRecord``; ``total_bytes`` counts shared storage once and ``spilled_bytes`` what
-    lies on disk.
+    A list of ``SavedRecord``; ``total_bytes`` counts shared storage once, and ``spilled_bytes``
+    counts the bytes on disk.
     """
 
     @property
     def total_bytes(self) -> int:
-        """Bytes kept alive in memory, shared storage counted once."""
+        """Bytes kept alive in memory; shared storage is counted once."""
         return sum(r.bytes for r in self if not r.shared and not r.spilled)
 
     @property
     def spilled_bytes(self) -> int:
-        """Bytes that lie on disk."""
+        """Bytes on disk."""
         return sum(r.bytes for r in self if r.spilled)
 
     def __str__(self) -> str:
@@ -72,10 +72,10 @@ class SavedMemory(list[SavedRecord]):
 
 
 def saved_memory() -> SavedMemory:
-    """Every tensor that graphs reachable from Python objects keep for backward, largest first.
+    """Lists every tensor that graphs reachable from Python objects save for backward.
 
-    Returns a ``SavedMemory``, whose records say which node keeps what, and how many bytes that
-    keeps alive.
+    Returns a ``SavedMemory``, largest first, whose records contain the node, the tensor, and the
+    number of bytes it keeps alive.
     """
     raw = _C._saved_memory()
     raw.sort(key=lambda d: (-_size_of(d), d["sequence"]))
@@ -122,7 +122,7 @@ for _i, _letter in enumerate("kmgt", 1):
 
 
 def _parse_size(size: int | str) -> int:
-    """Bytes from 1048576, "1MiB", "2 GB" or "1.5g"."""
+    """Returns the bytes of 1048576, "1MiB", "2 GB" or "1.5g"."""
     if isinstance(size, int):
         value = float(size)
     else:
@@ -142,19 +142,19 @@ def _parse_size(size: int | str) -> int:
 
 
 class _Region:
-    """A piece of the file, free again when neither an entry nor a mapping holds it."""
+    """A part of the file that is in use while an entry or a mapping holds it."""
 
     __slots__ = ("__weakref__",)
 
 
 class _Mapping(mmap.mmap):
-    """A mapped region, which it keeps from being written again."""
+    """A mapped region; it keeps the region from being reused."""
 
     region: _Region | None
 
 
 class _Entry:
-    """A packed tensor: in memory until it is spilled, then a place in the file."""
+    """A packed tensor: in memory until it is spilled, then a position in the file."""
 
     __slots__ = (
         "__weakref__",
@@ -180,19 +180,19 @@ class _Entry:
         self.bytes = _span(tensor) * tensor.element_size()
         self.key = tensor.untyped_storage().data_ptr()
         self.spilled = False
-        self.offset = 0  # in the file
+        self.offset = 0  # position in the file
         self.region: _Region | None = None
 
 
 def _span(tensor: Tensor) -> int:
-    """Elements from the first to the last that a tensor touches."""
+    """Returns the number of elements from the first to the last that a tensor touches."""
     if tensor.numel() == 0:
         return 0
     return 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 class _SpillFile:
-    """An unlinked temporary file; space of dead entries is used again."""
+    """An unlinked temporary file; the space of dead entries is reused."""
 
     def __init__(self, directory: str | None) -> None:
         self._fd, name = tempfile.mkstemp(prefix="cograd-spill-", dir=directory)
@@ -202,7 +202,7 @@ class _SpillFile:
         self._end = 0
 
     def write(self, data: memoryview) -> int:
-        """Stores the bytes; their offset.
+        """Writes the bytes and returns their offset.
 
         Raises:
             RuntimeError: the disk is full (nothing is changed then).
@@ -218,7 +218,7 @@ class _SpillFile:
             raise RuntimeError(
                 f"saved_tensor_budget(): could not spill {len(data)} bytes to disk "
                 f"({os.strerror(error.errno or 0)}); the tensors stay in memory and the graph is "
-                "unharmed. Raise the budget, or pass a directory with more room."
+                "unharmed. Raise the budget, or pass a directory with more free space."
             ) from error
         return offset
 
@@ -245,33 +245,33 @@ class _SpillFile:
             self._free.append((offset, length))
 
     def map(self, offset: int, length: int, region: _Region | None) -> _Mapping:
-        """The bytes as private memory: written pages are copied, the file does not change."""
+        """Maps the bytes as private memory: written pages are copied, the file does not change."""
         memory = _Mapping(self._fd, length, access=mmap.ACCESS_COPY, offset=offset)
         memory.region = region
         return memory
 
 
 class saved_tensor_budget(saved_tensors_hooks):
-    """Context manager that keeps the memory of saved tensors under a cap by moving them to disk.
+    """Context manager that limits the memory of saved tensors by moving them to disk.
 
     When the tensors saved inside exceed the budget, those that backward needs last (the oldest)
     are written to an unlinked temporary file and mapped back when they are needed; gradients are
-    bit for bit the same. Leaves, and tensors whose memory a leaf that requires grad owns, are not
+    bitwise identical. Leaves, and tensors whose memory a leaf that requires grad owns, are not
     counted: moving them frees nothing. Shared memory is counted once.
 
     Args:
         budget: bytes, or text such as "2GiB".
-        spill: "disk".
-        directory: where the file is made; default: the system's directory for temporary files.
+        spill: must be "disk".
+        directory: directory of the file; default: the system's directory for temporary files.
 
     Attributes:
         spilled_bytes: bytes written so far.
         resident_bytes: bytes of saved tensors in memory now.
 
     Raises:
-        ValueError: the budget or ``spill`` is not understood.
-        RuntimeError: (from the op that saves) the disk is full; or (in backward) a saved tensor
-            was written in place after it was saved.
+        ValueError: the budget or ``spill`` is invalid.
+        RuntimeError: the disk is full (raised by the op that saves), or a saved tensor was written
+            in place after it was saved (raised in backward).
     """
 
     def __init__(
@@ -331,7 +331,7 @@ class saved_tensor_budget(saved_tensors_hooks):
             if entry is None or entry.tensor is None:
                 self._entries.pop(number, None)
                 continue
-            if entry.tensor._version == entry.version:  # else backward says so when it asks
+            if entry.tensor._version == entry.version:  # otherwise backward raises when it unpacks
                 self._spill(entry)
             self._forget(number, entry.key)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A profile as one self-contained page: a timeline, the memory over time, a table."""
+"""Renders a profile as a self-contained page: a timeline, the memory over time, a table."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _KINDS = {"op": 0, "node": 1, "user": 2}
 
 
 def _numbered(texts: Sequence[str]) -> tuple[list[str], Any]:
-    """The distinct texts, and the number of each item's."""
+    """Returns the distinct texts, and each item's index among them."""
     numbers = {t: i for i, t in enumerate(dict.fromkeys(texts))}
     return list(numbers), np.array([numbers[t] for t in texts], np.int32)
 
 
 def _depths(events: Sequence[Any]) -> Any:
-    """How many events of its thread each lies inside of; events are in order of their beginning."""
+    """Returns how many events of its thread contain each event; events are ordered by start."""
     stacks: dict[int, list[float]] = {}
     depths = np.zeros(len(events), np.int32)
     for i, e in enumerate(events):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hooks of saved tensors: pack and unpack, moving them away, and letting them be written."""
+"""Hooks of saved tensors: pack and unpack, copying, and allowing in-place writes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from cograd.autograd.grad_mode import _Mode, no_grad
 
 
 class saved_tensors_hooks:
-    """Context manager under which tensors saved for backward go through a pair of functions.
+    """Context manager that passes tensors saved for backward through a pair of functions.
 
     ``pack_hook(tensor)`` is called when a tensor is saved (recording is off inside) and may return
-    anything; ``unpack_hook`` gets that and must return a tensor of the same shape when backward
-    needs it. The tensor given to ``pack_hook`` must not be written in place.
+    anything; ``unpack_hook`` is called with its result when backward needs the tensor, and must
+    return a tensor of the same shape. ``pack_hook`` must not write its argument in place.
 
-    Of nested managers the innermost applies. With ``compose=True`` the one around it packs what
-    ``pack_hook`` returned, if that is a tensor; unpacking goes the other way round.
+    The innermost of nested managers applies. With ``compose=True`` the manager around it packs the
+    result of ``pack_hook``, if that is a tensor; unpacking runs in reverse order.
 
     Args:
-        pack_hook: makes of a tensor what is kept.
-        unpack_hook: makes the tensor again.
+        pack_hook: converts a tensor to the object that is saved.
+        unpack_hook: converts the saved object back to the tensor.
         compose: whether the manager around this one applies too.
 
     Raises:
@@ -51,10 +51,10 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Saved tensors are copied, as torch does to move them from a device to the CPU.
+    """Copies saved tensors, as torch does to move them from a device to the CPU.
 
-    Every tensor lives on the CPU here, so this protects saved tensors from later in-place writes
-    and costs their memory a second time.
+    All tensors are on the CPU here, so this only protects saved tensors from later in-place writes,
+    and doubles their memory.
 
     Args:
         pin_memory: accepted and ignored.
@@ -63,7 +63,7 @@ class save_on_cpu(saved_tensors_hooks):
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         def pack(tensor: Tensor) -> Tensor:
-            with no_grad():  # no history, but tangents stay
+            with no_grad():  # no history, but tangents are kept
                 return tensor.clone()
 
         def unpack(packed: Tensor) -> Tensor:
@@ -73,15 +73,15 @@ class save_on_cpu(saved_tensors_hooks):
 
 
 class disable_saved_tensors_hooks(_Mode):  # noqa: N801: torch's name
-    """Entering :class:`saved_tensors_hooks` inside raises RuntimeError with this message.
+    """Makes entering :class:`saved_tensors_hooks` raise RuntimeError with this message.
 
-    A context manager; as a decorator, of each call.
+    A context manager; as a decorator, it is active during each call.
 
     Args:
-        error_message: what the exception says.
+        error_message: text of the exception.
 
     Raises:
-        RuntimeError: when it is entered and hooks are active already.
+        RuntimeError: raised on entry if hooks are active already.
     """
 
     def __init__(self, error_message: str) -> None:
@@ -96,7 +96,7 @@ class disable_saved_tensors_hooks(_Mode):  # noqa: N801: torch's name
 
 
 class _Handle:
-    """Stands for a saved tensor; dies with the graph that holds it."""
+    """Represents a saved tensor; dies with the graph that holds it."""
 
     __slots__ = ("__weakref__",)
 
@@ -105,7 +105,7 @@ _Key = tuple[int, int, int]
 
 
 class _AllowMutationOnSavedContext:
-    """What :func:`allow_mutation_on_saved_tensors` keeps: originals, and clones of the written."""
+    """The tensors saved under :func:`allow_mutation_on_saved_tensors`: originals and clones."""
 
     def __init__(self) -> None:
         self.cloned: MutableMapping[_Handle, Tensor] = WeakKeyDictionary()
@@ -114,14 +114,14 @@ class _AllowMutationOnSavedContext:
         self._keys_of: dict[int, set[_Key]] = defaultdict(set)
 
     def clear(self) -> None:
-        """Forgets everything; graphs recorded under the context cannot run any more."""
+        """Removes everything; graphs recorded under the context cannot run any more."""
         self.cloned.clear()
         self.original.clear()
         self._handle_of.clear()
         self._keys_of.clear()
 
     def pack(self, tensor: Tensor) -> _Handle:
-        """The handle of ``tensor`` at its present version."""
+        """Returns the handle of ``tensor`` at its current version."""
         storage = tensor.untyped_storage().data_ptr()
         key = (storage, id(tensor), tensor._version)
         handle = self._handle_of.get(key)
@@ -133,7 +133,7 @@ class _AllowMutationOnSavedContext:
         return handle
 
     def unpack(self, handle: _Handle) -> Tensor:
-        """The tensor as it was when it was saved."""
+        """Returns the tensor as it was when it was saved."""
         found = self.cloned.get(handle)
         if found is None:
             found = self.original.get(handle)
@@ -145,7 +145,7 @@ class _AllowMutationOnSavedContext:
         return found
 
     def before_write(self, tensor: Tensor, op: str) -> None:
-        """Clones whatever was saved from the memory that ``op`` is about to write."""
+        """Clones all tensors saved from the memory that ``op`` is about to write."""
         storage = tensor.untyped_storage().data_ptr()
         for key in self._keys_of.pop(storage, ()):
             handle = self._handle_of.pop(key, None)
@@ -157,7 +157,7 @@ class _AllowMutationOnSavedContext:
 
 
 class allow_mutation_on_saved_tensors(_Mode):  # noqa: N801: torch's name
-    """Tensors saved for backward may be written in place: they are cloned before the write.
+    """Allows in-place writes to tensors saved for backward, by cloning them before the write.
 
     Forward and backward must both run inside. Cannot be nested.
 

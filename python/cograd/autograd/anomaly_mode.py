@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Anomaly mode: where a failing node came from, and the first value that is not finite."""
+"""Anomaly mode: finds the forward call of a failing node, and the first non-finite value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WARNING = (
 
 
 def _format(frames: Frames) -> list[str]:
-    """The frames as the lines of a traceback, outermost first."""
+    """Formats the frames as the lines of a traceback, outermost first."""
     lines = []
     for code, line in reversed(frames):
         text = f'  File "{code.co_filename}", line {line}, in {code.co_name}\n'
@@ -32,7 +32,7 @@ def _format(frames: Frames) -> list[str]:
 
 
 def _place(frames: Frames) -> str:
-    """'train.py:12 in step': the innermost frame that is not cograd's own."""
+    """Returns 'train.py:12 in step', for the innermost frame outside of cograd."""
     for code, line in frames:
         if not code.co_filename.startswith(_PACKAGE):
             return f"{code.co_filename}:{line} in {code.co_name}"
@@ -40,7 +40,7 @@ def _place(frames: Frames) -> str:
 
 
 def _explanation(origins: list[tuple[str, Frames | None]]) -> list[str]:
-    """Torch's texts for a node and for the nodes that were running when it was made."""
+    """Returns torch's texts for a node and for the nodes that were running when it was created."""
     texts = []
     for i, (name, frames) in enumerate(origins):
         first = i == 0
@@ -74,22 +74,22 @@ def _explain(error: BaseException, origins: list[tuple[str, Frames | None]]) -> 
         try:
             warnings.warn(text, UserWarning, stacklevel=2)
         except UserWarning:
-            return  # warnings are errors: the error that is under way says more
+            return  # warnings are errors: the error being raised is more useful
 
 
 class detect_anomaly:
-    """Context manager that finds out which op made a backward pass fail.
+    """Context manager that finds the op that made a backward pass fail.
 
-    While it is active every node remembers the Python stack that made it. If its backward fails,
-    the stack is shown in a warning and is part of the exception (a note). In-place writes are
+    While it is active, every node stores the Python stack that created it. If its backward fails,
+    the stack is shown in a warning and is added to the exception as a note. In-place writes are
     logged, so that "modified by an inplace operation" names the op and the line that wrote.
 
     Args:
         check_nan: raise RuntimeError when a node's backward returns nan.
-        forward: raise too when an op called from Python returns a value that is not finite though
-            its inputs are finite. (Not in torch.)
-        inf: look for infinities as well as nan; a node of the backward pass is only blamed if the
-            gradients that reached it were finite. (Not in torch.)
+        forward: also raise when an op called from Python returns a value that is not finite
+            although its inputs are finite. (Not in torch.)
+        inf: check for infinities as well as nan; a node of the backward pass is only reported if
+            the gradients that reached it were finite. (Not in torch.)
     """
 
     def __init__(self, check_nan: bool = True, *, forward: bool = False, inf: bool = False) -> None:
@@ -104,7 +104,7 @@ class detect_anomaly:
 
 
 class set_detect_anomaly:
-    """Turns anomaly mode on or off at once; as a context manager, until the block ends.
+    """Turns anomaly mode on or off immediately; as a context manager, until the block ends.
 
     Args:
         mode: whether anomaly mode is on.

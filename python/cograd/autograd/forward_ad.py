@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Forward mode: values that carry a tangent, and the levels at which they do.
+"""Forward mode: dual tensors, which carry a tangent at a dual level.
 
-Within a level, ``make_dual(x, t)`` is x with the tangent t; whatever is computed from it has the
-tangent that the chain rule gives, which ``unpack_dual`` takes out. One evaluation of f gives a
-product of its Jacobian with one vector. Levels nest: a tangent may itself have tangents.
+Inside a dual level, ``make_dual(x, t)`` returns x with the tangent t; tensors computed from it
+carry the tangent that the chain rule yields, which ``unpack_dual`` returns. One evaluation of f
+computes a product of its Jacobian with one vector. Levels nest: a tangent may have tangents.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # which would take it for an answer to every name
+if not TYPE_CHECKING:  # type checkers would accept every name
 
     def __getattr__(name: str) -> Any:
         if name == "_current_level":
@@ -33,9 +33,9 @@ if not TYPE_CHECKING:  # which would take it for an answer to every name
 
 
 class UnpackedDualTensor(NamedTuple):
-    """What ``unpack_dual`` gives: a named tuple of a tensor's value and tangent at one level.
+    """The result of ``unpack_dual``: a tensor's value and tangent at one dual level.
 
-    ``primal`` is the value, without the tangent; ``tangent`` is None where there is none.
+    ``primal`` is the value without the tangent; ``tangent`` is None if there is none.
     """
 
     primal: Tensor
@@ -43,18 +43,18 @@ class UnpackedDualTensor(NamedTuple):
 
 
 def enter_dual_level() -> int:
-    """Opens a level on this thread and returns its number, the depth of nesting.
+    """Opens a dual level on this thread and returns its number, the depth of nesting.
 
-    Unlike torch, levels nest: tangents of the outer ones flow through what is done inside.
+    Unlike in torch, levels nest: tangents of the outer levels propagate through ops inside.
     """
     return _C._enter_dual_level()
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Closes the innermost level; tensors lose their tangents at it.
+    """Closes the innermost dual level; tensors lose their tangents at it.
 
     Raises:
-        RuntimeError: ``level`` is another one, or none is open.
+        RuntimeError: ``level`` is not the innermost, or none is open.
     """
     last = _C._dual_level()
     level = last if level is None else level
@@ -67,7 +67,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 
 class dual_level(_Mode):  # noqa: N801: torch's name
-    """Opens a level within the block, or within each call of the decorated function.
+    """Opens a dual level for the block, or for each call of the decorated function.
 
     Example::
 
@@ -96,13 +96,13 @@ def _level(level: int | None, what: str) -> int:
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """A view of ``tensor`` with a tangent at a level, by default the innermost one.
+    """Returns a view of ``tensor`` with a tangent at a dual level, by default the innermost one.
 
     ``tangent`` has the size of ``tensor``. It is not copied if its strides and dtype are the same:
-    writing the dual tensor in place writes the tangent, too.
+    in-place writes to the dual tensor then also write the tangent.
 
     Raises:
-        ValueError: one of the two is not of a floating-point or complex dtype.
+        ValueError: one of the two does not have a floating-point or complex dtype.
         RuntimeError: no level is open, the sizes differ, or ``tensor`` has a tangent there already.
     """
     level = _level(level, "create")
@@ -113,10 +113,10 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The value of ``tensor`` without its tangent at a level, and that tangent or None.
+    """Returns the value of ``tensor`` without its tangent at a dual level, and the tangent or None.
 
     An output that does not depend on dual tensors, or has no derivative, has no tangent. Outside
-    of any level no tensor has one.
+    of all levels no tensor has one.
     """
     level = _C._dual_level() if level is None else level
     if level < 0:
@@ -125,7 +125,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 
 class _set_fwd_grad_enabled(_Mode):  # noqa: N801: torch's name
-    """Whether tangents are seen within the block."""
+    """Enables or disables tangents for the block."""
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Custom differentiable operations: ``Function`` and what belongs to it.
+"""Custom differentiable operations: ``Function`` and its helpers.
 
-Three styles of subclass run: static ``forward(ctx, ...)``, static ``forward(...)`` with a
-``setup_context``, and the instance style of old (``forward(self, ...)``, called as ``F()(x)``).
+Three styles of subclass are supported: static ``forward(ctx, ...)``, static ``forward(...)`` with
+``setup_context``, and the old instance style (``forward(self, ...)``, called as ``F()(x)``).
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ __all__ = [
 ]
 
 FunctionCtx = _C._FunctionBase
-BackwardCFunction = _C._FunctionBase  # the base of every context
+BackwardCFunction = _C._FunctionBase  # base class of every context
 FunctionMeta = type(_C._FunctionBase)
 
 
 class _Helper:
-    """What the C++ side asks of Python on its slow paths. One for all Functions."""
+    """Functions that the C++ side calls on its slow paths; shared by all Functions."""
 
     @staticmethod
     def parameters(cls: Any) -> list[inspect.Parameter]:
-        """Forward's parameters after ctx (or self)."""
+        """Returns forward's parameters after ctx (or self)."""
         found: list[inspect.Parameter] | None = cls.__dict__.get("_parameters")
         if found is None:
             names = list(inspect.signature(cls.forward).parameters.values())
@@ -49,9 +49,9 @@ class _Helper:
     def bind(
         cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], tuple[str, ...]]:
-        """All arguments in the order of forward's parameters, and the keyword-only names.
+        """Returns all arguments in the order of forward's parameters, and the keyword-only names.
 
-        The static style stops after the last argument that was passed, as torch counts them.
+        The static style stops after the last argument that was passed, as in torch.
         """
         signature = inspect.Signature(_Helper.parameters(cls))
         try:
@@ -82,7 +82,7 @@ class _Helper:
 
     @staticmethod
     def describe_argument(cls: Any, index: int) -> str:
-        """'argument 'weight' (position 2) of Linear.forward (file.py:12)'."""
+        """Returns 'argument 'weight' (position 2) of Linear.forward (file.py:12)'."""
         parameters = _Helper.parameters(cls)
         name = f"{index}"
         if index < len(parameters):
@@ -95,7 +95,7 @@ class _Helper:
 
 
 def _parameter_count(cls: Any) -> int:
-    """Number of forward's parameters after ctx; -1 if it takes any number."""
+    """Returns the number of forward's parameters after ctx; -1 if it accepts any number."""
     try:
         parameters = _Helper.parameters(cls)
     except (TypeError, ValueError):
@@ -105,7 +105,7 @@ def _parameter_count(cls: Any) -> int:
 
 
 def _style_of(cls: type) -> str:
-    """'static', 'setup' or 'instance', by where forward and setup_context come from."""
+    """Returns 'static', 'setup' or 'instance', by the definitions of forward and setup_context."""
     for base in cls.__mro__:
         if "setup_context" in base.__dict__ and base is not Function:
             return "setup"
@@ -123,21 +123,21 @@ def _style_of(cls: type) -> str:
 class Function(_C._FunctionBase):
     """Base of custom differentiable operations.
 
-    Subclass it, write ``forward`` and ``backward``, and call ``apply``. In ``forward`` ops are not
-    recorded; what ``backward`` needs is kept with ``ctx.save_for_backward`` (tensors) or as
-    attributes of ``ctx`` (anything else). ``ctx`` is the graph node: ``y.grad_fn is ctx``.
+    Subclass it, write ``forward`` and ``backward``, and call ``apply``. Ops in ``forward`` are not
+    recorded; save what ``backward`` needs with ``ctx.save_for_backward`` (tensors) or as attributes
+    of ``ctx`` (anything else). ``ctx`` is the graph node: ``y.grad_fn is ctx``.
 
     Class attributes:
-        pytree: lists, dicts and tuples among arguments and results are traversed, and
-            ``backward`` gets and returns gradients in the same structures.
-        generate_vmap_rule: ``forward``, ``backward`` and ``jvp`` are made of operations alone, and
-            inside of a vmap run once, on tensors that have all samples.
+        pytree: lists, dicts and tuples among arguments and results are traversed, and gradients in
+            ``backward`` have the same structures.
+        generate_vmap_rule: ``forward``, ``backward`` and ``jvp`` consist only of ops, and run once
+            under vmap, on batched tensors.
     """
 
     pytree: bool = False
     generate_vmap_rule: bool = False
-    _op_name: str | None = None  # of the Function of a registered op: what messages call it
-    _has_formula = True  # False: ``backward`` only says that there is none
+    _op_name: str | None = None  # name in messages, for the Function of a registered op
+    _has_formula = True  # False if ``backward`` only raises that there is no formula
 
     _style: str = "static"
     _backward_cls: Any = None
@@ -146,7 +146,7 @@ class Function(_C._FunctionBase):
         @classmethod
         def apply(cls, *args: Any, **kwargs: Any) -> Any: ...
 
-        # Subclasses name the parameters; of these alone checkers let them choose how many.
+        # Type checkers let overrides choose the number of parameters only for this signature.
         @staticmethod
         def backward(*args: Any, **kwargs: Any) -> Any: ...
 
@@ -162,7 +162,7 @@ class Function(_C._FunctionBase):
 
         @staticmethod
         def backward(ctx: Any, *grad_outputs: Any) -> Any:
-            """Gradients of the inputs, one per argument of ``forward`` (None: there is none)."""
+            """Returns the inputs' gradients, one per argument of ``forward`` or None."""
             raise NotImplementedError(
                 "You must implement either the backward or vjp method for your custom "
                 "autograd.Function to use it with backward mode AD."
@@ -172,12 +172,13 @@ class Function(_C._FunctionBase):
 
         @staticmethod
         def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-            """The tangents of the outputs from those of ``forward``'s arguments.
+            """Computes the tangents of the outputs from those of ``forward``'s arguments.
 
-            One for each argument, None for what is no tensor; with
-            ``set_materialize_grads(False)`` also where a tensor has none. ``ctx.saved_tensors``
-            is what ``save_for_forward`` kept, or else what ``save_for_backward`` did. Need not be
-            defined: the tangents then come from ``backward``, which is linear in its gradient.
+            ``grad_inputs`` has one tangent per argument, None if it is not a tensor; with
+            ``set_materialize_grads(False)`` also if the tensor has no tangent.
+            ``ctx.saved_tensors`` are those of ``save_for_forward``, or else of
+            ``save_for_backward``. Defining it is optional: otherwise the tangents are computed
+            from ``backward``, which is linear in its gradient.
             """
             raise NotImplementedError(
                 "You must implement the jvp function for custom autograd.Function to use it with "
@@ -186,12 +187,11 @@ class Function(_C._FunctionBase):
 
         @staticmethod
         def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
-            """``apply`` on all samples of a vmap at once.
+            """Applies the Function to all samples of a vmap at once.
 
-            ``args`` are those of ``apply``, with the samples in the dims ``in_dims`` (None: they
-            are equal); ``info`` has ``batch_size`` and ``randomness``. Returns the output or
-            outputs, and the dim or dims of the samples in them. Need not be defined: they then
-            run one by one.
+            ``args`` are those of ``apply``, batched in the dims ``in_dims`` (None: not batched);
+            ``info`` has ``batch_size`` and ``randomness``. Returns the output or outputs, and their
+            batch dim or dims. Defining it is optional: otherwise samples run one by one.
             """
             raise NotImplementedError(
                 "You must implement the vmap function for custom autograd.Function to call it."
@@ -227,7 +227,7 @@ class Function(_C._FunctionBase):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs an instance-style Function: ``Linear()(x, w, b)``."""
         if type(self).forward is Function.forward:
-            self.forward()  # says that it must be implemented
+            self.forward()  # raises that it must be implemented
         if type(self)._style != "instance":
             raise RuntimeError(
                 f"{type(self).__name__}: calling an instance needs the legacy autograd style "
@@ -245,7 +245,7 @@ class Function(_C._FunctionBase):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Fills ``ctx`` from the inputs and the output when ``forward`` does not take ``ctx``."""
+        """Fills ``ctx`` from the inputs and the output if ``forward`` has no ``ctx`` parameter."""
         raise NotImplementedError("setup_context is not implemented.")
 
 
@@ -253,7 +253,7 @@ _SingleLevelFunction = Function
 
 
 def _is_setup_context_defined(fn: Any) -> bool:
-    """Whether ``fn``, a ``setup_context``, is a subclass's own."""
+    """Returns whether ``fn``, a ``setup_context``, is defined by a subclass."""
     return fn is not Function.setup_context
 
 
@@ -261,7 +261,7 @@ _C._register_function(Function, "static", FunctionCtx, _Helper, -1)
 
 
 def _resolve_vjp(cls: Any) -> None:
-    """``vjp`` is another name for ``backward``; defining both is an error when it is needed."""
+    """Makes ``vjp`` another name of ``backward``; if both are defined, ``backward`` raises."""
     has_backward = cls.backward is not Function.backward
     has_vjp = cls.vjp is not Function.vjp
     if has_backward and has_vjp and cls.backward is not cls.vjp:
@@ -283,10 +283,10 @@ def _resolve_vjp(cls: Any) -> None:
 class InplaceFunction(Function):
     """Old base class of Functions with an ``inplace`` option.
 
-    A ``Function`` that keeps ``inplace`` as an attribute and does nothing with it.
+    It is a ``Function`` that stores ``inplace`` as an attribute without using it.
 
     Args:
-        inplace: the attribute.
+        inplace: value of the attribute.
     """
 
     def __init__(self, inplace: bool = False) -> None:
@@ -296,22 +296,22 @@ class InplaceFunction(Function):
 class NestedIOFunction(Function):
     """Old base class of instance-style Functions over nested lists, tuples and dicts.
 
-    Subclasses define ``forward_extended(*args)`` and ``backward_extended(*grads)``; both see the
-    arguments (the gradients) in the structure of the call (of the results).
+    Subclasses define ``forward_extended(*args)`` and ``backward_extended(*grads)``, which receive
+    the arguments (the gradients) in the structure of the call (of the results).
     """
 
     _nested_inputs: Any = None
     _nested_outputs: Any = None
 
     def forward(self, *leaves: Any) -> Any:  # type: ignore[override]
-        """Runs ``forward_extended`` on the arguments as they were nested."""
+        """Runs ``forward_extended`` on the arguments in their original nesting."""
         result = self.forward_extended(*_pytree.unflatten(self._nested_inputs, iter(leaves)))
         flat: list[Any] = []
         self._nested_outputs = _pytree.flatten(result, flat)
         return tuple(flat)
 
     def backward(self, *grads: Any) -> Any:  # type: ignore[override]
-        """Runs ``backward_extended`` on the gradients as the results were nested."""
+        """Runs ``backward_extended`` on the gradients in the nesting of the results."""
         nested = _pytree.unflatten(self._nested_outputs, iter(grads))
         parts = nested if isinstance(nested, tuple) else (nested,)
         result = self.backward_extended(*parts)
@@ -320,25 +320,25 @@ class NestedIOFunction(Function):
         return tuple(flat)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the Function on nested arguments; the results are nested as it made them."""
+        """Calls the Function on nested arguments; the results keep their nesting."""
         leaves: list[Any] = []
         self._nested_inputs = _pytree.flatten(tuple(args), leaves)
         out = self._call_instance(*leaves, **kwargs)
         return _pytree.unflatten(self._nested_outputs, iter(out))
 
     def forward_extended(self, *args: Any) -> Any:
-        """Computes the results; to be overridden."""
+        """Computes the results; must be overridden."""
         raise NotImplementedError
 
     def backward_extended(self, *grads: Any) -> Any:
-        """Gradients of the arguments, nested like them; to be overridden."""
+        """Returns gradients of the arguments, nested like them; must be overridden."""
         raise NotImplementedError
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Decorates a ``backward`` that cannot itself be differentiated.
 
-    The first derivative is as without it; a second derivative raises RuntimeError.
+    It does not change the first derivative; a second derivative raises RuntimeError.
     """
 
     @functools.wraps(fn)
@@ -363,7 +363,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Run:
-    """The shapes of one call's arguments and results."""
+    """The structures of one call's arguments and results."""
 
     def __init__(self, in_spec: Any) -> None:
         self.in_spec = in_spec
@@ -371,7 +371,7 @@ class _Run:
 
 
 def _gradient_leaves(spec: Any, tree: Any, leaves: list[Any], where: str) -> None:
-    """Leaves of a gradient tree; a None stands for a whole subtree without gradient."""
+    """Appends the leaves of a gradient tree; None stands for a subtree without gradients."""
     if spec is None:
         leaves.append(tree)
         return
@@ -393,7 +393,7 @@ def _gradient_leaves(spec: Any, tree: Any, leaves: list[Any], where: str) -> Non
 
 
 def _out_dims(spec: Any, dims: Any, where: str) -> list[Any]:
-    """A dim for each leaf; one stands for all below its place."""
+    """Returns a dim for each leaf; a dim applies to its whole subtree."""
     if spec is None:
         return [dims]
     kind, keys, parts = spec
@@ -409,7 +409,7 @@ def _out_dims(spec: Any, dims: Any, where: str) -> list[Any]:
 
 
 def _flat_function(cls: Any) -> Any:
-    """The Function over leaves that carries out ``cls``; made once per class."""
+    """Returns the Function over leaves that implements ``cls``; created once per class."""
     found = cls.__dict__.get("_flat")
     if found is not None:
         return found
@@ -477,7 +477,7 @@ def _flat_function(cls: Any) -> Any:
 
 
 def _apply_tree(cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """``apply`` of a Function with ``pytree = True``."""
+    """Implements ``apply`` for a Function with ``pytree = True``."""
     if kwargs:
         args, names = _Helper.bind(cls, args, kwargs)
         if names:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Jacobians, Hessians and products with them, of functions of tensors.
 
-``cograd.func`` has the same as transforms of functions that compose; these evaluate at once.
+``cograd.func`` has the same operations as composable transforms; these evaluate immediately.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OUTPUTS = "outputs of the user-provided function"
 
 
 def _as_tuple(value: Any, name: str, fn: str) -> tuple[bool, tuple[Tensor, ...]]:
-    """(whether it was a tuple, the tensors)."""
+    """Returns (whether it was a tuple, the tensors)."""
     many = isinstance(value, tuple)
     values = value if many else (value,)
     for i, t in enumerate(values):
@@ -49,7 +49,7 @@ def _unwrapped_twice(rows: Sequence[Sequence[Any]], outer: bool, inner: bool) ->
 
 
 def _detached(t: Tensor) -> Tensor:
-    """``t`` without its graph. Its tangents stay: ``create_graph`` is about backward alone."""
+    """Removes the graph of ``t`` but keeps tangents: ``create_graph`` only concerns backward."""
     if cograd._C._dual_level() < 0:
         return t.detach()
     with cograd.no_grad():
@@ -65,7 +65,7 @@ def _handle(t: Tensor, create_graph: bool, need_graph: bool) -> Tensor:
 
 
 def _handles(values: Sequence[Tensor], create_graph: bool, need_graph: bool) -> tuple[Tensor, ...]:
-    """Tensors of our own: those that ``func`` captured count as constants."""
+    """Returns new tensors, so that tensors that ``func`` captured count as constants."""
     return tuple(_handle(t, create_graph, need_graph) for t in values)
 
 
@@ -137,7 +137,7 @@ def _check_recorded(values: Sequence[Tensor | None], what: str) -> None:
 def _filled(
     grads: Found, like: Sequence[Tensor], strict: bool, create_graph: bool, stage: str
 ) -> list[Tensor]:
-    """Zeros for what does not depend on an input; with ``strict`` that is an error."""
+    """Replaces None by zeros for independent inputs; raises for them if ``strict``."""
     result = []
     for i, (g, t) in enumerate(zip(grads, like, strict=True)):
         if g is None:
@@ -161,7 +161,7 @@ def _gradients(
     create_graph: bool = False,
     retain_graph: bool | None = None,
 ) -> Found:
-    """``autograd.grad`` of those outputs that have a graph; None for what is independent."""
+    """Runs ``autograd.grad`` of the outputs that have a graph; None for independent inputs."""
     given = (None,) * len(outputs) if seeds is None else seeds
     pairs = [
         (o, s) for o, s in zip(outputs, given, strict=True) if o is not None and o.requires_grad
@@ -202,7 +202,7 @@ def _scalar(
 
 
 def _ones(values: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Seeds to differentiate by. What is linear in them does not depend on their values."""
+    """Returns seeds to differentiate with respect to; linear functions ignore their values."""
     return tuple(cograd.ones_like(t).requires_grad_() for t in values)
 
 
@@ -220,14 +220,14 @@ def vjp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """(output, product of ``v`` with the Jacobian of ``func`` at ``inputs``).
+    """Returns (output, product of ``v`` with the Jacobian of ``func`` at ``inputs``).
 
     Args:
-        func: takes tensors, gives a tensor or a tuple of tensors.
+        func: a function from tensors to a tensor or a tuple of tensors.
         inputs: a tensor, or a tuple of tensors.
-        v: as the output; may be left out if that is one tensor with one element.
-        create_graph: results can be differentiated further.
-        strict: raise if an output does not depend on an input, instead of zeros.
+        v: has the structure of the output; optional if that is one tensor with one element.
+        create_graph: whether results can be differentiated further.
+        strict: raise if an output does not depend on an input, instead of returning zeros.
     """
     with cograd.enable_grad():
         many_in, given = _as_tuple(inputs, "inputs", "vjp")
@@ -263,10 +263,10 @@ def jvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """(output, product of the Jacobian of ``func`` at ``inputs`` with ``v``), by two backwards.
+    """Returns (output, product of the Jacobian of ``func`` with ``v``), by two backwards.
 
-    The arguments are those of ``vjp``, but for ``v``, which is as the inputs. ``func.jvp`` gives
-    the same by forward mode, in one evaluation.
+    The arguments are those of ``vjp``, except that ``v`` has the structure of the inputs.
+    ``func.jvp`` computes the same by forward mode, in one evaluation.
     """
     with cograd.enable_grad():
         many_in, given = _as_tuple(inputs, "inputs", "jvp")
@@ -315,7 +315,7 @@ def _hessian_product(
         if vector is None:
             vector = (cograd.ones_like(given[0]),)
         by: tuple[Tensor, ...] = given
-        if fn == "hvp":  # the product from the other side: once more through the backward
+        if fn == "hvp":  # u^T H, whose derivative with respect to u is H v
             by = _ones(given)
             first = _gradients(first, given, by, create_graph=True)
             if strict:
@@ -337,10 +337,10 @@ def vhp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """(output, product of ``v`` with the Hessian of ``func`` at ``inputs``).
+    """Returns (output, product of ``v`` with the Hessian of ``func`` at ``inputs``).
 
-    ``func`` gives one tensor with one element, and ``v`` is as the inputs. The other arguments are
-    those of ``vjp``.
+    ``func`` must return one tensor with one element; ``v`` has the structure of the inputs. The
+    other arguments are those of ``vjp``.
     """
     return _hessian_product(func, inputs, v, create_graph, strict, "vhp")
 
@@ -352,10 +352,9 @@ def hvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """(output, product of the Hessian of ``func`` at ``inputs`` with ``v``).
+    """Returns (output, product of the Hessian of ``func`` at ``inputs`` with ``v``).
 
-    The arguments are those of ``vhp``, which gives the same where the Hessian is symmetric, in
-    less time.
+    The arguments are those of ``vhp``, which computes the same faster if the Hessian is symmetric.
     """
     return _hessian_product(func, inputs, v, create_graph, strict, "hvp")
 
@@ -397,7 +396,7 @@ def _forward_jacobian(func: Callable[..., Any], inputs: Tensors, strict: bool) -
 def _rows_of(
     output: Tensor, at: int, inputs: tuple[Tensor, ...], create_graph: bool, strict: bool
 ) -> list[Tensor]:
-    """The Jacobians of one output by every input."""
+    """Returns the Jacobians of one output with respect to every input."""
     columns: list[list[Tensor]] = [[] for _ in inputs]
     flat = output.reshape(-1)
     for j in range(output.numel()):
@@ -430,16 +429,16 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """The Jacobian of ``func`` at ``inputs``: one tensor, or tuples, of outputs and then of inputs.
+    """Computes the Jacobian of ``func``: one tensor, or tuples over outputs, then over inputs.
 
     Args:
-        func: takes tensors, gives a tensor or a tuple of tensors.
+        func: a function from tensors to a tensor or a tuple of tensors.
         inputs: a tensor, or a tuple of tensors.
-        create_graph: the result can be differentiated further.
-        strict: raise if an output does not depend on an input, instead of zeros.
-        vectorize: work on many rows at once; the result does not depend on it.
-        strategy: "reverse-mode", a backward for each element of the outputs, or "forward-mode", an
-            evaluation for each element of the inputs (with ``vectorize`` only, as in torch).
+        create_graph: whether the result can be differentiated further.
+        strict: raise if an output does not depend on an input, instead of returning zeros.
+        vectorize: compute many rows at once; the result does not depend on it.
+        strategy: "reverse-mode", one backward per element of the outputs, or "forward-mode", one
+            evaluation per element of the inputs (only with ``vectorize``, as in torch).
     """
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError(
@@ -484,10 +483,10 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """The Hessian of ``func`` at ``inputs``: one tensor, or a tuple of tuples by the two inputs.
+    """Computes the Hessian of ``func``: one tensor, or a tuple of tuples over both inputs.
 
-    ``func`` gives one tensor with one element. ``outer_jacobian_strategy`` is the ``strategy`` by
-    which the gradient is differentiated; the other arguments are those of ``jacobian``.
+    ``func`` must return one tensor with one element. ``outer_jacobian_strategy`` is the
+    ``strategy`` for differentiating the gradient; the other arguments are those of ``jacobian``.
     """
     many, given = _as_tuple(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):

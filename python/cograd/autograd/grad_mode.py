@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def decorated(make: Callable[[], Any], func: Callable[..., Any]) -> Callable[..., Any]:
-    """``func``, of which each call enters what ``make()`` gives; of a generator, each step."""
+    """Wraps ``func`` so that each call, or each step of a generator, runs inside ``make()``."""
     if inspect.isgeneratorfunction(func):
         return _step_by_step(make, func)
 
@@ -39,7 +39,7 @@ def decorated(make: Callable[[], Any], func: Callable[..., Any]) -> Callable[...
 
 
 def _step_by_step(make: Callable[[], Any], func: Callable[..., Any]) -> Callable[..., Any]:
-    """Entered while the generator runs, and left while it is suspended."""
+    """Wraps a generator function: enters while it runs, exits while it is suspended."""
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
@@ -67,10 +67,10 @@ def _step_by_step(make: Callable[[], Any], func: Callable[..., Any]) -> Callable
 
 
 class _Mode:
-    """A context manager that is also a decorator; each call of the decorated enters a new one."""
+    """A context manager and decorator; each call of a decorated function enters a new manager."""
 
     def clone(self) -> _Mode:
-        """A fresh manager with the same arguments."""
+        """Returns a new manager with the same arguments."""
         return type(self)()
 
     def __enter__(self) -> None:
@@ -88,7 +88,7 @@ class _Mode:
 
 
 class _NoArgMode(_Mode):
-    """A mode that may be used as ``@no_grad`` as well as ``@no_grad()``."""
+    """A mode that can be used as ``@no_grad`` as well as ``@no_grad()``."""
 
     @overload
     def __new__(cls, orig_func: F) -> F: ...  # type: ignore[misc]
@@ -105,10 +105,10 @@ class _NoArgMode(_Mode):
 
 
 class no_grad(_NoArgMode):
-    """Ops are not recorded within the block, or within each call of what it decorates.
+    """Disables recording of ops in a block, or in each call of a decorated function.
 
-    Results do not require grad and keep nothing for backward. Forward mode is not stopped. Of this
-    thread only; ``enable_grad`` inside records again.
+    Results do not require grad and save nothing for backward. Forward mode is not affected.
+    Thread-local; ``enable_grad`` inside records again.
     """
 
     __enter__ = _C._enter_no_grad
@@ -116,14 +116,14 @@ class no_grad(_NoArgMode):
 
 
 class enable_grad(_NoArgMode):
-    """Ops are recorded within the block or call, also in ``no_grad``. Of this thread only."""
+    """Enables recording of ops in a block or call, also inside ``no_grad``. Thread-local."""
 
     __enter__ = _C._enter_enable_grad
     __exit__ = _C._exit_grad
 
 
 class set_grad_enabled(_Mode):
-    """Sets recording at once; as a context manager the former mode comes back at the end.
+    """Sets recording immediately; as a context manager, restores the former mode at the end.
 
     Args:
         mode: whether ops are recorded.
@@ -136,7 +136,7 @@ class set_grad_enabled(_Mode):
         self.prev = _C._set_grad_enabled(mode)
 
     def __call__(self, func: F) -> F:
-        _C._set_grad_enabled(self.prev)  # a decorator must not change the mode where it is written
+        _C._set_grad_enabled(self.prev)  # a decorator must not change the mode at its definition
         return super().__call__(func)
 
     def clone(self) -> set_grad_enabled:
@@ -150,7 +150,7 @@ class set_grad_enabled(_Mode):
 
 
 class inference_mode(_Mode):
-    """No recording, and the tensors made are marked: they cannot enter a graph later.
+    """Disables recording and marks new tensors, so that they cannot enter a graph later.
 
     Args:
         mode: False leaves inference mode for the block.
@@ -179,12 +179,12 @@ class inference_mode(_Mode):
 
 
 class set_multithreading_enabled(_Mode):
-    """Whether backward runs started on this thread may use more than one thread.
+    """Sets whether backward runs started on this thread may use more than one thread.
 
-    Takes effect at once; as a context manager the former setting comes back at the end.
+    Takes effect immediately; as a context manager, restores the former setting at the end.
 
     Args:
-        mode: False keeps runs on the calling thread, whatever ``set_num_backward_threads`` says.
+        mode: False keeps runs on the calling thread, independent of ``set_num_backward_threads``.
     """
 
     def __init__(self, mode: bool) -> None:
@@ -203,9 +203,9 @@ class set_multithreading_enabled(_Mode):
 
 
 class enforce_grad_layout_policy:
-    """Keeps a flag, as a call or a context manager: gradients are laid out as their tensors.
+    """Stores a flag, as a call or a context manager: gradients have the layout of their tensors.
 
-    Where the flag is off, another layout is allowed, not demanded; so there is nothing to do.
+    Without the flag another layout is allowed but not required, so the flag has no effect.
 
     Args:
         enable: the flag.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""gradcheck and gradgradcheck: gradients against finite differences."""
+"""gradcheck and gradgradcheck: compare gradients with finite differences."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # which would take it for an answer to every name
+if not TYPE_CHECKING:  # type checkers would accept every name
 
     def __getattr__(name: str) -> Any:
-        # What does the work is imported when it is first used: `import cograd` pays for none of it.
+        # Lazy, so that `import cograd` does not pay for the implementation.
         if name.startswith("get_"):
             return getattr(import_module("cograd.autograd._jacobian_api"), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -59,29 +59,30 @@ def gradcheck(
     """Compares the gradients of ``func(*inputs)`` with central finite differences.
 
     Args:
-        func: takes tensors, gives a tensor or a tuple of tensors.
+        func: a function from tensors to a tensor or a tuple of tensors.
         inputs: a tensor, or a tuple of any objects; float64 tensors that require grad are checked.
         eps: step of the differences.
         atol, rtol: |analytical - numerical| <= atol + rtol * |numerical|.
         raise_exception: raise GradcheckError on failure instead of returning False.
-        nondet_tol: how far two runs of the same backward may differ.
+        nondet_tol: maximum difference between two runs of the same backward.
         check_undefined_grad: also run the backward with None for output gradients, and forward
             mode with inputs that have no tangent.
         check_grad_dtypes: fail if a gradient's dtype is not its input's, or a tangent's not its
             output's.
         check_batched_grad, check_batched_forward_grad: also compute gradients, or tangents, for
             batches of directions.
-        check_forward_ad: compare tangents of forward mode, too.
-        check_backward_ad: False leaves out all that needs a backward.
+        check_forward_ad: also compare tangents of forward mode.
+        check_backward_ad: False skips all checks that need a backward.
         fast_mode: compare one random projection of each Jacobian instead of all entries.
-        masked: accepted; it matters to sparse tensors only.
+        masked: accepted and ignored; it only concerns sparse tensors.
 
     Returns:
-        True if all gradients are right.
+        True if all gradients are correct.
 
     Raises:
-        GradcheckError: they are not, and ``raise_exception`` is set.
-        ValueError: no input requires grad. RuntimeError: an input overlaps itself in memory.
+        GradcheckError: a gradient is wrong, and ``raise_exception`` is set.
+        ValueError: no input requires grad.
+        RuntimeError: an input overlaps itself in memory.
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError(
@@ -155,11 +156,11 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """Runs gradcheck on the gradients of ``func``: checks second derivatives.
+    """Runs gradcheck on the gradients of ``func`` to check second derivatives.
 
     Args:
         grad_outputs: gradients of the outputs; random ones in [-1, 1] unless given.
-        gen_non_contig_grad_outputs: make the random ones non-contiguous.
+        gen_non_contig_grad_outputs: make random gradients non-contiguous.
         check_fwd_over_rev: differentiate the gradients by forward mode.
         check_rev_over_rev: differentiate them by a backward.
 
@@ -190,7 +191,7 @@ def gradgradcheck(
 
     def gradients(*args: Any) -> tuple[Tensor, ...]:
         split = len(args) - len(seeds)
-        # Under forward mode these are others than those that were asked for gradients.
+        # Under forward mode these tensors are not the original ones that require grad.
         for tensor, differentiate in zip(iter_tensors(args), wanted):
             if differentiate:
                 tensor.requires_grad_()

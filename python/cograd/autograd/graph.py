@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The recorded graph: nodes, edges to tensors, versions."""
+"""The recorded graph: nodes, edges to tensors, tensor versions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         saved_tensor_budget,
     )
 
-# Imported when first asked for: they need modules that training does not.
+# Imported at first access, because training does not need these modules.
 _LAZY = {
     "ModuleCalls": "_graph_page",
     "SavedMemory": "_memory",
@@ -70,7 +70,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # which would take it for an answer to every name
+if not TYPE_CHECKING:  # type checkers would accept every name
 
     def __getattr__(name: str) -> Any:
         if name in _LAZY:

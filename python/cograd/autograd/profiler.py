@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the time goes: every op of the forward pass and every node of the backward pass."""
+"""Profiles every op of the forward pass and every node of the backward pass."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class FunctionEvent:
-    """One timed call. Times in microseconds since the profiler was entered.
+    """One timed call. Times are in microseconds since the profiler was entered.
 
-    ``kind`` is "op" (forward), "node" (backward) or "user" (record_function); ``self_cpu_time``
-    leaves out events nested inside on the same thread. ``memory`` is what tensors held when it
-    ended, in bytes, -1 without ``profile_memory``; tensors of at most 256 bytes are not counted.
-    ``place`` is the line that called, under ``with_stack``, and of each new maximum of memory.
+    ``kind`` is "op" (forward), "node" (backward) or "user" (record_function);
+    ``self_cpu_time_total`` excludes events nested inside on the same thread. ``memory`` is the size
+    of all tensors at its end, in bytes, -1 without ``profile_memory``; tensors of at most 256 bytes
+    are not counted. ``place`` is the calling line, set under ``with_stack`` and for each new
+    maximum of memory.
     """
 
     name: str
@@ -44,7 +45,7 @@ class FunctionEvent:
 
     @property
     def key(self) -> str:
-        """What events are grouped by."""
+        """The key by which events are grouped."""
         return self.name
 
 
@@ -55,9 +56,9 @@ class FunctionEventAvg:
     Attributes:
         key: the name.
         kind: as of ``FunctionEvent``.
-        count: how many events.
-        cpu_time_total: the time within them.
-        self_cpu_time_total: without events nested inside on the same thread.
+        count: number of events.
+        cpu_time_total: total time of the events.
+        self_cpu_time_total: total time without events nested inside on the same thread.
     """
 
     key: str
@@ -82,9 +83,9 @@ _SORT = ("cpu_time", "cpu_time_total", "self_cpu_time_total", "count", "key")
 
 
 class EventList(list[Any]):
-    """Events, or their averages, in a list; ``table()`` shows them as text.
+    """A list of events, or of their averages; ``table()`` formats them as text.
 
-    What ``profile`` gives as ``function_events``, and ``key_averages()``, one entry for each name.
+    ``profile.function_events`` is one; ``key_averages()`` returns one with an entry per name.
     """
 
     def table(
@@ -95,17 +96,17 @@ class EventList(list[Any]):
         top_level_events_only: bool = False,
         **_ignored: Any,
     ) -> str:
-        """The events as text.
+        """Formats the events as a table.
 
         Args:
             sort_by: cpu_time, cpu_time_total, self_cpu_time_total, count or key; as recorded if
                 None.
-            row_limit: rows shown at most; -1 for all.
-            max_name_column_width: longer names are cut.
+            row_limit: maximum number of rows; -1 for all.
+            max_name_column_width: length to which names are cut.
             top_level_events_only: accepted and ignored.
 
         Raises:
-            ValueError: ``sort_by`` is none of these.
+            ValueError: ``sort_by`` is unknown.
         """
         rows = self if self and isinstance(self[0], FunctionEventAvg) else self._averages()
         if sort_by is not None:
@@ -154,11 +155,11 @@ class EventList(list[Any]):
         ]
 
     def key_averages(self, *_: Any, **__: Any) -> EventList:
-        """One entry per name, in the order of first appearance."""
+        """Returns one entry per name, in the order of first appearance."""
         return EventList(self._averages())
 
     def total_average(self) -> FunctionEventAvg:
-        """All events as one entry."""
+        """Returns all events as one entry."""
         return FunctionEventAvg(
             "Total",
             "total",
@@ -169,7 +170,7 @@ class EventList(list[Any]):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds spent in all events, nested ones counted once."""
+        """Microseconds spent in all events; nested events are counted once."""
         return float(sum(e.self_cpu_time_total for e in self))
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
@@ -192,9 +193,9 @@ class EventList(list[Any]):
             json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, f)
 
     def export_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes one page that needs nothing else: timeline, memory over time, table, search.
+        """Writes a self-contained page: timeline, memory over time, table, search.
 
-        The memory, and the line after which it was highest, are there under
+        The memory, and the line after which it was highest, are shown under
         ``profile(profile_memory=True)``.
         """
         from cograd.autograd._profile_page import page
@@ -208,7 +209,7 @@ class EventList(list[Any]):
 
 
 def _with_self_times(raw: Iterable[tuple[Any, ...]], begin: int) -> EventList:
-    """Sorts events and takes nested time out of the events around it, thread by thread."""
+    """Sorts events and subtracts nested time from the enclosing events, per thread."""
     events = sorted(raw, key=lambda e: (e[5], e[3], -e[4]))
     own = [float(e[4] - e[3]) for e in events]
     stack: list[int] = []
@@ -240,17 +241,17 @@ def _with_self_times(raw: Iterable[tuple[Any, ...]], begin: int) -> EventList:
 class profile:
     """Context manager that times ops, backward nodes and ``record_function`` blocks.
 
-    Only one may be active at a time. Afterwards the nodes that ran know their time, and
+    Only one may be active at a time. Afterwards the nodes that ran store their time, and
     ``autograd.graph.to_dot`` shows it.
 
     Args:
-        enabled: False makes it do nothing.
-        profile_memory: note what tensors hold after each event, and the line that set a maximum.
-        with_stack: note the line that called each op.
+        enabled: False disables profiling.
+        profile_memory: record the memory of tensors after each event, and the line of each maximum.
+        with_stack: record the line that called each op.
         use_cpu, record_shapes, with_flops, with_modules: accepted and ignored.
 
     Raises:
-        RuntimeError: entered while another profile is active, or read while it is.
+        RuntimeError: entered while another profile is active, or read while active.
     """
 
     def __init__(
@@ -270,15 +271,15 @@ class profile:
         self.entered = False
         self._active = False
         self._begin = 0
-        self._raw: list[Any] | None = None  # the events, from __exit__ until they are asked for
-        self._sorted: list[EventList] = []  # made of them; of two threads' that ask, the first
+        self._raw: list[Any] | None = None  # the events, from __exit__ until first access
+        self._sorted: list[EventList] = []  # sorted events; if two threads sort, the first wins
 
     __enter__ = _C._enter_profile
     __exit__ = _C._exit_profile
 
     @property
     def function_events(self) -> EventList:
-        """The events, in order of their beginning."""
+        """The events, ordered by start time."""
         raw = self._raw  # read once: another thread may set it to None
         if raw is not None:
             self._sorted.append(_with_self_times(raw, self._begin))
@@ -288,15 +289,15 @@ class profile:
         return self._sorted[0]
 
     def key_averages(self, *_: Any, **__: Any) -> EventList:
-        """One entry per name."""
+        """Returns one entry per name."""
         return self.function_events.key_averages()
 
     def total_average(self) -> FunctionEventAvg:
-        """All events as one entry."""
+        """Returns all events as one entry."""
         return self.function_events.total_average()
 
     def table(self, sort_by: str | None = None, row_limit: int = 100, **kwargs: Any) -> str:
-        """The averages as text; see :meth:`EventList.table`."""
+        """Formats the averages as text; see :meth:`EventList.table`."""
         return self.function_events.table(sort_by, row_limit, **kwargs)
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
@@ -323,7 +324,7 @@ class record_function:
     """Names a block (or, as a decorator, a function) in the profile.
 
     Args:
-        name: what the table and the trace show.
+        name: name in the table and the trace.
         args: accepted and ignored.
     """
 

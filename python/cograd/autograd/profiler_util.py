@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What profiles consist of, under the path that torch has for it."""
+"""Events of profiles, under torch's path."""
 
 from .profiler import EventList, FunctionEvent, FunctionEventAvg
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``Variable``: the old name of a tensor that takes part in a graph."""
+"""``Variable``: the old name of a tensor that is part of a graph."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["Variable", "VariableMeta"]
 
 
 class _Engine:
-    """What code reaches through ``Variable._execution_engine``."""
+    """The functions that programs reach through ``Variable._execution_engine``."""
 
     @staticmethod
     def queue_callback(callback: Any) -> None:
-        """Same as ``autograd.graph.queue_callback``."""
+        """Calls ``autograd.graph.queue_callback``."""
         queue_callback(callback)
 
     @staticmethod
     def is_checkpoint_valid() -> bool:
-        """Whether the running backward goes to every leaf: re-entrant checkpoints need it."""
+        """Returns whether the running backward reaches all leaves, for re-entrant checkpoints."""
         return bool(_C._is_checkpoint_valid())
 
     @staticmethod
@@ -36,7 +36,7 @@ class _Engine:
         allow_unreachable: bool = True,
         accumulate_grad: bool = False,
     ) -> tuple[Tensor | None, ...]:
-        """The call behind ``backward`` and ``grad``."""
+        """Runs a backward; ``backward`` and ``grad`` call it."""
         wanted = tuple(inputs) or None
         return tuple(
             _C._run_backward(
@@ -58,12 +58,12 @@ class VariableMeta(type):
 
 
 class Variable(metaclass=VariableMeta):
-    """Old name: ``Variable(t)`` is a tensor over the memory of ``t``, without its history.
+    """Old constructor: ``Variable(t)`` is a tensor over the memory of ``t`` without its history.
 
     Args:
-        data: a tensor; none gives an empty one.
+        data: a tensor; None creates an empty one.
         requires_grad: whether the result requires grad.
-        volatile: without effect.
+        volatile: has no effect.
     """
 
     _execution_engine = _Engine()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The libraries that compute matrix products and convolutions, and torch's switches of the name.
+"""The libraries that compute matrix products and convolutions, and switches of torch.backends.
 
-OpenBLAS and cograd's own loops are always there. MKL and oneDNN are used only where they are chosen
-and come with the extras ``cograd[mkl]`` and ``cograd[onednn]``; each of their calls runs on one
-thread of cograd's own pool. The switches for hardware that cograd does not use keep what they are
-given and change nothing.
+OpenBLAS and cograd's own loops are always available. MKL and oneDNN are only used if chosen, and
+come with the extras ``cograd[mkl]`` and ``cograd[onednn]``; each of their calls runs on one thread
+of cograd's pool. The switches for hardware that cograd does not use store their values without
+effect.
 """
 
 from cograd.backends import (

@@ -16,7 +16,7 @@ from cograd import _C
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# Library: its title, the extra that installs it, the distribution and the files to look for.
+# Library -> its title, [the distribution that contains it, and its file names].
 _EXTRAS = {
     "mkl": ("MKL", "mkl", ("libmkl_rt.so.3", "libmkl_rt.so.2", "libmkl_rt.so.1", "libmkl_rt.so")),
     "onednn": ("oneDNN", "onednn-cpu-gomp", ("libdnnl.so.3", "libdnnl.so")),
@@ -28,7 +28,7 @@ OPERATIONS = {
 
 
 class Verbose:
-    """A block in which torch would have a library print its calls; here it changes nothing."""
+    """A block in which torch makes a library print its calls; has no effect here."""
 
     def __enter__(self) -> Self:
         return self
@@ -43,7 +43,7 @@ class Verbose:
 
 
 def _candidates(name: str) -> Iterator[str]:
-    """Yields paths that exist, of the installed package first, then names for the linker."""
+    """Yields existing paths, those of the installed package first, then names for the linker."""
     _, distribution, files = _EXTRAS[name]
     try:
         listed = metadata.files(distribution) or []
@@ -57,7 +57,7 @@ def _candidates(name: str) -> Iterator[str]:
 
 
 def load(name: str) -> None:
-    """Loads a library unless it is loaded; RuntimeError says what is wrong."""
+    """Loads a library unless it is loaded. Raises RuntimeError if it is missing or broken."""
     if _C._is_backend_loaded(name):
         return
     title, _, _ = _EXTRAS[name]
@@ -67,7 +67,7 @@ def load(name: str) -> None:
             return _C._load_backend(name, candidate)
         except RuntimeError as error:
             if os.path.isabs(candidate):
-                raise  # it is there, and broken
+                raise  # the file exists, but is broken
             reason = str(error)
             if "cannot open shared object file" not in reason:
                 raise
@@ -75,7 +75,7 @@ def load(name: str) -> None:
 
 
 def is_available(name: str) -> bool:
-    """Whether a library is installed and can be loaded, which it is then."""
+    """Returns whether a library is installed and can be loaded; loads it."""
     if name not in _EXTRAS:
         return True
     try:
@@ -86,14 +86,14 @@ def is_available(name: str) -> bool:
 
 
 def version(name: str) -> str:
-    """What the library says of itself."""
+    """Returns the library's own version text."""
     if name in _EXTRAS:
         load(name)
     return _C._backend_version(name)
 
 
 def get_library(operation: str) -> str:
-    """Names the library that computes an operation.
+    """Returns the name of the library that computes an operation.
 
     Args:
         operation: ``"matmul"`` or ``"convolution"``.
@@ -105,19 +105,19 @@ def get_library(operation: str) -> str:
 
 
 def set_library(operation: str, library: str) -> None:
-    """Chooses the library that computes an operation from now on, in every thread.
+    """Chooses the library that computes an operation, in every thread.
 
     Args:
-        operation: ``"matmul"`` (every product of float and complex matrices and what is made of
-            them) or ``"convolution"`` (convolutions and their gradients).
+        operation: ``"matmul"`` (every product of float and complex matrices and ops based on them)
+            or ``"convolution"`` (convolutions and their gradients).
         library: for ``"matmul"`` ``"openblas"`` (the default), ``"mkl"`` or ``"onednn"``; for
             ``"convolution"`` ``"own"`` (the default) or ``"onednn"``.
 
     Raises:
-        ValueError: no such operation, or the library does not compute it.
-        RuntimeError: the library is not installed, or is broken. The choice stays what it was.
+        ValueError: there is no such operation, or the library does not compute it.
+        RuntimeError: the library is not installed, or is broken. The choice does not change.
     """
-    before = _C._chosen_backend(operation)  # refuses an unknown operation
+    before = _C._chosen_backend(operation)  # raises for an unknown operation
     if library not in OPERATIONS[operation]:
         known = " or ".join(repr(name) for name in OPERATIONS[operation])
         raise ValueError(
@@ -131,11 +131,11 @@ def set_library(operation: str, library: str) -> None:
 
 @contextmanager
 def use(*, matmul: str | None = None, convolution: str | None = None) -> Iterator[None]:
-    """Chooses libraries for the time of a ``with`` block, in every thread.
+    """Chooses libraries for the duration of a with block, in every thread.
 
     Args:
-        matmul: as for :func:`set_library`; None leaves the choice.
-        convolution: the same.
+        matmul: as for :func:`set_library`; None does not change the choice.
+        convolution: the same for convolutions.
 
     Raises:
         ValueError: the library does not compute the operation.
@@ -154,7 +154,7 @@ def use(*, matmul: str | None = None, convolution: str | None = None) -> Iterato
 
 
 def show() -> str:
-    """Says what computes what and which libraries there are, a line each."""
+    """Lists the libraries of each operation and the versions of all libraries, a line each."""
     lines = []
     for operation, libraries in OPERATIONS.items():
         chosen = get_library(operation)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the processor can do."""
+"""Capabilities of the processor."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ __all__ = ["get_cpu_capability"]
 
 
 def get_cpu_capability() -> str:
-    """Names the vector instructions of cograd's loops: "DEFAULT", "AVX2" or "AVX512"."""
+    """Returns the vector instructions of cograd's loops: "DEFAULT", "AVX2" or "AVX512"."""
     return _C._cpu_capability()

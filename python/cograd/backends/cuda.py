@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Switches of torch's GPU kernels, which cograd does not have: kept, and without effect."""
+"""Switches of torch's GPU kernels, which cograd does not have: stored without effect."""
 
 from __future__ import annotations
 
@@ -34,47 +34,47 @@ _attention = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
 
 
 def is_built() -> bool:
-    """Always False."""
+    """Returns False."""
     return False
 
 
 def flash_sdp_enabled() -> bool:
-    """What ``enable_flash_sdp`` was given; True at first."""
+    """Returns the value of ``enable_flash_sdp``; True at first."""
     return _attention["flash"]
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Keeps the flag: attention runs by blocks whatever it says."""
+    """Stores the flag, which has no effect: attention is always computed in blocks."""
     _attention["flash"] = enabled
 
 
 def mem_efficient_sdp_enabled() -> bool:
-    """What ``enable_mem_efficient_sdp`` was given; True at first."""
+    """Returns the value of ``enable_mem_efficient_sdp``; True at first."""
     return _attention["mem_efficient"]
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Keeps the flag: attention runs by blocks whatever it says."""
+    """Stores the flag, which has no effect: attention is always computed in blocks."""
     _attention["mem_efficient"] = enabled
 
 
 def math_sdp_enabled() -> bool:
-    """What ``enable_math_sdp`` was given; True at first."""
+    """Returns the value of ``enable_math_sdp``; True at first."""
     return _attention["math"]
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """Keeps the flag: attention runs by blocks whatever it says."""
+    """Stores the flag, which has no effect: attention is always computed in blocks."""
     _attention["math"] = enabled
 
 
 def cudnn_sdp_enabled() -> bool:
-    """What ``enable_cudnn_sdp`` was given; True at first."""
+    """Returns the value of ``enable_cudnn_sdp``; True at first."""
     return _attention["cudnn"]
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """Keeps the flag: attention runs by blocks whatever it says."""
+    """Stores the flag, which has no effect: attention is always computed in blocks."""
     _attention["cudnn"] = enabled
 
 
@@ -85,7 +85,7 @@ def sdp_kernel(
     enable_mem_efficient: bool = True,
     enable_cudnn: bool = True,
 ) -> Iterator[None]:
-    """Keeps the four flags for the time of a ``with`` block."""
+    """Stores the four flags for the duration of a with block."""
     before = dict(_attention)
     _attention.update(
         flash=enable_flash,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""cuDNN is for GPUs, which cograd does not use: its switches are kept and change nothing."""
+"""Switches of cuDNN, a library for GPUs: stored without effect."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ depthwise_kernel = "auto"
 
 
 def version() -> None:
-    """Returns None: there is none."""
+    """Returns None: cograd does not use cuDNN."""
     return None
 
 
 def is_available() -> bool:
-    """Always False."""
+    """Returns False."""
     return False
 
 
 def is_acceptable(tensor: Any) -> bool:
-    """Always False: no tensor is on a GPU."""
+    """Returns False: no tensor is on a GPU."""
     return False
 
 
@@ -55,7 +55,7 @@ def set_flags(
     _fp32_precision: str = "none",
     _depthwise_kernel: str | None = None,
 ) -> tuple[Any, ...]:
-    """Keeps the switches that are given and returns what all were."""
+    """Stores the given switches and returns the former values of all."""
     switches = globals()
     values = {
         "enabled": _enabled,
@@ -81,7 +81,7 @@ def flags(
     fp32_precision: str = "none",
     depthwise_kernel: str = "auto",
 ) -> Iterator[None]:
-    """Keeps the switches for the time of a ``with`` block."""
+    """Stores the switches for the duration of a with block."""
     before = set_flags(
         enabled,
         benchmark,

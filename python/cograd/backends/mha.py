@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attention's fast path: a flag that is kept; attention runs by blocks whatever it says."""
+"""The flag of attention's fast path: stored without effect; attention is computed in blocks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _is_fastpath_enabled = True
 
 
 def get_fastpath_enabled() -> bool:
-    """What ``set_fastpath_enabled`` was given; True at first."""
+    """Returns the value of ``set_fastpath_enabled``; True at first."""
     return _is_fastpath_enabled
 
 
 def set_fastpath_enabled(value: bool) -> None:
-    """Keeps the flag."""
+    """Stores the flag."""
     global _is_fastpath_enabled
     _is_fastpath_enabled = value

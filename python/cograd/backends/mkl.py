@@ -17,17 +17,17 @@ enabled: bool
 
 
 def is_available() -> bool:
-    """Whether MKL is installed and can be loaded."""
+    """Returns whether MKL is installed and can be loaded."""
     return _library.is_available("mkl")
 
 
 def version() -> str:
-    """MKL's own line of version; RuntimeError if it is not installed."""
+    """Returns MKL's version text. Raises RuntimeError if it is not installed."""
     return _library.version("mkl")
 
 
 class verbose(_library.Verbose):
-    """Accepted for torch's sake: nothing is printed.
+    """Accepted for compatibility with torch: nothing is printed.
 
     Args:
         enable: ``VERBOSE_OFF`` or ``VERBOSE_ON``.

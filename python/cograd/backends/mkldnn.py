@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""oneDNN, once MKL-DNN, from the package ``onednn-cpu-gomp`` (extra ``cograd[onednn]``)."""
+"""oneDNN, formerly MKL-DNN, from the package ``onednn-cpu-gomp`` (extra ``cograd[onednn]``)."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ VERBOSE_ON = 1
 VERBOSE_ON_CREATION = 2
 
 enabled: bool
-# Kept for torch's sake: results depend on shapes alone, and float32 is computed in float32.
+# Stored for compatibility with torch: results depend only on shapes, and float32 stays float32.
 deterministic = False
 allow_tf32: bool | None = None
 fp32_precision = "none"
 
 
 def is_available() -> bool:
-    """Whether oneDNN is installed and can be loaded."""
+    """Returns whether oneDNN is installed and can be loaded."""
     return _library.is_available("onednn")
 
 
 def version() -> str:
-    """The version as text; RuntimeError if oneDNN is not installed."""
+    """Returns the version as text. Raises RuntimeError if oneDNN is not installed."""
     return _library.version("onednn")
 
 
 class verbose(_library.Verbose):
-    """Accepted for torch's sake: nothing is printed.
+    """Accepted for compatibility with torch: nothing is printed.
 
     Args:
         level: ``VERBOSE_OFF``, ``VERBOSE_ON`` or ``VERBOSE_ON_CREATION``.
@@ -64,10 +64,10 @@ def set_flags(
     _allow_tf32: bool | None = None,
     _fp32_precision: str = "none",
 ) -> tuple[bool, bool, bool | None, str]:
-    """Sets the switches that are given and returns what they were.
+    """Sets the given switches and returns the former values.
 
     Raises:
-        RuntimeError: oneDNN is to be enabled and is not installed.
+        RuntimeError: ``_enabled`` is True and oneDNN is not installed.
     """
     global deterministic, allow_tf32, fp32_precision
     module: Any = sys.modules[__name__]
@@ -89,7 +89,7 @@ def flags(
     allow_tf32: bool = True,
     fp32_precision: str = "none",
 ) -> Iterator[None]:
-    """Sets the switches for the time of a ``with`` block."""
+    """Sets the switches for the duration of a with block."""
     convolution, matmul = (_library.get_library(name) for name in ("convolution", "matmul"))
     before = set_flags(enabled, deterministic, allow_tf32, fp32_precision)
     try:

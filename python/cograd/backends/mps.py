@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Apple's GPUs: there are none for cograd."""
+"""torch.backends.mps: cograd does not support Apple's GPUs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ __all__ = ["is_available", "is_built", "is_macos_or_newer"]
 
 
 def is_built() -> bool:
-    """Always False."""
+    """Returns False."""
     return False
 
 
 def is_available() -> bool:
-    """Always False."""
+    """Returns False."""
     return False
 
 
 def is_macos_or_newer(major: int, minor: int) -> bool:
-    """Always False."""
+    """Returns False."""
     return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""NNPACK is not used; its flag is kept."""
+"""The flag of NNPACK, which cograd does not use: stored without effect."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ enabled = False
 
 
 def is_available() -> bool:
-    """Always False."""
+    """Returns False."""
     return False
 
 
 def set_flags(_enabled: bool) -> tuple[bool]:
-    """Keeps the flag and returns what it was."""
+    """Stores the flag and returns its former value."""
     global enabled
     before, enabled = enabled, _enabled
     return (before,)
@@ -25,7 +25,7 @@ def set_flags(_enabled: bool) -> tuple[bool]:
 
 @contextmanager
 def flags(enabled: bool = False) -> Iterator[None]:
-    """Keeps the flag for the time of a ``with`` block."""
+    """Stores the flag for the duration of a with block."""
     (before,) = set_flags(enabled)
     try:
         yield

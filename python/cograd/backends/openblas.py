@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""OpenBLAS: products by default, and all of linalg's decompositions."""
+"""OpenBLAS: computes products by default, and all decompositions of linalg."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["is_available", "version"]
 
 
 def is_available() -> bool:
-    """Always True: cograd is linked to it."""
+    """Returns True: cograd is linked to it."""
     return True
 
 
 def version() -> str:
-    """OpenBLAS' own line of version, options and kernels."""
+    """Returns OpenBLAS' text of version, options and kernels."""
     return _library.version("openblas")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""OpenMP: loops run on cograd's own threads instead."""
+"""torch.backends.openmp: cograd uses its own threads instead of OpenMP."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ __all__ = ["is_available"]
 
 
 def is_available() -> bool:
-    """Always False."""
+    """Returns False."""
     return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The order of einsum's products: cograd does not ask opt_einsum."""
+"""torch.backends.opt_einsum: cograd does not use opt_einsum to order einsum's products."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ strategy: str | None = None
 
 
 def is_available() -> bool:
-    """Always False; ``opt_einsum`` itself takes cograd's tensors."""
+    """Returns False; ``opt_einsum`` itself accepts cograd's tensors."""
     return False
 
 
@@ -25,7 +25,7 @@ def get_opt_einsum() -> None:
 def set_flags(
     _enabled: bool | None = None, _strategy: str | None = None
 ) -> tuple[bool, str | None]:
-    """Keeps the flags and returns what they were."""
+    """Stores the flags and returns the former values."""
     global enabled, strategy
     before = (enabled, strategy)
     if _enabled is not None:
@@ -37,7 +37,7 @@ def set_flags(
 
 @contextmanager
 def flags(enabled: bool | None = None, strategy: str | None = None) -> Iterator[None]:
-    """Keeps the flags for the time of a ``with`` block."""
+    """Stores the flags for the duration of a with block."""
     before = set_flags(enabled, strategy)
     try:
         yield

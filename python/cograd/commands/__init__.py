@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The commands of ``python -m cograd``.
 
-A command is a module here with ``main(arguments) -> int``, imported when it is asked for, and a row
+A command is a module here with ``main(arguments) -> int``, imported when it is called, and a row
 of ``COMMANDS``.
 """
 
@@ -14,7 +14,7 @@ from importlib import import_module
 
 __all__ = ["COMMANDS", "main"]
 
-# Name to what it does, as the help says.
+# Command name -> its description in the help.
 COMMANDS = {
     "config": "print how this cograd was built and what it found here",
     "doctor": "say what is wrong with this installation; exit status 1 if something is",
@@ -29,13 +29,13 @@ def _usage() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command that the first argument names with the others.
+    """Runs the command that the first argument names with the other arguments.
 
     Args:
-        arguments: what follows ``python -m cograd``; default: ``sys.argv[1:]``.
+        arguments: the arguments after ``python -m cograd``; default: ``sys.argv[1:]``.
 
     Returns:
-        The exit status: the command's; 2 where there is no such command.
+        The exit status of the command; 2 if there is no such command.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in ("-h", "--help"):
@@ -51,6 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = int(command.main(given[1:]))
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # `... | head` has read enough
+    except BrokenPipeError:  # `... | head` closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m cograd config [--json]``: what ``cograd.show_config()`` prints."""
+"""``python -m cograd config [--json]``: prints what ``cograd.show_config()`` prints."""
 
 from __future__ import annotations
 

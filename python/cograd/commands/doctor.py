@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m cograd doctor``: says what is wrong with this installation, and what to do.
+"""``python -m cograd doctor``: reports problems of this installation, and what to do.
 
-Uses nothing of cograd itself, so that this file also runs as a script where ``import cograd``
-fails. Whatever may end a process (loading a library, computing) is tried in a child.
+Uses nothing of cograd itself, so that this file also runs as a script if ``import cograd`` fails.
+Runs everything that can end a process (loading a library, computing) in a child process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 
 __all__ = ["main"]
 
-# A file of the user's may be named like a module of the standard library: that one is to be found.
+# Import the standard library, not user files with the same names as its modules.
 sys.path.insert(0, os.path.dirname(os.__file__))
 
 import argparse
@@ -33,7 +33,7 @@ from pathlib import Path
 
 sys.path.pop(0)
 
-Finding = tuple[str, str, str]  # "ok", "note" or "FAIL"; what was looked at; what was found
+Finding = tuple[str, str, str]  # status ("ok", "note" or "FAIL"), what was checked, what was found
 
 PACKAGE = Path(__file__).resolve().parent.parent
 NUMPY = (1, 24)
@@ -55,7 +55,7 @@ print(json.dumps({
 
 
 def child(code: str, **env: str) -> tuple[str, str]:
-    """Runs code in another interpreter; its output, and why it failed or ""."""
+    """Runs code in another interpreter; returns its output, and why it failed or ""."""
     # The probe must find the package that this file belongs to.
     path = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]))
     try:
@@ -80,7 +80,7 @@ def child(code: str, **env: str) -> tuple[str, str]:
 
 
 def check_python() -> Iterator[Finding]:
-    """The interpreter and the machine that the wheels are made for."""
+    """Checks the interpreter and the machine that the wheels are built for."""
     text = f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}"
     if platform.python_implementation() != "CPython" or sys.version_info < PYTHON:
         yield "FAIL", "Python", f"{text}; CPython 3.10 or newer is needed"
@@ -91,7 +91,7 @@ def check_python() -> Iterator[Finding]:
 
 
 def origin(name: str) -> str | None:
-    """The file that ``import name`` would run, found without running it."""
+    """Returns the file that ``import name`` would run, without running it."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -100,7 +100,7 @@ def origin(name: str) -> str | None:
 
 
 def check_shadowed() -> Iterator[Finding]:
-    """Files of the user's that stand before what they are named like."""
+    """Checks for user files that shadow modules."""
     copies = []
     for entry in dict.fromkeys(os.path.realpath(p or os.getcwd()) for p in sys.path):
         if os.path.isfile(os.path.join(entry, "cograd", "__init__.py")):
@@ -131,7 +131,7 @@ def check_shadowed() -> Iterator[Finding]:
 
 
 def check_files() -> Iterator[Finding]:
-    """The installed files against the record of what was installed."""
+    """Compares the installed files with the record of the installation."""
     folders = sorted(PACKAGE.parent.glob("cograd-*.dist-info"))
     if not folders:
         yield "note", "files", f"{PACKAGE} was not installed by pip: no record to compare with"
@@ -161,10 +161,10 @@ def check_files() -> Iterator[Finding]:
 
 
 def check_binaries() -> Iterator[Finding]:
-    """The compiled module for this Python, and the library of the same version beside it."""
+    """Checks the compiled module for this Python, and the version of the library beside it."""
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     present = sorted(p.name for p in PACKAGE.glob("_C.*.so"))
-    if not present:  # an editable install has them elsewhere
+    if not present:  # they are elsewhere in an editable install
         yield "note", "module", f"no compiled module in {PACKAGE}"
     elif f"_C{suffix}" not in present:
         yield (
@@ -196,14 +196,14 @@ def check_binaries() -> Iterator[Finding]:
 
 
 def openblas() -> str | None:
-    """The path of OpenBLAS' library, or None."""
+    """Returns the path of OpenBLAS' library, or None."""
     found = origin("scipy_openblas32")
     path = os.path.join(os.path.dirname(found), "lib", "libscipy_openblas.so") if found else ""
     return path if os.path.exists(path) else None
 
 
 def check_requirements() -> Iterator[Finding]:
-    """NumPy, OpenBLAS and safetensors."""
+    """Checks NumPy, OpenBLAS and safetensors."""
     told, why = child("import numpy; print(numpy.__version__, numpy.__file__)")
     if why:
         yield "FAIL", "NumPy", f"{why}; pip install 'numpy>=1.24'"
@@ -231,7 +231,7 @@ def check_requirements() -> Iterator[Finding]:
 
 
 def check_computing() -> Iterator[Finding]:
-    """Import, a product, a backward, on every level of vector instructions; what was loaded."""
+    """Checks import, product and backward on every vector level, and the loaded libraries."""
     out, why = child(_PROBE)
     if why:
         yield "FAIL", "import cograd", why
@@ -259,7 +259,7 @@ def check_computing() -> Iterator[Finding]:
 
 
 def quota() -> float | None:
-    """Processors' worth of time that the control group allows, or None."""
+    """Returns the number of processors that the control group allows, or None."""
     try:
         limit, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         return None if limit == "max" else int(limit) / int(period)
@@ -268,7 +268,7 @@ def quota() -> float | None:
 
 
 def check_threads(threads: int) -> Iterator[Finding]:
-    """Whether as many threads run as there are processors to run them."""
+    """Checks that there are not more threads than processors to run them."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     given = os.environ.get("COGRAD_NUM_THREADS")
     text = f"{threads} on {cores} processors"
@@ -289,7 +289,7 @@ def check_threads(threads: int) -> Iterator[Finding]:
 
 
 def check_memory() -> Iterator[Finding]:
-    """Memory that processes share, and limits."""
+    """Checks memory that processes share, and limits."""
     if not hasattr(os, "memfd_create"):
         yield "note", "shared memory", "no memfd_create here: no workers, no share_memory_()"
     else:
@@ -314,7 +314,7 @@ def check_memory() -> Iterator[Finding]:
 
 
 def check_building() -> Iterator[Finding]:
-    """What extensions need: a compiler and the headers. Nothing else does."""
+    """Checks what only extensions need: a compiler and the headers."""
     header = PACKAGE / "include" / "cograd" / "extension.h"
     if (PACKAGE / "lib").is_dir() and not header.exists():
         yield "FAIL", "headers", f"{header} is missing; {REINSTALL}"
@@ -342,7 +342,7 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints a line for each finding; returns 1 if something is wrong, else 0."""
+    """Prints a line for each finding; returns 1 if there is a problem, else 0."""
     parser = argparse.ArgumentParser(
         prog="python -m cograd doctor",
         description="Says what is wrong with this installation. The exit status is 1 if "
@@ -367,6 +367,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    # As a script, this folder comes first on sys.path and is none of the program's.
+    # In a script, this directory is first on sys.path, but is not on the program's path.
     sys.path[:] = [p for p in sys.path if os.path.realpath(p) != os.path.dirname(__file__)]
     sys.exit(main(sys.argv[1:]))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m cograd run script.py args ...``: a program that imports torch, run by cograd.
+"""``python -m cograd run script.py args ...``: runs a program that imports torch on cograd.
 
-The interpreter is started again in this process, as ``python script.py args ...``, with a folder in
-front of PYTHONPATH in which ``torch`` is cograd. So everything but torch is as it is without: the
-tracebacks, ``__main__`` and what is pickled of it, ``sys.argv``, ``sys.path[0]``, processes that
-the program starts.
+The interpreter is started again in this process, as ``python script.py args ...``, with a
+directory first in PYTHONPATH in which ``torch`` is cograd. So everything except torch is
+unchanged: tracebacks, ``__main__`` and pickles of its objects, ``sys.argv``, ``sys.path[0]``,
+child processes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _USAGE = """usage: python -m cograd run script.py [args ...]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Becomes the program; returns only where there is none to run."""
+    """Replaces this process by the program; returns only if there is none to run."""
     given = list(arguments)
     if not given or given[0] in ("-h", "--help") or given in (["-m"], ["-c"]):
         print(_USAGE, file=sys.stdout if given[:1] in (["-h"], ["--help"]) else sys.stderr)
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _interpreter_options(command: Sequence[str]) -> list[str]:
-    """What a Python command line says before its ``-m``, ``-c`` or script."""
+    """Returns the options of a Python command line before its ``-m``, ``-c`` or script."""
     options: list[str] = []
     rest = iter(command[1:])
     for word in rest:
@@ -61,6 +61,6 @@ def _interpreter_options(command: Sequence[str]) -> list[str]:
             options += [f"-{letters[:end]}"] if end else []
             break
         options.append(word)
-        if word == "--check-hash-based-pycs" or end == len(letters) - 1:  # its value follows
+        if word == "--check-hash-based-pycs" or end == len(letters) - 1:  # next: its value
             options += [value for value in [next(rest, None)] if value is not None]
     return options

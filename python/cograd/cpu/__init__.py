@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The one device."""
+"""torch.cpu: the only device of cograd."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Always True."""
+    """Returns True."""
     return True
 
 
 def is_initialized() -> bool:
-    """Always True."""
+    """Returns True."""
     return True
 
 
 def device_count() -> int:
-    """Always 1."""
+    """Returns 1."""
     return 1
 
 
 def current_device() -> str:
-    """Always "cpu"."""
+    """Returns "cpu"."""
     return "cpu"
 
 
@@ -48,4 +48,4 @@ def synchronize(device: Any = None) -> None:
 
 
 def current_stream(device: Any = None) -> None:
-    """There are no streams: None."""
+    """Returns None: there are no streams."""

@@ -15,10 +15,10 @@ __all__ = ["GradScaler", "autocast"]
 def autocast(
     enabled: bool = True, dtype: Any = cograd.bfloat16, cache_enabled: bool = True
 ) -> _autocast:
-    """``amp.autocast("cpu", ...)``."""
+    """Calls ``amp.autocast("cpu", ...)``."""
     return _autocast("cpu", dtype, enabled, cache_enabled)
 
 
 def GradScaler(*args: Any, **kwargs: Any) -> _GradScaler:
-    """``amp.GradScaler("cpu", ...)``."""
+    """Calls ``amp.GradScaler("cpu", ...)``."""
     return _GradScaler("cpu", *args, **kwargs)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Answers for programs that ask whether there is a GPU: there is none.
+"""torch.cuda for a library without GPUs.
 
-What only asks, waits, seeds or frees is answered or does nothing; what needs a GPU raises.
+Functions that query, wait, seed or free return or do nothing; functions that need a GPU raise.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ __all__ = [
     "synchronize",
 ]
 
-_initialized = False  # that packages ask for
+_initialized = False  # packages read this
 
 has_half = False
 has_magma = False
@@ -84,54 +84,54 @@ class _OfGpu:
 
 
 class Stream(_OfGpu):
-    """What a queue of a GPU would be an instance of: nothing is; making one raises."""
+    """torch's type of GPU queues. It has no instances; creating one raises RuntimeError."""
 
 
 class Event(_OfGpu):
-    """What a mark in a queue would be an instance of: nothing is; making one raises."""
+    """torch's type of marks in a queue. It has no instances; creating one raises RuntimeError."""
 
 
 class CUDAGraph(_OfGpu):
-    """What a recorded queue would be an instance of: nothing is; making one raises."""
+    """torch's type of recorded queues. It has no instances; creating one raises RuntimeError."""
 
 
 def is_available() -> bool:
-    """Always False: cograd runs on the CPU."""
+    """Returns False: cograd runs on the CPU."""
     return False
 
 
 def device_count() -> int:
-    """Always 0."""
+    """Returns 0."""
     return 0
 
 
 def is_initialized() -> bool:
-    """Always False."""
+    """Returns False."""
     return False
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Always False."""
+    """Returns False."""
     return False
 
 
 def is_tf32_supported() -> bool:
-    """Always False."""
+    """Returns False."""
     return False
 
 
 def is_current_stream_capturing() -> bool:
-    """Always False."""
+    """Returns False."""
     return False
 
 
 def get_arch_list() -> list[str]:
-    """Always empty."""
+    """Returns an empty list."""
     return []
 
 
 def get_allocator_backend() -> str:
-    """Always "native"."""
+    """Returns "native"."""
     return "native"
 
 
@@ -172,15 +172,15 @@ def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
 
 
 def get_rng_state_all() -> list[Any]:
-    """Always empty."""
+    """Returns an empty list."""
     return []
 
 
 def set_rng_state_all(new_states: Iterable[Any]) -> None:
-    """Takes as many states as there are devices: none.
+    """Does nothing for an empty list: there are no devices with states.
 
     Raises:
-        RuntimeError: there are some.
+        RuntimeError: the list is not empty.
     """
     if list(new_states):
         _no_gpu("set_rng_state_all()")
@@ -210,7 +210,7 @@ def synchronize(device: Any = None) -> None:
 
 @contextlib.contextmanager
 def device(device: Any) -> Iterator[None]:
-    """A block that changes nothing; for None or a negative number, as without a GPU.
+    """Does nothing for None or a negative number, as torch does without a GPU.
 
     Raises:
         RuntimeError: a device is named.
@@ -222,12 +222,12 @@ def device(device: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def device_of(obj: Any) -> Iterator[None]:
-    """A block that changes nothing: no tensor is on a GPU."""
+    """Does nothing: no tensor is on a GPU."""
     yield
 
 
 def get_sync_debug_mode() -> int:
-    """Always 0."""
+    """Returns 0."""
     return 0
 
 
@@ -247,22 +247,22 @@ def ipc_collect() -> None:
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Always 0."""
+    """Returns 0."""
     return 0
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """Always 0."""
+    """Returns 0."""
     return 0
 
 
 def memory_reserved(device: Any = None) -> int:
-    """Always 0."""
+    """Returns 0."""
     return 0
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    """Always 0."""
+    """Returns 0."""
     return 0
 
 
@@ -270,17 +270,17 @@ memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
 
 
 def memory_stats(device: Any = None) -> dict[str, Any]:
-    """Always empty."""
+    """Returns an empty dict."""
     return {}
 
 
 def memory_snapshot(mempool_id: Any = None) -> list[Any]:
-    """Always empty."""
+    """Returns an empty list."""
     return []
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """Says that there is no GPU."""
+    """Returns a text that says that there is no GPU."""
     return "no cuda device"
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs over several processes, on one machine or many, that communicate by MPI.
 
-``mpiexec -n 4 python train.py`` starts four ranks; each calls ``init_process_group()`` once. The
-same program without mpiexec is one rank. Needs mpi4py and an MPI library: ``cograd[mpi]``.
+``mpiexec -n 4 python train.py`` starts four ranks; each calls ``init_process_group()`` once.
+Without mpiexec, the same program runs as one rank. It needs mpi4py and an MPI library:
+``cograd[mpi]``.
 """
 
 from __future__ import annotations
@@ -153,48 +154,48 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Whether mpi4py is installed, so that ``init_process_group`` can start MPI."""
+    """Returns whether mpi4py is installed, which ``init_process_group`` needs to start MPI."""
     return _mpi4py_is_there()
 
 
 def is_mpi_available() -> bool:
-    """Whether mpi4py is installed."""
+    """Returns whether mpi4py is installed."""
     return _mpi4py_is_there()
 
 
 def is_gloo_available() -> bool:
-    """Whether the name "gloo" is taken: as a synonym of "mpi", where that is there."""
+    """Returns whether "gloo" is accepted; it is a synonym of "mpi" where mpi4py is installed."""
     return _mpi4py_is_there()
 
 
 def is_nccl_available() -> bool:
-    """Always False."""
+    """Returns False: NCCL is not supported."""
     return False
 
 
 def is_ucc_available() -> bool:
-    """Always False."""
+    """Returns False: UCC is not supported."""
     return False
 
 
 def is_xccl_available() -> bool:
-    """Always False."""
+    """Returns False: XCCL is not supported."""
     return False
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether ``init_process_group`` takes this backend."""
+    """Returns whether ``init_process_group`` accepts this backend."""
     return backend.lower() in ("mpi", "gloo") and _mpi4py_is_there()
 
 
 def is_torchelastic_launched() -> bool:
-    """Always False: programs are started by mpiexec."""
+    """Returns False: mpiexec starts programs, not torchelastic."""
     return False
 
 
 _launcher.announce()
 
-_PARTS = ("algorithms", "checkpoint", "nn", "optim")  # imported when asked for
+_PARTS = ("algorithms", "checkpoint", "nn", "optim")  # imported on first access
 
 
 if not TYPE_CHECKING:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every rank is doing, readable by the others while a collective hangs.
+"""Publishes what every rank is doing, so that others can read it while a collective hangs.
 
-Each rank writes one record into shared memory of its node (an MPI window), so that reading asks
-nothing of a rank that hangs. Records of other nodes are read by one-sided MPI with a time limit.
+Each rank writes one record into the shared memory of its node (an MPI window), so that reading
+needs no help of a rank that hangs. Records of other nodes are read by one-sided MPI with a time
+limit.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ from typing import Any
 
 __all__ = ["FAILED", "GONE", "LEFT", "RUNNING", "Board", "Entry", "spoken"]
 
-RUNNING, LEFT, FAILED, GONE = 0, 1, 2, 3  # GONE: has failed and come to its end
+RUNNING, LEFT, FAILED, GONE = 0, 1, 2, 3  # GONE: failed and reached its end
 _SIZE = 2560
-_HEAD = struct.Struct("<qqqqdd")  # life, busy, number, length of text, time of life, time of text
+_HEAD = struct.Struct("<qqqqdd")  # life, busy, number, text length, time of life, time of text
 _LIFE = struct.Struct("<q")
 _TEXT, _REASON, _ALARM, _CALLS = 64, 1024, 2040, 2048
-_CALL = struct.Struct("<QQ")  # which call of which group, what it is: the last 32 calls
+_CALL = struct.Struct("<QQ")  # call of a group, hash of what it is; for the last 32 calls
 _ROOM = 900
 
 
 def spoken(text: str, number: int) -> str:
-    """A call with its number in the group, if it has one."""
+    """Returns the description of a call with its number in the group, if it has one."""
     return f"{text}, call {number}" if number else text
 
 
 class Entry:
-    """One rank's record, read."""
+    """One rank's record, as read."""
 
     def __init__(self, rank: int, raw: bytes) -> None:
         self.rank = rank
@@ -51,10 +52,10 @@ class Entry:
 
 
 class Board:
-    """The records of all ranks: this rank's own is written, the others' are read."""
+    """The records of all ranks: writes this rank's record and reads the others'."""
 
     def __init__(self, mpi: Any, world: Any, node: Any) -> None:
-        """``node``: the ranks that share memory, by ``world.Split_type`` (tests split further)."""
+        """Creates the windows; ``node`` is the communicator of the ranks that share memory."""
         self._mpi = mpi
         self._world = world
         self._window = mpi.Win.Allocate_shared(_SIZE, 1, comm=node)
@@ -78,21 +79,21 @@ class Board:
         world.Barrier()
 
     def enter(self, busy: bool, number: int, text: bytes) -> None:
-        """This rank begins a call."""
+        """Records that this rank begins a call."""
         n = len(text)
         self._own[_TEXT : _TEXT + n] = text
         _HEAD.pack_into(self._own, 0, RUNNING, busy, number, n, 0.0, time.time())
 
     def leave(self) -> None:
-        """This rank's call has returned."""
+        """Records that this rank's call has returned."""
         _LIFE.pack_into(self._own, 8, 0)
 
     def note(self, call: int, what: int) -> None:
-        """What this rank calls: ``call`` counts, ``what`` is to be the same on all ranks."""
+        """Records that this rank's call number ``call`` is ``what``, a hash equal on all ranks."""
         _CALL.pack_into(self._own, _CALLS + 16 * (call & 31), call, what)
 
     def differs(self, rank: int, call: int, what: int) -> bool:
-        """Whether a near rank has noted something else for this call, so far as is known."""
+        """Returns whether a rank of this node has recorded another ``what`` for this call."""
         raw = self._near.get(rank)
         if raw is None:
             return False
@@ -100,14 +101,14 @@ class Board:
         found = _CALL.unpack_from(raw, place)
         if found[0] != call or found[1] == what:
             return False
-        return _CALL.unpack_from(raw, place) == found  # it was not about to be overwritten
+        return _CALL.unpack_from(raw, place) == found  # False if it is being overwritten
 
     def gone(self) -> None:
-        """This rank, which has failed, has nothing left to say."""
+        """Records that this rank has failed and has reached its end."""
         _LIFE.pack_into(self._own, 0, GONE)
 
     def end(self, life: int, reason: str = "") -> None:
-        """This rank has left or failed; a failure rings the alarm of every node."""
+        """Records that this rank has left or failed; a failure sets the alarm of every node."""
         raw = reason.encode(errors="replace")[:_ROOM]
         self._own[_REASON : _REASON + len(raw) + 1] = raw + b"\0"
         struct.pack_into("<d", self._own, 32, time.time())
@@ -119,7 +120,7 @@ class Board:
                 self._ring(rank)
 
     def life(self, rank: int) -> tuple[int, float]:
-        """A near rank's life and since when; RUNNING for a rank of another node."""
+        """Returns the life of a rank of this node and its time; RUNNING for other nodes."""
         raw = self._near.get(rank)
         if raw is None:
             return RUNNING, 0.0
@@ -127,11 +128,11 @@ class Board:
         return life, ended
 
     def near(self) -> list[int]:
-        """The ranks of this node."""
+        """Returns the ranks of this node."""
         return list(self._near)
 
     def read(self, rank: int) -> Entry | None:
-        """A rank's record; None when a rank of another node does not answer within a second."""
+        """Reads a rank's record; returns None if another node does not answer within a second."""
         raw = self._near.get(rank)
         if raw is not None:
             return Entry(rank, bytes(raw))
@@ -139,7 +140,7 @@ class Board:
         return Entry(rank, bytes(into)) if self._one_sided("Rget", into, rank, 0) else None
 
     def describe(self, ranks: list[int]) -> str:
-        """One line for each rank."""
+        """Returns one line for each rank that describes what it is doing."""
         lines = []
         for rank in ranks:
             entry = self.read(rank)

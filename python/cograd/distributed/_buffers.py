@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tensors as MPI sees them: contiguous ones in place, others through a contiguous copy."""
+"""Passes tensors to MPI: contiguous ones directly, others through a contiguous copy."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def _address(tensor: Tensor) -> int:
 
 
 def message(mpi: Any, tensor: Tensor, parts: int = 1) -> list[Any]:
-    """Address, count and datatype of a contiguous tensor; the caller keeps the tensor alive.
+    """Returns address, count and datatype of a contiguous tensor, which the caller keeps alive.
 
-    ``parts``: how many ranks' values it holds; the count is that of one.
+    ``parts`` is the number of ranks whose values it holds; the count is for one rank.
     """
     count = tensor.numel()
     memory = mpi.buffer.fromaddress(_address(tensor), count * tensor.element_size())
@@ -44,9 +44,9 @@ def message(mpi: Any, tensor: Tensor, parts: int = 1) -> list[Any]:
 
 
 def source(tensor: Tensor, *, reduced: bool = False) -> Tensor:
-    """The values of ``tensor`` in one piece: itself when contiguous.
+    """Returns the values of ``tensor`` as a contiguous tensor: itself if it is contiguous.
 
-    ``reduced``: the values are to be added up, so half precision becomes float32.
+    With ``reduced`` the values will be summed, so half precision becomes float32.
     """
     if reduced and is_half(tensor.dtype):
         return tensor.detach().to(cograd.float32).contiguous()
@@ -54,7 +54,7 @@ def source(tensor: Tensor, *, reduced: bool = False) -> Tensor:
 
 
 class Target:
-    """Where MPI writes (``memory``, contiguous) and how it reaches the tensors (``finish``)."""
+    """Memory that MPI writes (``memory``) and a function that copies it to tensors (``finish``)."""
 
     __slots__ = ("finish", "memory")
 
@@ -64,10 +64,10 @@ class Target:
 
 
 def target(tensor: Tensor, *, reduced: bool = False, filled: bool = False) -> Target:
-    """A place for MPI's result that ``finish`` brings into ``tensor``.
+    """Returns a target for MPI's result, whose ``finish`` copies it into ``tensor``.
 
-    The write is not recorded by autograd, whether or not the tensor requires grad, and counts in
-    its version. ``filled``: the place begins with the tensor's own values.
+    Autograd does not record the write, whether or not the tensor requires grad, but its version
+    increases. With ``filled``, the memory starts with the tensor's own values.
     """
     wide = reduced and is_half(tensor.dtype)
     if tensor.is_contiguous() and not wide:
@@ -86,7 +86,7 @@ def target(tensor: Tensor, *, reduced: bool = False, filled: bool = False) -> Ta
 
 
 def adjacent(tensors: Sequence[Tensor]) -> bool:
-    """Whether the tensors lie one after the other in memory, so that no copy is needed."""
+    """Returns whether the tensors are adjacent in memory, so that no copy is needed."""
     place = None
     for tensor in tensors:
         if not tensor.is_contiguous() or not tensor.numel():
@@ -104,20 +104,20 @@ def _same_storage(tensors: Sequence[Tensor]) -> bool:
 
 
 def _joined(tensors: Sequence[Tensor]) -> Tensor:
-    """One flat view over adjacent tensors."""
+    """Returns a flat view of adjacent tensors."""
     total = sum(t.numel() for t in tensors)
     return tensors[0].detach().as_strided((total,), (1,))
 
 
 def flat_source(tensors: Sequence[Tensor], *, reduced: bool = False) -> Tensor:
-    """The values of several tensors one after the other, without a copy where they lie so."""
+    """Returns the values of several tensors in one flat tensor; a view if they are adjacent."""
     if not (reduced and is_half(tensors[0].dtype)) and adjacent(tensors):
         return _joined(tensors)
     return _flatten_dense_tensors(source(t, reduced=reduced).detach() for t in tensors)
 
 
 def flat_target(tensors: Sequence[Tensor], *, reduced: bool = False) -> Target:
-    """A flat place whose parts ``finish`` brings into the tensors."""
+    """Returns a flat target, whose ``finish`` copies its parts into the tensors."""
     wide = reduced and is_half(tensors[0].dtype)
 
     if not wide and adjacent(tensors):
@@ -140,7 +140,7 @@ def flat_target(tensors: Sequence[Tensor], *, reduced: bool = False) -> Target:
 
 
 def overlap(a: Tensor, b: Tensor) -> bool:
-    """Whether two contiguous tensors share memory."""
+    """Returns whether two contiguous tensors share memory."""
     begin_a, begin_b = _address(a), _address(b)
     end_a = begin_a + a.numel() * a.element_size()
     end_b = begin_b + b.numel() * b.element_size()

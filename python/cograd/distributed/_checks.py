@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks of arguments, all made before anything is sent."""
+"""Checks arguments; all checks run before anything is sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def check_int(name: str, argument: str, value: Any) -> int:
-    """An int, of Python's or NumPy's; TypeError for what is none, a bool among them."""
+    """Returns an int of Python or NumPy; raises TypeError for anything else, also for bool."""
     try:
         if not isinstance(value, bool):
             return operator.index(value)
@@ -35,7 +35,7 @@ def check_int(name: str, argument: str, value: Any) -> int:
 
 
 def check_tensor(name: str, argument: str, tensor: Any) -> None:
-    """TypeError unless ``tensor`` is one."""
+    """Raises TypeError unless ``tensor`` is a Tensor."""
     if not isinstance(tensor, cograd.Tensor):
         raise TypeError(
             f"{name}: Invalid function argument. Expected parameter `{argument}` of type "
@@ -44,7 +44,7 @@ def check_tensor(name: str, argument: str, tensor: Any) -> None:
 
 
 def check_list(name: str, argument: str, tensors: Any) -> list[Tensor]:
-    """A copy of a list of tensors; TypeError when it is something else."""
+    """Returns a copy of a list of tensors; raises TypeError if it is something else."""
     if not isinstance(tensors, (list, tuple)):
         raise TypeError(
             f"{name}: Invalid function argument. Expected parameter `{argument}` of type "
@@ -60,17 +60,17 @@ def check_list(name: str, argument: str, tensors: Any) -> list[Tensor]:
 
 
 def without_memory(name: str, error: RuntimeError) -> RuntimeError:
-    """The error, or another one that says what communicates within vmap."""
+    """Returns ``error``, or for an error of vmap one that says what to use instead."""
     if not str(error).startswith("vmap:"):
         return error
     return RuntimeError(
-        f"{name}: within vmap a tensor has one value for each sample and no memory of its own; the "
-        "functions of cograd.distributed.nn.functional communicate there"
+        f"{name}: a tensor inside vmap holds a batch and has no memory of its own to communicate; "
+        "use the functions of cograd.distributed.nn.functional, which support vmap"
     )
 
 
 def check_written(name: str, argument: str, tensor: Any) -> None:
-    """RuntimeError unless every element of a tensor has its own memory, which may be written."""
+    """Raises RuntimeError unless a tensor may be written and has no internal overlap."""
     check_tensor(name, argument, tensor)
     try:
         _check_written(tensor, name)
@@ -88,7 +88,7 @@ def check_written(name: str, argument: str, tensor: Any) -> None:
 
 
 def check_lengths(name: str, argument: str, tensors: Sequence[object], size: int) -> None:
-    """RuntimeError unless a list has one element for each rank."""
+    """Raises RuntimeError unless a list has one element for each rank."""
     if len(tensors) != size:
         raise RuntimeError(
             f"{name}: {argument} has {len(tensors)} elements, expected one for each of the "
@@ -104,7 +104,7 @@ def check_same(
     *,
     shapes: bool = False,
 ) -> None:
-    """ValueError for a dtype (RuntimeError for a shape) other than that of ``like``."""
+    """Raises ValueError if a dtype, RuntimeError if a shape, differs from that of ``like``."""
     for at, tensor in enumerate(tensors):
         if tensor.dtype is not like.dtype:
             raise ValueError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Collectives on one tensor a rank: barrier, broadcast, all_reduce, reduce."""
+"""Collectives on one tensor per rank: barrier, broadcast, all_reduce, reduce."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def barrier(
     device_ids: Any = None,
     timeout: timedelta | None = None,
 ) -> Work | None:
-    """Waits until all ranks of the group have come here.
+    """Waits until all ranks of the group have called it.
 
-    ``timeout``: of this call, instead of the group's; ``device_ids`` is ignored.
+    ``timeout`` replaces the group's for this call; ``device_ids`` is ignored.
     """
     pg = in_group("barrier", group)
     if pg is None:
@@ -66,16 +66,16 @@ def broadcast(
     """Copies the tensor of rank ``src`` into that of every other rank.
 
     Args:
-        tensor: any shape and dtype, the same on all ranks; written on all but the source.
-        src: the source's global rank.
-        group: the ranks that take part; all if None.
-        async_op: return a Work instead of waiting.
+        tensor: any shape and dtype, the same on all ranks; written on all ranks but the source.
+        src: global rank of the source.
+        group: the ranks that take part; None for all.
+        async_op: whether to return a Work instead of waiting.
         group_src: the source's rank in the group, instead of ``src``.
 
     Raises:
-        TypeError: ``tensor`` is none.
+        TypeError: ``tensor`` is not a Tensor.
         ValueError: the source is not in the group.
-        DistBackendError: when MPI fails, another rank fails, or the timeout passes.
+        DistBackendError: MPI fails, another rank fails, or the timeout passes.
     """
     check_tensor("broadcast", "tensor", tensor)
     pg = in_group("broadcast", group)
@@ -103,7 +103,7 @@ def broadcast(
 
 
 def reduced(place: Target, op: ReduceOp, size: int) -> Callable[[], None]:
-    """How a sum in ``place`` reaches the tensors, divided first when it is an average."""
+    """Returns a function that copies a sum to the tensors, after division for an average."""
     if op is not ReduceOp.AVG:
         return place.finish
 
@@ -122,18 +122,18 @@ def all_reduce(
 ) -> Work | None:
     """Replaces the tensor on every rank by the sum (or another reduction) over the ranks.
 
-    All ranks receive the same bits. float16 and bfloat16 are added up in float32 and rounded once.
+    All ranks receive the same bits. float16 and bfloat16 are summed in float32 and rounded once.
 
     Args:
         tensor: any shape and dtype, the same on all ranks; written without autograd.
         op: the reduction.
-        group: the ranks that take part; all if None.
-        async_op: return a Work instead of waiting.
+        group: the ranks that take part; None for all.
+        async_op: whether to return a Work instead of waiting.
 
     Raises:
-        TypeError: ``tensor`` is none, or ``op`` is no ReduceOp.
-        ValueError, RuntimeError: ``op`` does not suit the dtype.
-        DistBackendError: when MPI fails, another rank fails, or the timeout passes.
+        TypeError: ``tensor`` is not a Tensor, or ``op`` is not a ReduceOp.
+        ValueError, RuntimeError: ``op`` does not support the dtype.
+        DistBackendError: MPI fails, another rank fails, or the timeout passes.
     """
     check_written("all_reduce", "tensor", tensor)
     pg = in_group("all_reduce", group)
@@ -163,7 +163,7 @@ def all_reduce_coalesced(
     group: ProcessGroup | None = None,
     async_op: bool = False,
 ) -> Work | None:
-    """``all_reduce`` of several tensors of one dtype in a single message."""
+    """Runs ``all_reduce`` on several tensors of one dtype in a single message."""
     given = check_list("all_reduce_coalesced", "tensors", tensors)
     if not given:
         raise ValueError("all_reduce_coalesced: tensors is empty")
@@ -203,18 +203,18 @@ def reduce(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """``all_reduce`` whose result only rank ``dst`` receives; the other tensors stay as they are.
+    """Reduces as ``all_reduce``, but only rank ``dst`` receives the result.
 
     Args:
-        tensor: any shape and dtype, the same on all ranks; written on ``dst``.
+        tensor: any shape and dtype, the same on all ranks; written only on ``dst``.
         dst: global rank of the receiver.
         op: the reduction.
-        group: the ranks that take part; all if None.
-        async_op: return a Work instead of waiting.
+        group: the ranks that take part; None for all.
+        async_op: whether to return a Work instead of waiting.
         group_dst: the receiver's rank in the group, instead of ``dst``.
 
     Raises:
-        The same as ``all_reduce``, and ValueError when the receiver is not in the group.
+        The same as ``all_reduce``, and ValueError if the receiver is not in the group.
     """
     check_tensor("reduce", "tensor", tensor)
     pg = in_group("reduce", group)
@@ -257,17 +257,17 @@ def monitored_barrier(
     timeout: timedelta | None = None,
     wait_all_ranks: bool = False,
 ) -> None:
-    """A barrier that says who did not come.
+    """Waits for all ranks, and reports which ranks did not call it.
 
-    Rank 0 of the group hears from each other rank in turn and then lets all go on.
+    Rank 0 of the group waits for a message from each other rank and then releases them.
 
     Args:
-        group: the ranks that take part; all if None.
-        timeout: how long to wait; the group's if None.
-        wait_all_ranks: name all ranks that did not come, and not only the first.
+        group: the ranks that take part; None for all.
+        timeout: how long to wait; None for the group's timeout.
+        wait_all_ranks: whether to name all missing ranks, not only the first.
 
     Raises:
-        DistBackendError: on every rank that came, when one did not come in time.
+        DistBackendError: a rank did not call it in time; raised on every rank that did.
     """
     pg = in_group("monitored_barrier", group)
     if pg is None:
@@ -280,7 +280,7 @@ def monitored_barrier(
     if pg.rank():
         pg.comm.Isend([empty, 0, runtime.MPI.BYTE], 0, tag).Wait()
         request = pg.comm.Irecv([empty, 0, runtime.MPI.BYTE], 0, tag)
-        # Rank 0 says which rank is missing; this rank's own clock allows for that.
+        # Rank 0 reports the missing rank; the additional 5 s leave it time to do so.
         poll(request.Test, runtime, pg, lambda: text, timeout=limit + 5.0, peers=[pg.ranks[0]])
     else:
         _hear(pg, tag, limit, wait_all_ranks)
@@ -290,7 +290,7 @@ def monitored_barrier(
 
 
 def _hear(pg: ProcessGroup, tag: int, limit: float, wait_all_ranks: bool) -> None:
-    """Rank 0's part: a message from every other rank."""
+    """Waits on rank 0 for a message from every other rank."""
     runtime = pg._runtime
     empty = bytearray()
     requests = {

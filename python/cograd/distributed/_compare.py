@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Debug mode: before a collective the ranks compare what each is about to do."""
+"""Debug mode: the ranks compare their calls before each collective."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _SIZE = 1024
 
 
 def compare(group: ProcessGroup, number: int, what: str, text: bytes) -> None:
-    """Raises on every rank when the calls, tensors or sequence numbers differ.
+    """Raises on every rank if the calls, tensors or sequence numbers differ.
 
-    Nothing of the collective itself has been sent by then, so the group stays usable.
+    The collective itself has not sent anything by then, so the group stays usable.
     """
     if group.size() == 1:
         return
@@ -58,7 +58,7 @@ def compare(group: ProcessGroup, number: int, what: str, text: bytes) -> None:
 
 
 def with_shapes(detail: Any, tensors: Sequence[Tensor]) -> Any:
-    """In debug mode ``detail`` with the shapes of a list of tensors, which all ranks share."""
+    """In debug mode, adds to ``detail`` the shapes of a list, which all ranks must share."""
     if _names._level is _names.DebugLevel.OFF:
         return detail
     own = detail.name if isinstance(detail, _names.ReduceOp) else detail
@@ -67,7 +67,7 @@ def with_shapes(detail: Any, tensors: Sequence[Tensor]) -> Any:
 
 
 def compare_counts(group: ProcessGroup, name: str, sent: list[int], received: list[int]) -> None:
-    """In debug mode raises on every rank unless each is sent what it expects, in elements."""
+    """In debug mode, raises on every rank unless all send as many elements as others expect."""
     size = group.size()
     if _names._level is _names.DebugLevel.OFF or size == 1:
         return

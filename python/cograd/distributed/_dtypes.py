@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""MPI's datatype and operation of each dtype."""
+"""Maps dtypes and reductions to MPI's datatypes and operations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MPI_NAMES = {
     "int32": "INT32_T",
     "uint64": "UINT64_T",
     "int64": "INT64_T",
-    "float16": "UINT16_T",  # sent as bits; reductions go through float32
+    "float16": "UINT16_T",  # sent as bits; reductions use float32
     "bfloat16": "UINT16_T",
     "float32": "FLOAT",
     "float64": "DOUBLE",
@@ -56,7 +56,7 @@ _operations: dict[tuple[cograd.dtype, ReduceOp], Any] = {}
 
 
 def datatype(mpi: Any, dtype: cograd.dtype) -> Any:
-    """The MPI datatype that moves elements of ``dtype``."""
+    """Returns the MPI datatype that transfers elements of ``dtype``."""
     found = _datatypes.get(dtype)
     if found is None:
         name = _MPI_NAMES.get(dtype_name(dtype))
@@ -67,12 +67,12 @@ def datatype(mpi: Any, dtype: cograd.dtype) -> Any:
 
 
 def is_half(dtype: cograd.dtype) -> bool:
-    """Whether reductions of ``dtype`` are made in float32 and rounded once."""
+    """Returns whether reductions of ``dtype`` are computed in float32 and rounded once."""
     return dtype in _HALF
 
 
 def operation(mpi: Any, name: str, dtype: cograd.dtype, op: ReduceOp) -> Any:
-    """The MPI operation of a reduction, checked; ``name`` is the caller's, for the message."""
+    """Checks a reduction and returns its MPI operation; ``name`` is the caller, for messages."""
     found = _operations.get((dtype, op))
     if found is None:
         check_op(name, dtype, op)
@@ -82,7 +82,7 @@ def operation(mpi: Any, name: str, dtype: cograd.dtype, op: ReduceOp) -> Any:
 
 
 def check_op(name: str, dtype: cograd.dtype, op: ReduceOp) -> None:
-    """Raises when a tensor of ``dtype`` cannot be reduced by ``op``."""
+    """Raises if ``op`` cannot reduce a tensor of ``dtype``."""
     if not isinstance(op, ReduceOp):
         raise TypeError(f"{name}: op must be a ReduceOp, got {type(op).__name__}")
     if op is ReduceOp.PREMUL_SUM:

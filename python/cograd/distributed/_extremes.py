@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""MIN and MAX of floating-point numbers as those of integers in the same order.
+"""MIN and MAX of floating-point values, computed on integers in the same order.
 
-MPI's own depend on the order of the operands where one is NaN, or zeros have two signs, and give
-ranks different results. Here NaN is the extreme, and -0.0 is less than 0.0.
+MPI's own results depend on the order of the operands if one is NaN, or if zeros have both signs,
+so ranks may get different results. Here NaN is the extreme, and -0.0 is less than 0.0.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _INTEGERS = {cograd.float32: cograd.int32, cograd.float64: cograd.int64}
 
 
 def is_ordered(op: ReduceOp, dtype: cograd.dtype) -> bool:
-    """Whether ``op`` chooses one of its operands, which are floating-point."""
+    """Returns whether ``op`` is MIN or MAX on a floating-point dtype."""
     return (op is ReduceOp.MAX or op is ReduceOp.MIN) and dtype in _INTEGERS
 
 
 def _mirrored(bits: Tensor, most: int) -> Tensor:
-    """The numbers below zero in the order of their values; its own inverse."""
+    """Reverses the order of negative values, so that bits order as floats; its own inverse."""
     return cograd.where(bits < 0, bits ^ most, bits)
 
 
 def keys(values: Tensor, op: ReduceOp) -> Tensor:
-    """Integers in the order of float32 or float64 ``values``, of their shape."""
+    """Returns integers, of the shape of ``values``, in the order of the float values."""
     limits = cograd.iinfo(_INTEGERS[values.dtype])
     with cograd.no_grad():
         values = values.detach()
@@ -42,7 +42,7 @@ def keys(values: Tensor, op: ReduceOp) -> Tensor:
 
 
 def as_keys(place: Target, op: ReduceOp, filled: bool = True) -> Target:
-    """A place for keys, whose ``finish`` writes the values; ``filled``: with those of ``place``."""
+    """Returns a target of integer keys for ``place``; with ``filled``, of its present values."""
     whole = place.memory.detach()
     kind = _INTEGERS[whole.dtype]
     memory = keys(whole, op) if filled else cograd.empty(whole.shape, dtype=kind)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Collectives that put the ranks' tensors together or take them apart."""
+"""Collectives that gather or scatter the ranks' tensors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ __all__ = [
 
 
 def _counted(mpi: Any, memory: Tensor, counts: Sequence[int]) -> list[Any]:
-    """A buffer of parts, ``counts[r]`` elements for rank ``r``, one after the other."""
+    """Returns an MPI buffer of consecutive parts: ``counts[r]`` elements for rank ``r``."""
     buffer, _, kind = message(mpi, memory)
     places, place = [], 0
     for count in counts:
@@ -75,14 +75,14 @@ def all_gather(
 
     Args:
         tensor_list: one tensor for each rank, of that rank's shape and of one dtype; written.
-        tensor: this rank's, of the shape of its own element of the list.
-        group: the ranks that take part; all if None.
-        async_op: return a Work instead of waiting.
+        tensor: this rank's tensor, of the shape of its own element of the list.
+        group: the ranks that take part; None for all.
+        async_op: whether to return a Work instead of waiting.
 
     Raises:
-        TypeError, ValueError, RuntimeError: for what is no list of tensors, and for a wrong dtype,
-            length or shape.
-        DistBackendError: when MPI fails, another rank fails, or the timeout passes.
+        TypeError, ValueError, RuntimeError: an argument is not a list of tensors, or a dtype,
+            length or shape does not fit.
+        DistBackendError: MPI fails, another rank fails, or the timeout passes.
     """
     outputs = _written_list("all_gather", "tensor_list", tensor_list)
     check_tensor("all_gather", "tensor", tensor)
@@ -117,12 +117,12 @@ def all_gather(
 
 
 def _apart(values: Tensor, memory: Tensor) -> Tensor:
-    """A copy of what is sent, where it lies in the memory that is written."""
+    """Returns ``values``, or a copy if they overlap the memory that is written."""
     return values.detach().clone() if overlap(values, memory) else values
 
 
 def _check_into(name: str, big: Tensor, small: Tensor, size: int, words: tuple[str, str]) -> None:
-    """``big`` holds ``size`` times ``small``: along its first dimension, or stacked, or flat."""
+    """Checks that ``big`` has ``size`` times ``small``: joined along dim 0, stacked or flat."""
     check_same(name, words[0], [big], small)
     shape = tuple(small.shape)
     joined = (shape[0] * size, *shape[1:]) if shape else (size,)
@@ -140,13 +140,13 @@ def all_gather_into_tensor(
     group: ProcessGroup | None = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Copies every rank's tensor into one tensor of all ranks, without a copy in between.
+    """Copies every rank's tensor into one tensor on all ranks, without an intermediate copy.
 
     Args:
         output_tensor: of shape ``(size * n, ...)`` or ``(size, n, ...)``; written.
         input_tensor: of shape ``(n, ...)``; may be this rank's part of the output.
-        group: the ranks that take part; all if None.
-        async_op: return a Work instead of waiting.
+        group: the ranks that take part; None for all.
+        async_op: whether to return a Work instead of waiting.
 
     Raises:
         The same as ``all_gather``.
@@ -195,15 +195,15 @@ def gather(
     """Copies every rank's tensor into ``gather_list`` of one rank.
 
     Args:
-        tensor: this rank's; the same shape and dtype on all.
+        tensor: this rank's tensor; the same shape and dtype on all ranks.
         gather_list: on the receiver one tensor for each rank, written; None on the others.
         dst: global rank of the receiver; 0 if neither is given.
-        group: the ranks that take part; all if None.
-        async_op: return a Work instead of waiting.
+        group: the ranks that take part; None for all.
+        async_op: whether to return a Work instead of waiting.
         group_dst: the receiver's rank in the group, instead of ``dst``.
 
     Raises:
-        The same as ``all_gather``, and ValueError for a list on the wrong rank.
+        The same as ``all_gather``, and ValueError if a list is given on the wrong rank.
     """
     check_tensor("gather", "tensor", tensor)
     outputs = _written_list("gather", "gather_list", gather_list or [])
@@ -245,18 +245,18 @@ def scatter(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """Copies the tensors of one rank's ``scatter_list`` to the ranks, one to each.
+    """Copies the tensors of one rank's ``scatter_list`` to the ranks, one to each rank.
 
     Args:
-        tensor: written; the same shape and dtype on all.
+        tensor: written; the same shape and dtype on all ranks.
         scatter_list: on the sender one tensor for each rank; None on the others.
         src: global rank of the sender; 0 if neither is given.
-        group: the ranks that take part; all if None.
-        async_op: return a Work instead of waiting.
+        group: the ranks that take part; None for all.
+        async_op: whether to return a Work instead of waiting.
         group_src: the sender's rank in the group, instead of ``src``.
 
     Raises:
-        The same as ``all_gather``, and ValueError for a list on the wrong rank.
+        The same as ``all_gather``, and ValueError if a list is given on the wrong rank.
     """
     check_written("scatter", "tensor", tensor)
     inputs = check_list("scatter", "scatter_list", scatter_list or [])
@@ -334,17 +334,17 @@ def reduce_scatter(
     group: ProcessGroup | None = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Reduces the lists of all ranks element by element and gives rank ``r`` the ``r``-th result.
+    """Reduces the lists of all ranks element by element; rank ``r`` receives the ``r``-th result.
 
     Args:
         output: of the shape of this rank's element of the list; written.
         input_list: one tensor for each rank; the same shapes on all ranks, one dtype.
         op: the reduction.
-        group: the ranks that take part; all if None.
-        async_op: return a Work instead of waiting.
+        group: the ranks that take part; None for all.
+        async_op: whether to return a Work instead of waiting.
 
     Raises:
-        The same as ``all_reduce``, and RuntimeError for a wrong length or shape.
+        The same as ``all_reduce``, and RuntimeError if a length or shape does not fit.
     """
     check_written("reduce_scatter", "output", output)
     inputs = check_list("reduce_scatter", "input_list", input_list)
@@ -374,17 +374,17 @@ def reduce_scatter_tensor(
     group: ProcessGroup | None = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Reduces a tensor over the ranks and gives each rank its part of the result.
+    """Reduces a tensor over the ranks; each rank receives its part of the result.
 
     Args:
         output: of shape ``(n, ...)``; written; may be this rank's part of the input.
         input: of shape ``(size * n, ...)`` or ``(size, n, ...)``.
         op: the reduction.
-        group: the ranks that take part; all if None.
-        async_op: return a Work instead of waiting.
+        group: the ranks that take part; None for all.
+        async_op: whether to return a Work instead of waiting.
 
     Raises:
-        The same as ``all_reduce``, and RuntimeError for a wrong shape.
+        The same as ``all_reduce``, and RuntimeError if a shape does not fit.
     """
     name = "reduce_scatter_tensor"
     check_written(name, "output", output)
@@ -409,10 +409,10 @@ def all_to_all(
     """Sends the ``r``-th input to rank ``r``, and receives the ``r``-th output from rank ``r``.
 
     Args:
-        output_tensor_list: one tensor for each rank, of the shape that it sends; written.
+        output_tensor_list: one tensor for each rank, of the shape that this rank sends; written.
         input_tensor_list: one tensor for each rank; all of one dtype.
-        group: the ranks that take part; all if None.
-        async_op: return a Work instead of waiting.
+        group: the ranks that take part; None for all.
+        async_op: whether to return a Work instead of waiting.
 
     Raises:
         The same as ``all_gather``.
@@ -456,7 +456,7 @@ def _all_to_all(
     mpi = pg._runtime.MPI
     values = _apart(values, place.memory)
     send, receive = _counted(mpi, values, sent), _counted(mpi, place.memory, received)
-    kind = cograd.empty(0, dtype=values.dtype)  # the shapes may differ, the dtype not
+    kind = cograd.empty(0, dtype=values.dtype)  # only the dtypes must agree
 
     def start(comm: Any) -> Any:
         compare_counts(pg, name, list(sent), list(received))
@@ -504,15 +504,15 @@ def all_to_all_single(
     """Sends parts of the rows of ``input`` to the ranks and receives rows from them.
 
     Args:
-        output: of shape ``(m, ...)``; written; its parts lie in the order of the ranks.
+        output: of shape ``(m, ...)``; written; its parts are in the order of the ranks.
         input: of shape ``(n, ...)``.
-        output_split_sizes: how many rows each rank sends here; equal parts if None.
-        input_split_sizes: how many rows go to each rank; equal parts if None.
-        group: the ranks that take part; all if None.
-        async_op: return a Work instead of waiting.
+        output_split_sizes: number of rows that each rank sends here; None for equal parts.
+        input_split_sizes: number of rows for each rank; None for equal parts.
+        group: the ranks that take part; None for all.
+        async_op: whether to return a Work instead of waiting.
 
     Raises:
-        The same as ``all_gather``, and RuntimeError for split sizes that do not suit.
+        The same as ``all_gather``, and RuntimeError if split sizes do not fit.
     """
     name = "all_to_all_single"
     check_written(name, "output", output)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Process groups: which ranks, over which communicator, and how a call of MPI is made in one."""
+"""Process groups: their ranks, their communicator, and how they call MPI."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["GroupMember", "ProcessGroup", "default_group", "group", "in_group", 
 
 
 class ProcessGroup:
-    """Ranks that communicate with each other; made by ``init_process_group`` and ``new_group``."""
+    """Ranks that communicate; created by ``init_process_group`` and ``new_group``."""
 
     def __init__(
         self,
@@ -41,30 +41,30 @@ class ProcessGroup:
         self.timeout = timeout
         self.group_name = name
         self.group_desc = desc or "undefined"
-        self.sequence = 0  # collectives begun
+        self.sequence = 0  # number of collectives begun
         self._rank: int = comm.rank
         count = runtime.names[name] = runtime.names.get(name, 0) + 1
-        self._calls = zlib.crc32(f"{name}#{count}".encode()) << 32  # call 0 on the board
-        # A rank looks at the next one's calls: some rank sees where two of the group differ.
+        self._calls = zlib.crc32(f"{name}#{count}".encode()) << 32  # number of call 0 on the board
+        # Each rank checks the next one's calls, so some rank sees where two of the group differ.
         self._next = self.ranks[(self._rank + 1) % len(self.ranks)]
-        self._beside: Any = None  # the communicator over which debug mode compares
+        self._beside: Any = None  # the communicator of comparisons in debug mode
         self._lock = threading.Lock()
         self._texts: dict[Any, tuple[str, bytes, int]] = {}
 
     def rank(self) -> int:
-        """This process's rank in the group."""
+        """Returns this process's rank in the group."""
         return self._rank
 
     def size(self) -> int:
-        """How many ranks the group has."""
+        """Returns the number of ranks in the group."""
         return len(self.ranks)
 
     def name(self) -> str:
-        """The backend's name."""
+        """Returns the backend's name."""
         return "mpi"
 
     def set_timeout(self, timeout: Any) -> None:
-        """Sets how long calls of this group may take, as a timedelta."""
+        """Sets the timeout of this group's calls, a timedelta."""
         self.timeout = _names.seconds("set_timeout", timeout)
 
     def __repr__(self) -> str:
@@ -74,7 +74,7 @@ class ProcessGroup:
         raise TypeError("a ProcessGroup cannot be pickled: make it in every process")
 
     def _alive(self, call: bytes = b"") -> Runtime:
-        """The running MPI; raises in a forked child, after a failure, for a destroyed group."""
+        """Returns the running MPI; raises in a forked child, after a failure, or if destroyed."""
         runtime = self._runtime
         runtime.check(call)
         if self.comm is None:
@@ -82,9 +82,9 @@ class ProcessGroup:
         return runtime
 
     def _text(self, name: str, detail: object, tensor: Tensor | None) -> tuple[str, bytes, int]:
-        """What is called where: as ranks compare it, as the board shows it, as a number.
+        """Describes a call: as the ranks compare it, as the board shows it, and as a hash.
 
-        The number leaves out where, and a shape but for its elements.
+        The hash leaves out the call site, and replaces the shape by the number of elements.
         """
         agreed = getattr(origin, "what", "")
         key = name, detail, place(4), agreed, tensor is not None and (tensor.shape, tensor.dtype)
@@ -120,16 +120,16 @@ class ProcessGroup:
         """Runs a collective: ``start(communicator)`` returns its request.
 
         Args:
-            name: as the user knows it.
-            tensor: whose shape and dtype all ranks must share; None if there is none.
-            start: begins the call; runs after the comparison of debug mode.
-            keep: what must live until the call is complete.
-            finish: runs when it is complete.
+            name: the name that the user knows.
+            tensor: the tensor whose shape and dtype all ranks must share; None if there is none.
+            start: begins the call; it runs after the comparison of debug mode.
+            keep: objects that must live until the call is complete.
+            finish: a function that runs when the call is complete.
             async_op: whether to return a Work at once instead of None at the end.
             detail: what else the ranks must share, such as the root.
             result: the value of the Work's future.
-            nbytes: the size of the message, when it is not the tensor's.
-            timeout: seconds, when not the group's.
+            nbytes: size of the message, if it is not the tensor's.
+            timeout: timeout in seconds, if it is not the group's.
         """
         what, text, alike = self._text(name, detail, tensor)
         runtime = self._alive(text)
@@ -156,9 +156,9 @@ class ProcessGroup:
         runtime = self._runtime
         call = spoken(text.decode(errors="replace"), number)
         raise runtime.fail(
-            f"rank {runtime.rank} ran {call}, and rank {self._next} something else as this call: "
-            "the results mean nothing. COGRAD_DISTRIBUTED_DEBUG=1 compares calls before data moves "
-            "and names both\nwhat the ranks of the group were doing:\n"
+            f"rank {runtime.rank} ran {call}, but rank {self._next} ran a different call instead: "
+            "the results are invalid. Set COGRAD_DISTRIBUTED_DEBUG=1 to compare calls before data "
+            "moves and to name both\nwhat the ranks of the group were doing:\n"
             f"{runtime.board.describe(self.ranks)}"
         )
 
@@ -208,7 +208,7 @@ class ProcessGroup:
             )
             work._status, work._check = status, check
             runtime.pending[id(work)] = work
-            if len(runtime.pending) > 64:  # handles that nobody keeps are let go once complete
+            if len(runtime.pending) > 64:  # releases complete Work that nobody waits for
                 next(iter(list(runtime.pending.values())))._test()
             return work
         try:
@@ -247,7 +247,7 @@ class _WorldMeta(type):
 
     @property
     def WORLD(cls) -> ProcessGroup | None:
-        """The default process group; None before it is made."""
+        """Returns the default process group; None before it is created."""
         return _WorldMeta._default
 
     @WORLD.setter
@@ -256,17 +256,17 @@ class _WorldMeta(type):
 
 
 class group(metaclass=_WorldMeta):
-    """``group.WORLD`` is the default process group."""
+    """A namespace: ``group.WORLD`` is the default process group."""
 
 
 class GroupMember(metaclass=_WorldMeta):
-    """What ``new_group`` returns where this process is no member: ``NON_GROUP_MEMBER``."""
+    """``NON_GROUP_MEMBER`` is what ``new_group`` returns on processes that are not members."""
 
     NON_GROUP_MEMBER = -100
 
 
 def default_group() -> ProcessGroup:
-    """The default process group; ValueError before it is made."""
+    """Returns the default process group; raises ValueError before it is created."""
     found = _WorldMeta._default
     if found is None:
         raise ValueError(
@@ -277,7 +277,7 @@ def default_group() -> ProcessGroup:
 
 
 def resolve(name: str, given: Any) -> ProcessGroup:
-    """The group of an argument ``group``, which may be None."""
+    """Returns the group for an argument ``group``, which may be None."""
     if given is None:
         return default_group()
     if not isinstance(given, ProcessGroup):
@@ -286,7 +286,7 @@ def resolve(name: str, given: Any) -> ProcessGroup:
 
 
 def in_group(name: str, given: Any) -> ProcessGroup | None:
-    """The same, or None with a warning where this process is not in the group."""
+    """Returns the group like ``resolve``, or warns and returns None outside of the group."""
     if given is GroupMember.NON_GROUP_MEMBER:
         runtime = _runtime.get()
         warnings.warn(
@@ -301,9 +301,9 @@ def in_group(name: str, given: Any) -> ProcessGroup | None:
 def group_rank(
     name: str, pg: ProcessGroup, which: str, given: Any, in_pg: Any, default: int | None = None
 ) -> int:
-    """The rank in ``pg`` of an argument such as ``src`` (global) or ``group_src``.
+    """Returns the rank in ``pg`` for an argument such as ``src`` (global) or ``group_src``.
 
-    ``default``: the global rank where neither is given; None if one must be.
+    ``default`` is the global rank if neither is given; None if one is required.
     """
     if given is not None and in_pg is not None:
         raise ValueError(f"{name}: can't specify both {which} and group_{which}")

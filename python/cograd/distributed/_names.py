@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names without behaviour: reductions, backends, debug levels, errors."""
+"""Enums, error classes and names without behaviour: reductions, backends, debug levels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ default_pg_timeout = timedelta(minutes=30)
 
 
 def seconds(name: str, timeout: Any) -> float:
-    """A timeout as torch takes it: a timedelta, or None for half an hour."""
+    """Converts a timeout, a timedelta or None for half an hour, to seconds."""
     if timeout is None:
         return default_pg_timeout.total_seconds()
     if not isinstance(timeout, timedelta):
@@ -41,19 +41,19 @@ def seconds(name: str, timeout: Any) -> float:
 
 
 class DistError(RuntimeError):
-    """Any error of communication."""
+    """Base class of all communication errors."""
 
 
 class DistBackendError(DistError):
-    """A call of MPI failed, timed out, or another rank failed while this one waited for it."""
+    """Raised if a call of MPI fails or times out, or if another rank fails while this one waits."""
 
 
 class DistNetworkError(DistError):
-    """The ranks cannot reach each other."""
+    """Raised if the ranks cannot reach each other."""
 
 
 class DistStoreError(DistError):
-    """Kept for handlers written for torch: there is no store here."""
+    """Exists for handlers written for torch: there is no store here."""
 
 
 for _error in (DistError, DistBackendError, DistNetworkError, DistStoreError):
@@ -61,11 +61,11 @@ for _error in (DistError, DistBackendError, DistNetworkError, DistStoreError):
 
 
 class ReduceOp(enum.Enum):
-    """How the ranks' values become one.
+    """The operation that reduces the ranks' values to one.
 
-    ``AVG`` is for floating and complex dtypes, ``BAND``, ``BOR`` and ``BXOR`` for integers and
-    bool, ``MIN`` and ``MAX`` for all but complex ones. On bool, ``SUM`` and ``MAX`` mean "any",
-    ``PRODUCT`` and ``MIN`` mean "all". ``PREMUL_SUM`` is there to be named and is refused.
+    ``AVG`` supports floating and complex dtypes, ``BAND``, ``BOR`` and ``BXOR`` integers and bool,
+    ``MIN`` and ``MAX`` all but complex dtypes. On bool, ``SUM`` and ``MAX`` mean "any", ``PRODUCT``
+    and ``MIN`` mean "all". ``PREMUL_SUM`` exists only as a name; using it raises.
     """
 
     SUM = 0
@@ -78,19 +78,19 @@ class ReduceOp(enum.Enum):
     BXOR = 7
     PREMUL_SUM = 8
 
-    __hash__ = object.__hash__  # Enum's own is a Python function
+    __hash__ = object.__hash__  # Enum's own is a slow Python function
 
     def __str__(self) -> str:
         return f"ReduceOp.{self.name}"
 
 
 def supports_complex(reduceOp: ReduceOp) -> bool:
-    """Whether complex tensors can be reduced by this op."""
+    """Returns whether this op can reduce complex tensors."""
     return reduceOp in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PRODUCT)
 
 
 class Backend(str):
-    """A backend's name in lower case; ``mpi`` is the one that communicates here."""
+    """A backend's name in lower case; ``mpi`` is the only one that communicates here."""
 
     UNDEFINED = "undefined"
     GLOO = "gloo"
@@ -126,12 +126,12 @@ _level = DebugLevel.OFF
 
 
 def get_debug_level() -> DebugLevel:
-    """The level in force, read from COGRAD_DISTRIBUTED_DEBUG when the process group is made."""
+    """Returns the debug level, read from COGRAD_DISTRIBUTED_DEBUG at group creation."""
     return _level
 
 
 def set_debug_level(level: DebugLevel) -> None:
-    """Chooses how much is checked, on all ranks alike and between collectives."""
+    """Sets the debug level; call it on all ranks alike and between collectives."""
     global _level
     if not isinstance(level, DebugLevel):
         raise TypeError(f"set_debug_level: expected a DebugLevel, got {type(level).__name__}")
@@ -139,7 +139,7 @@ def set_debug_level(level: DebugLevel) -> None:
 
 
 def set_debug_level_from_env() -> None:
-    """Reads COGRAD_DISTRIBUTED_DEBUG: 0 or OFF, INFO, 1 or DETAIL; ValueError for another value."""
+    """Sets the debug level from COGRAD_DISTRIBUTED_DEBUG: 0 or OFF, INFO, 1 or DETAIL."""
     value = os.environ.get("COGRAD_DISTRIBUTED_DEBUG", "")
     level = _LEVELS.get(value.upper())
     if level is None:

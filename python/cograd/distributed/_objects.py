@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Python objects over MPI, pickled: unpickling runs code, so ranks must trust each other."""
+"""Sends pickled Python objects over MPI; unpickling runs code, so ranks must trust each other."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-_TAG = 2  # below the largest tag
+_TAG = 2  # subtracted from the largest tag
 
 
 def _tried(make: Callable[[], T]) -> T | Exception:
-    """What ``make`` makes of objects, or why not: the other ranks, which wait for it, are told."""
+    """Returns the result of ``make`` or its error, so that waiting ranks learn of a failure."""
     try:
         return make()
     except Exception as error:
@@ -34,7 +34,7 @@ def _tried(make: Callable[[], T]) -> T | Exception:
 
 
 def _check_pickled(name: str, given: T | Exception, failed: list[int]) -> T:
-    """Raises on every rank where ranks could not pickle their objects; the group stays usable."""
+    """Raises on every rank if some could not pickle their objects; the group stays usable."""
     if isinstance(given, Exception):
         raise given
     if failed:
@@ -45,7 +45,7 @@ def _check_pickled(name: str, given: T | Exception, failed: list[int]) -> T:
 def _sized(
     pg: ProcessGroup, name: str, detail: str, given: bytes | Exception
 ) -> tuple[bytes, list[int]]:
-    """The bytes that this rank is going to send, and how many each rank is."""
+    """Returns the bytes that this rank will send, and the sizes of all ranks' bytes."""
     mpi = pg._runtime.MPI
     own, every = memoryview(bytearray(8)).cast("q"), memoryview(bytearray(8 * pg.size())).cast("q")
     own[0] = len(given) if isinstance(given, bytes) else -1
@@ -66,7 +66,7 @@ def _places(sizes: list[int]) -> list[int]:
 
 
 def _all_bytes(pg: ProcessGroup, name: str, given: bytes | Exception) -> list[bytes]:
-    """Every rank's bytes."""
+    """Returns the bytes of every rank."""
     byte = pg._runtime.MPI.BYTE
     data, sizes = _sized(pg, name, "", given)
     places, every = _places(sizes), bytearray(sum(sizes))
@@ -82,7 +82,7 @@ def _all_bytes(pg: ProcessGroup, name: str, given: bytes | Exception) -> list[by
 
 
 def exchange(pg: ProcessGroup, name: str, text: str) -> list[str]:
-    """Every rank's text."""
+    """Returns the text of every rank."""
     return [data.decode() for data in _all_bytes(pg, name, text.encode())]
 
 
@@ -97,16 +97,16 @@ def _check_list(name: str, argument: str, value: Any, size: int | None = None) -
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: ProcessGroup | None = None) -> None:
-    """Collects one picklable object from every rank into ``object_list`` of all.
+    """Collects one picklable object from every rank into ``object_list`` on all ranks.
 
     Args:
-        object_list: of as many elements as there are ranks; overwritten.
-        obj: this rank's.
-        group: the ranks that take part; all if None.
+        object_list: a list with one element for each rank; overwritten.
+        obj: this rank's object.
+        group: the ranks that take part; None for all.
 
     Raises:
-        TypeError, ValueError: for what is no list, or of a wrong length.
-        DistBackendError: when MPI fails, another rank fails, or the timeout passes.
+        TypeError, ValueError: an argument is not a list, or its length does not fit.
+        DistBackendError: MPI fails, another rank fails, or the timeout passes.
     """
     pg = in_group("all_gather_object", group)
     if pg is None:
@@ -124,9 +124,9 @@ def gather_object(
     group: ProcessGroup | None = None,
     group_dst: int | None = None,
 ) -> None:
-    """Collects one picklable object from every rank into a list of rank ``dst`` (default 0).
+    """Collects one picklable object from every rank into a list on rank ``dst`` (default 0).
 
-    The others leave ``object_gather_list`` out; the errors of ``all_gather_object``.
+    Other ranks omit ``object_gather_list``. It raises the errors of ``all_gather_object``.
     """
     pg = in_group("gather_object", group)
     if pg is None:
@@ -164,17 +164,17 @@ def broadcast_object_list(
     device: Any = None,
     group_src: int | None = None,
 ) -> None:
-    """Copies the picklable objects of rank ``src`` (default 0) into the list of all ranks.
+    """Copies the picklable objects of rank ``src`` (default 0) into the list on all ranks.
 
     Args:
         object_list: of the same length on all ranks; overwritten on all but the source.
         src: global rank of the source.
-        group: the ranks that take part; all if None.
+        group: the ranks that take part; None for all.
         device: ignored.
         group_src: the source's rank in the group, instead of ``src``.
 
     Raises:
-        The same as ``all_gather_object``; ValueError when the lengths differ.
+        The same as ``all_gather_object``; ValueError if the lengths differ.
     """
     name = "broadcast_object_list"
     pg = in_group(name, group)
@@ -220,7 +220,7 @@ def scatter_object_list(
         scatter_object_output_list: a list whose first element is overwritten.
         scatter_object_input_list: on the source one object for each rank.
         src: global rank of the source.
-        group: the ranks that take part; all if None.
+        group: the ranks that take part; None for all.
         group_src: the source's rank in the group, instead of ``src``.
 
     Raises:
@@ -280,8 +280,9 @@ def send_object_list(
 ) -> None:
     """Sends picklable objects to rank ``dst``, which calls ``recv_object_list``.
 
-    ``device`` and ``use_batch`` are ignored. TypeError for what is no list, ValueError for a wrong
-    rank, DistBackendError when MPI fails, another rank fails, or the timeout passes.
+    ``device`` and ``use_batch`` are ignored. Raises TypeError if the argument is not a list,
+    ValueError for an invalid rank, and DistBackendError if MPI fails, another rank fails, or the
+    timeout passes.
     """
     name = "send_object_list"
     pg = in_group(name, group)
@@ -293,7 +294,7 @@ def send_object_list(
         raise ValueError("Invalid destination rank: it is that of the current process.")
     runtime = pg._alive()
     given = _tried(lambda: pickle.dumps(object_list))
-    data = given if isinstance(given, bytes) else b""  # nothing tells the receiver of a failure
+    data = given if isinstance(given, bytes) else b""  # an empty message signals a failure
     text = describe(f"{name}(dst={pg.ranks[to]})", None, None, call_site())
     runtime.board.enter(True, 0, text.encode()[:900])
     request = pg.comm.Isend([data, runtime.MPI.BYTE], to, runtime.tag_limit - _TAG)
@@ -314,8 +315,9 @@ def recv_object_list(
 ) -> int:
     """Receives the objects of ``send_object_list`` into a list of the same length.
 
-    Returns the sender's global rank; ``src`` None takes from any. -1 where this process is no
-    member. The errors of ``send_object_list``, and ValueError when the lengths differ.
+    Returns the sender's global rank, or -1 on a process that is not a member; ``src`` None
+    accepts any sender. Raises the errors of ``send_object_list``, and ValueError if the lengths
+    differ.
     """
     name = "recv_object_list"
     pg = in_group(name, group)

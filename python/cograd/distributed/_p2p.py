@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
 
-RESERVED = 16  # tags that calls of this package use among themselves
+RESERVED = 16  # number of tags that this package uses internally
 
 
 def _check_tag(name: str, pg: ProcessGroup, tag: Any) -> int:
@@ -113,12 +113,12 @@ def isend(
     Args:
         tensor: any shape and dtype.
         dst: global rank of the receiver.
-        group: the group; the default one if None.
-        tag: the receiver's call must have the same.
+        group: the process group; None for the default group.
+        tag: the tag, which must be that of the receiver's call.
         group_dst: the receiver's rank in the group, instead of ``dst``.
 
     Raises:
-        TypeError, ValueError: for a wrong tensor, rank or tag, or this process's own rank.
+        TypeError, ValueError: a tensor, rank or tag is invalid, or the rank is this process's own.
     """
     return _send("isend", tensor, dst, group, tag, group_dst, True)
 
@@ -130,10 +130,10 @@ def send(
     tag: int = 0,
     group_dst: int | None = None,
 ) -> None:
-    """Sends a tensor and waits until its memory may change.
+    """Sends a tensor and returns once its memory may change.
 
-    The arguments and errors of ``isend``, and DistBackendError when MPI fails, another rank fails
-    or the timeout passes. Large messages wait for the receiver.
+    The arguments and errors are those of ``isend``; it also raises DistBackendError if MPI fails,
+    another rank fails or the timeout passes. Large messages wait for the receiver.
     """
     _send("send", tensor, dst, group, tag, group_dst, False)
 
@@ -150,12 +150,12 @@ def irecv(
     Args:
         tensor: of the sender's dtype and number of elements; written.
         src: global rank of the sender; any sender if neither is given.
-        group: the group; the default one if None.
-        tag: that of the sender's call.
+        group: the process group; None for the default group.
+        tag: the tag of the sender's call.
         group_src: the sender's rank in the group, instead of ``src``.
 
     Raises:
-        TypeError, ValueError: for a wrong tensor, rank or tag, or this process's own rank.
+        TypeError, ValueError: a tensor, rank or tag is invalid, or the rank is this process's own.
     """
     received = _receive("irecv", tensor, src, group, tag, group_src, True)
     return None if received is None else received[2]
@@ -168,10 +168,11 @@ def recv(
     tag: int = 0,
     group_src: int | None = None,
 ) -> int:
-    """Receives a tensor; returns the sender's global rank, -1 where this process is no member.
+    """Receives a tensor; returns the sender's global rank, or -1 if not a member of the group.
 
-    The arguments and errors of ``irecv``; RuntimeError when the sender's tensor is smaller,
-    DistBackendError when it is larger, MPI fails, another rank fails or the timeout passes.
+    The arguments and errors are those of ``irecv``. It also raises RuntimeError if the sender's
+    tensor is smaller, and DistBackendError if it is larger, MPI or another rank fails, or the
+    timeout passes.
     """
     received = _receive("recv", tensor, src, group, tag, group_src, False)
     if received is None:
@@ -182,13 +183,13 @@ def recv(
 
 
 class P2POp:
-    """A send or a receive to be begun by ``batch_isend_irecv``.
+    """A send or a receive for ``batch_isend_irecv``.
 
     Args:
         op: ``isend`` or ``irecv``.
-        tensor: what is sent or written.
+        tensor: the tensor to send or to write.
         peer: global rank of the other side.
-        group: the group; the default one if None.
+        group: the process group; None for the default group.
         tag: as in ``isend``.
         group_peer: the other side's rank in the group, instead of ``peer``.
     """
@@ -223,9 +224,9 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
-    """Begins all sends and receives of a list, in whatever order; returns their Work handles.
+    """Begins all sends and receives of a list, in any order; returns their Work objects.
 
-    ValueError for an empty list, for what is no P2POp, and for several groups.
+    Raises ValueError if the list is empty, an item is not a P2POp, or groups differ.
     """
     if not isinstance(p2p_op_list, list) or not all(isinstance(p, P2POp) for p in p2p_op_list):
         raise ValueError(

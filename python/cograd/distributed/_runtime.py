@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""MPI's life in this process: import, start, what happens when the program ends or fails."""
+"""MPI in this process: import, start, and what happens when the program ends or fails."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from cograd.distributed._names import DistBackendError
 
 __all__ = ["Runtime", "available", "current", "get", "start"]
 
-GRACE = 5.0  # seconds that a failed rank leaves to the others to say what they saw
+GRACE = 5.0  # seconds that a failed rank gives the others to report what they saw
 
 
 class Runtime:
-    """MPI as it was started in this process; there is one, and it lives until the process ends."""
+    """The MPI of this process; there is one instance, which lives until the process ends."""
 
     def __init__(self, mpi: Any) -> None:
         self.MPI = mpi
@@ -36,24 +36,24 @@ class Runtime:
         self.size: int = self.world.size
         node = self.world.Split_type(mpi.COMM_TYPE_SHARED)
         self.node_rank: int = node.rank
-        self.world.Barrier()  # all have mapped it; no rank leaves the board's barrier before this
+        self.world.Barrier()  # all have mapped it; no rank leaves the board's barrier before
         if self.node_rank == 0:
             _unlink_segments()
-        if os.environ.get("COGRAD_DISTRIBUTED_TEST_NODES"):  # as if each rank had its own node
+        if os.environ.get("COGRAD_DISTRIBUTED_TEST_NODES"):  # each rank as a node of its own
             node = mpi.COMM_SELF
         self.board = Board(mpi, self.world, node)
         self.tag_limit: int = self.world.Get_attr(mpi.TAG_UB)
         self.broken: str | None = None
-        self.parked: list[Any] = []  # requests given up, with the memory that MPI may write to
-        self.names: dict[str, int] = {}  # of groups, with how many there were of each
+        self.parked: list[Any] = []  # abandoned requests, with the memory that MPI may write to
+        self.names: dict[str, int] = {}  # group names, with the number of groups so named
         self.pending: dict[int, Any] = {}  # Work that nobody has waited for yet, by id
 
     def check(self, call: bytes = b"") -> None:
-        """Raises where ``call`` can no longer work: in a forked child, after a failure."""
+        """Raises if ``call`` can no longer work: in a forked child, or after a failure."""
         if _ended:
             raise RuntimeError(
-                "cograd.distributed: MPI has ended with the program; what is to communicate at its "
-                "end must do so before, or in a function given to atexit after init_process_group"
+                "cograd.distributed: MPI was finalized when the program ended; communicate before "
+                "that, or in a function that is passed to atexit after init_process_group"
             )
         if _forked:
             raise RuntimeError(
@@ -86,9 +86,9 @@ class Runtime:
 
 
 def _unlink_segments() -> None:
-    """Takes the names of MPICH's shared memory away once every rank of the node has it mapped.
+    """Removes the names of MPICH's shared memory once every rank of the node has mapped it.
 
-    MPICH removes them in MPI_Finalize alone, which a rank that is killed never reaches.
+    MPICH removes them only in MPI_Finalize, which a killed rank never reaches.
     """
     try:
         with open("/proc/self/maps", encoding="ascii", errors="replace") as file:
@@ -111,12 +111,12 @@ _ended = False  # MPI_Finalize was called: any further call would end the proces
 
 
 def available() -> bool:
-    """Whether mpi4py is installed."""
+    """Returns whether mpi4py is installed."""
     return importlib.util.find_spec("mpi4py") is not None
 
 
 def get() -> Runtime:
-    """The running MPI."""
+    """Returns the running MPI."""
     if current is None:
         raise ValueError(
             "Default process group has not been initialized, please make sure to call "
@@ -128,8 +128,8 @@ def get() -> Runtime:
 def start(limit: float) -> Runtime:
     """Imports and starts MPI, once in a process.
 
-    MPI itself waits without end for a rank that never starts, and does not return meanwhile: the
-    process ends with code 1 and its stack after ``limit`` seconds.
+    MPI waits forever for a rank that never starts, and does not return meanwhile. So after
+    ``limit`` seconds the process prints its stack and exits with code 1.
     """
     global current
     if current is not None:
@@ -150,7 +150,7 @@ def start(limit: float) -> Runtime:
 
 
 def _check_is_rank() -> None:
-    """RuntimeError in a process that a rank has started: MPI's own error would end it."""
+    """Raises RuntimeError in a child process of a rank, which MPI's own error would end."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise RuntimeError(
             "init_process_group: this process was started by a rank of mpiexec through "
@@ -199,7 +199,7 @@ def _import() -> Any:
                 "cograd.distributed needs mpi4py and an MPI library: "
                 "pip install 'cograd[mpi]' brings both"
             ) from error
-        # Left to this module: at the end of a program MPI must not wait for ranks that failed.
+        # This module finalizes MPI itself: at exit, MPI must not wait for ranks that failed.
         mpi4py.rc(initialize=True, threads=True, thread_level="multiple", finalize=False)
     try:
         from mpi4py import MPI
@@ -232,11 +232,11 @@ def _in_child() -> None:
 
 
 def _wait_for_others(runtime: Runtime, seconds: float) -> None:
-    """Until every rank of this node has come to its end."""
+    """Waits until every rank of this node has reached its end."""
     board = runtime.board
     now = time.monotonic()
     end = now + seconds
-    # Nothing is known here of the ranks of other nodes, but that they may want to read why.
+    # Ranks of other nodes cannot be checked: give them a second to read the reason.
     least = now + 1.0 if len(board.near()) < runtime.size else now
     while now < end:
         ended = all(board.life(rank)[0] in (LEFT, GONE) for rank in board.near())
@@ -255,7 +255,7 @@ def _abort(runtime: Runtime) -> None:
         except (OSError, ValueError, AttributeError):
             pass
     _wait_for_others(runtime, GRACE)
-    time.sleep(0.25)  # mpiexec still has the ranks' last lines to read
+    time.sleep(0.25)  # mpiexec still has to read the ranks' last lines
     runtime.MPI.COMM_WORLD.Abort(1)
 
 
@@ -275,7 +275,7 @@ def _hook_exceptions(runtime: Runtime) -> None:
 
 
 def _report(runtime: Runtime, kind: Any, value: Any, trace: Any) -> None:
-    """The traceback in one write, so that those of several ranks are not mixed, with the rank."""
+    """Prints the traceback with the rank, in one write, so that ranks do not interleave."""
     lines = "".join(traceback.format_exception(kind, value, trace)).splitlines()
     try:
         sys.stderr.write("".join(f"[rank{runtime.rank}]: {line}\n" for line in lines))
@@ -290,7 +290,7 @@ def _reason(kind: Any, value: Any, trace: Any) -> str:
     place = "" if trace is None else f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
     try:
         text = str(value).partition("\n")[0]
-    except Exception:  # that of the error's own __str__
+    except Exception:  # raised by the error's own __str__
         text = ""
     return f"{kind.__name__}: {text}{place}" if text else f"{kind.__name__}{place}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Making and ending process groups, and questions about them."""
+"""Creates and destroys process groups, and answers queries about them."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ __all__ = [
     "split_group",
 ]
 
-_world = group  # for functions with an argument of that name
+_world = group  # for functions with an argument ``group``
 _groups: list[ProcessGroup] = []
-_made = 0  # groups made so far, counted alike on all ranks
+_made = 0  # number of groups created so far, equal on all ranks
 
 
 def _check_backend(name: str, backend: Any) -> None:
@@ -57,7 +57,7 @@ def _check_backend(name: str, backend: Any) -> None:
         device, _, of_device = part.partition(":")
         which = of_device if of_device else device
         if of_device and device != "cpu":
-            continue  # for a device that is not there
+            continue  # ignore backends of other devices
         if which in ("nccl", "ucc", "xccl"):
             raise RuntimeError(
                 f"{name}: Distributed package doesn't have {which.upper()} built in: backend "
@@ -73,7 +73,7 @@ def _check_backend(name: str, backend: Any) -> None:
 
 
 def is_initialized() -> bool:
-    """Whether ``init_process_group`` was called (and ``destroy_process_group`` not since)."""
+    """Returns whether the default group exists: created and not destroyed since."""
     return group.WORLD is not None
 
 
@@ -88,26 +88,26 @@ def init_process_group(
     pg_options: Any = None,
     device_id: Any = None,
 ) -> None:
-    """Starts MPI and makes the default process group, of all ranks that mpiexec started.
+    """Starts MPI and creates the default process group, of all ranks that mpiexec started.
 
     Without mpiexec the group has one rank.
 
     Args:
-        backend: "mpi"; "gloo" is taken for it.
-        init_method: accepted and not needed: mpiexec says who the ranks are.
+        backend: "mpi"; "gloo" is a synonym.
+        init_method: accepted and ignored: mpiexec determines the ranks.
         timeout: how long a call may wait for other ranks; 30 minutes by default.
-        world_size: checked against MPI's when given.
-        rank: checked against MPI's when given.
-        store: there is none: ValueError when given.
+        world_size: compared with MPI's value if given.
+        rank: compared with MPI's value if given.
+        store: not supported: ValueError if given.
         group_name: a name for messages.
         pg_options: ignored.
-        device_id: ignored; there is one device, the CPU.
+        device_id: ignored; the only device is the CPU.
 
     Raises:
         ImportError: mpi4py is not installed.
-        RuntimeError: for a backend that is not there, in a forked process, or when MPI does not
-            offer MPI_THREAD_MULTIPLE.
-        ValueError: when called twice, or for a rank or world size that MPI contradicts.
+        RuntimeError: the backend is not supported, the process was forked, or MPI does not offer
+            MPI_THREAD_MULTIPLE.
+        ValueError: it is called twice, or MPI contradicts the rank or world size.
     """
     global _made
     if group.WORLD is not None:
@@ -123,7 +123,7 @@ def init_process_group(
     try:
         runtime = _runtime.start(limit)
     except ImportError:
-        _check_backend("init_process_group", backend)  # one that would not help with MPI either
+        _check_backend("init_process_group", backend)  # reports an invalid backend first
         raise
     _check_backend("init_process_group", backend)
     for what, given, actual in (
@@ -149,9 +149,10 @@ def init_process_group(
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
-    """Ends a group (None: the default one and with it all others); MPI itself runs on.
+    """Destroys a group (None: the default group and all others); MPI itself keeps running.
 
-    Calls in progress are completed first. All members call it; elsewhere it does nothing.
+    Calls in progress are completed first. All members must call it; on other ranks it does
+    nothing.
     """
     if _is_outside(group):
         return
@@ -179,19 +180,19 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
 
 
 def get_backend(group: ProcessGroup | None = None) -> Backend:
-    """The backend of a group: always "mpi"."""
+    """Returns the backend of a group: always "mpi"."""
     resolve("get_backend", group)
     return Backend("mpi")
 
 
 def get_backend_config(group: ProcessGroup | None = None) -> str:
-    """The backends of a group by device."""
+    """Returns the backends of a group by device."""
     resolve("get_backend_config", group)
     return "cpu:mpi"
 
 
 def get_default_backend_for_device(device: Any) -> str:
-    """The name "mpi" for the CPU; ValueError for another device."""
+    """Returns "mpi" for the CPU; raises ValueError for another device."""
     if str(device).partition(":")[0] != "cpu":
         raise ValueError(f"Default backend not registered for device : {device}")
     return "mpi"
@@ -202,26 +203,26 @@ def _is_outside(group: Any) -> bool:
 
 
 def get_rank(group: ProcessGroup | None = None) -> int:
-    """This process's rank in a group (None: among all); -1 where it is no member."""
+    """Returns this process's rank in a group (None: the global rank); -1 if not a member."""
     if _is_outside(group):
         return -1
     return resolve("get_rank", group).rank()
 
 
 def get_world_size(group: ProcessGroup | None = None) -> int:
-    """How many ranks a group has; -1 where this process is no member."""
+    """Returns the number of ranks in a group; -1 if this process is not a member."""
     if _is_outside(group):
         return -1
     return resolve("get_world_size", group).size()
 
 
 def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
-    """The global ranks of a group, in the order of their ranks in it."""
+    """Returns the global ranks of a group, in the order of their ranks in it."""
     return list(resolve("get_process_group_ranks", group).ranks)
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
-    """The global rank of a group's member; ValueError for a rank that is not there."""
+    """Returns the global rank of a group's member; raises ValueError if there is no such rank."""
     pg = resolve("get_global_rank", group)
     if not 0 <= group_rank < pg.size():
         raise ValueError(f"Group rank {group_rank} is not part of group {pg}")
@@ -229,7 +230,7 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
 
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
-    """The rank in ``group`` of a global rank; ValueError for one that is no member."""
+    """Returns the rank in ``group`` of a global rank; raises ValueError if it is not a member."""
     pg = resolve("get_group_rank", group)
     if global_rank not in pg.ranks:
         raise ValueError(f"Global rank {global_rank} is not part of group {pg}")
@@ -237,7 +238,7 @@ def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """This process's rank among those of its machine: LOCAL_RANK if set, else as MPI says."""
+    """Returns this process's rank on its machine: LOCAL_RANK if set, else MPI's value."""
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])
     if _runtime.current is not None:
@@ -248,7 +249,7 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 
 def get_pg_count() -> int:
-    """How many process groups this process is a member of."""
+    """Returns the number of process groups that this process is a member of."""
     return len(_groups)
 
 
@@ -279,27 +280,28 @@ def new_group(
     device_id: Any = None,
     sort_ranks: bool = True,
 ) -> Any:
-    """Makes a group of some ranks.
+    """Creates a group of some ranks.
 
-    All ranks call it, members or not, in the same order and with the same ranks (with
-    ``use_local_synchronization`` only the members do).
+    All ranks must call it, members or not, in the same order and with the same ranks; with
+    ``use_local_synchronization``, only the members.
 
     Args:
         ranks: global ranks; None for all.
-        timeout: of the group's calls; the default group's if None.
+        timeout: timeout of the group's calls; None for the default group's.
         backend: "mpi", "gloo" or None.
         pg_options: ignored.
-        use_local_synchronization: only the members call.
+        use_local_synchronization: whether only the members call it.
         group_desc: a description.
         device_id: ignored.
-        sort_ranks: whether the group's ranks are in ascending order, and not in that of ``ranks``.
+        sort_ranks: whether to sort the group's ranks in ascending order instead of keeping the
+            order of ``ranks``.
 
     Returns:
-        The ProcessGroup, or GroupMember.NON_GROUP_MEMBER where this process is no member.
+        The ProcessGroup, or GroupMember.NON_GROUP_MEMBER if this process is not a member.
 
     Raises:
-        TypeError, ValueError: for bad ranks.
-        DistBackendError: when the ranks that call do not all name the same ranks.
+        TypeError, ValueError: the ranks are invalid.
+        DistBackendError: the ranks that call it do not all name the same ranks.
     """
     global _made
     world = default_group()
@@ -327,20 +329,20 @@ def new_group(
 
 
 def _agree(world: ProcessGroup, name: str, what: str) -> None:
-    """Raises on every rank unless all say the same."""
+    """Raises on every rank unless all pass the same text."""
     said = exchange(world, name, what)
     if len(set(said)) > 1:
         lines = "\n".join(f"  rank {at}: {text}" for at, text in enumerate(said))
         raise DistBackendError(f"{name}: the ranks name different groups\n{lines}")
 
 
-_MEETING = 3  # below the largest tag
+_MEETING = 3  # subtracted from the largest tag
 
 
 def _meet(world: ProcessGroup, members: list[int], limit: float) -> None:
-    """Waits until all members have come: MPI's own making of a group knows no timeout.
+    """Waits until all members have called it: MPI's own group creation has no timeout.
 
-    They tell the first of them whom they name, and it tells them.
+    Each member sends its list of ranks to the first one, which answers with its own.
     """
     runtime, comm, rank = world._runtime, world.comm, world.rank()
     first, tag, byte = members[0], runtime.tag_limit - _MEETING, runtime.MPI.BYTE
@@ -376,10 +378,10 @@ def new_subgroups_by_enumeration(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """Makes disjoint groups; returns this process's (None if in none) and the list of all.
+    """Creates disjoint groups; returns this process's group (None if in none) and all groups.
 
-    The list has GroupMember.NON_GROUP_MEMBER where this process is no member. ValueError when the
-    list is empty or a rank is named twice.
+    The list has GroupMember.NON_GROUP_MEMBER for groups of which this process is not a member.
+    Raises ValueError if the list is empty or a rank is named twice.
     """
     if not ranks_per_subgroup_list:
         raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
@@ -404,9 +406,9 @@ def new_subgroups(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """Divides a group into groups of ``group_size`` neighbouring ranks (default: one a machine).
+    """Divides a group into groups of ``group_size`` adjacent ranks (default: one per machine).
 
-    ValueError unless the size divides that of the group.
+    Raises ValueError unless the size divides that of the group.
     """
     pg = resolve("new_subgroups", group)
     runtime = pg._alive()
@@ -436,7 +438,7 @@ def split_group(
 ) -> ProcessGroup | None:
     """Splits a group by lists of its own ranks; returns this process's part, or None.
 
-    All members of ``parent_pg`` call it.
+    All members of ``parent_pg`` must call it.
     """
     global _made
     parent = resolve("split_group", parent_pg)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Waiting for MPI: polling that stays interruptible, sees timeouts and the failures of others."""
+"""Waits for MPI by polling, which stays interruptible and notices timeouts and failures."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 
 __all__ = ["call_site", "complete", "describe", "origin", "place", "poll"]
 
-_SPIN = 150  # tests before the first look at the clock: about 30 microseconds
-_YIELD = 5e-3  # seconds of yielding before sleeps begin, for messages of no size
-_NAP, _SHORT_NAP = 1e-3, 1e-4  # the longest sleeps: for small messages, for large ones
+_SPIN = 150  # tests before the clock is first read: about 30 microseconds
+_YIELD = 5e-3  # seconds of yielding before sleeps begin, for empty messages
+_NAP, _SHORT_NAP = 1e-3, 1e-4  # longest sleeps: for small and for large messages
 _LARGE = 1 << 20  # bytes
-_SLOWEST = 2e8  # bytes per second of the slowest transfer that shall see no sleeps
-_LEFT_GRACE = 2.0  # seconds after which a rank that ended is not waited for
+_SLOWEST = 2e8  # bytes per second; faster transfers never sleep
+_LEFT_GRACE = 2.0  # seconds before a rank that ended counts as missing
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _yield: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
 _inside: dict[str, bool] = {}
-# What a call is made for, such as a backward: ``text``, and ``what`` that all ranks agree on.
+# Why a call is made, such as a backward: ``text``, and ``what``, which all ranks share.
 origin = threading.local()
 
 
 def place(depth: int = 1) -> tuple[str, int, str]:
-    """File and line of the user's code that called into cograd, and what for.
+    """Returns file and line of the user's code that called into cograd, and the call's reason.
 
-    ``depth``: how many callers are surely cograd's own; looking at each costs time.
+    ``depth`` is the number of callers known to be in cograd; checking each one costs time.
     """
     try:
         frame: FrameType | None = sys._getframe(depth)
-    except ValueError:  # called by C++, as a hook of a backward thread is
+    except ValueError:  # called by C++, as the hook of a backward thread
         frame = None
     while frame is not None:
         file = frame.f_code.co_filename
@@ -54,13 +54,13 @@ def place(depth: int = 1) -> tuple[str, int, str]:
 
 
 def call_site() -> str:
-    """The same as text."""
+    """Returns the location of the user's code as text."""
     file, line, text = place()
     return f"{file}:{line}{text}"
 
 
 def describe(text: str, shape: Sequence[int] | None, dtype: object, site: str) -> str:
-    """A call in one line."""
+    """Describes a call in one line."""
     tensor = "" if shape is None else f" of {list(shape)} {dtype}"
     return f"{text}{tensor} at {site}"
 
@@ -80,10 +80,10 @@ def poll(
 ) -> None:
     """Calls ``test`` until it is true.
 
-    Spins first, then yields the core (longer for larger messages: MPI moves data in ``test``),
-    then sleeps in small steps. Raises DistBackendError after ``timeout`` seconds from ``started``,
-    or when another rank has failed, or when one of ``peers`` (all members if None) has ended.
-    ``look`` is called now and then.
+    It spins first, then yields the core (longer for larger messages: MPI moves data in ``test``),
+    then sleeps for short times. Raises DistBackendError ``timeout`` seconds after ``started``, if
+    another rank has failed, or if one of ``peers`` (None: all members) has ended. ``look`` is
+    called from time to time.
     """
     for _ in range(_SPIN):
         if test():
@@ -122,9 +122,9 @@ def complete(
     text: Callable[[], str],
     **options: Any,
 ) -> None:
-    """``poll`` until requests of MPI are complete; one that fails keeps its memory.
+    """Polls until requests of MPI are complete; a request that fails keeps its memory.
 
-    ``keep``: what MPI reads and writes; ``options``: those of ``poll``.
+    ``keep`` is what MPI reads and writes; ``options`` are passed to ``poll``.
     """
     try:
         poll(lambda: runtime.MPI.Request.Testall(requests), runtime, group, text, **options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Handles of calls that go on while the program does something else."""
+"""Work objects: calls that continue while the program does something else."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Work", "mpi_failed", "progress"]
 
 
 def mpi_failed(runtime: Runtime, error: Any, call: bytes) -> BaseException:
-    """The end of communication after an error of MPI's in a call."""
+    """Marks this rank as failed after an error of MPI; returns the error to raise."""
     return runtime.fail(
         f"rank {runtime.rank}: MPI failed in {call.decode(errors='replace')}: "
         f"{error.Get_error_string()}"
@@ -32,11 +32,11 @@ def mpi_failed(runtime: Runtime, error: Any, call: bytes) -> BaseException:
 
 
 class Work:
-    """A call in progress.
+    """A collective or message in progress.
 
-    The tensors it reads must not be written, and those it writes not be used, before ``wait()``
-    has returned or ``is_completed()`` was True. MPI moves data only inside of its own calls:
-    ``is_completed()`` of any handle drives all of them.
+    Before ``wait()`` has returned or ``is_completed()`` was True, the tensors it reads must not be
+    written, and those it writes must not be used. MPI moves data only inside of its own calls:
+    ``is_completed()`` of any Work drives all of them.
     """
 
     def __init__(
@@ -57,15 +57,15 @@ class Work:
         self._number = number
         self._text = text
         self._request = request
-        self._keep = keep  # what MPI reads and writes
+        self._keep = keep  # memory that MPI reads and writes
         self._lock = threading.RLock()
-        self._held: Any = list(_storages(keep))  # also when the tensors get other memory
+        self._held: Any = list(_storages(keep))  # stays valid if tensors change their memory
         self._finish = finish
         self._result = result
         self._nbytes = nbytes
         self._peers = peers
         self._status: Any = None
-        self._check: Callable[[], None] | None = None  # of what the others call
+        self._check: Callable[[], None] | None = None  # compares with the other ranks' calls
         self._error: BaseException | None = None
         self._future: Future[Any] | None = None
         self._started = time.monotonic()
@@ -73,7 +73,7 @@ class Work:
     def _test(self) -> bool:
         if _runtime._forked or _runtime._ended:
             self._runtime.check()
-        with self._lock:  # two threads must not test one request
+        with self._lock:  # two threads must not test the same request
             return self._test_alone()
 
     def _test_alone(self) -> bool:
@@ -92,7 +92,7 @@ class Work:
         return bool(done)
 
     def _failed(self, error: Any) -> BaseException:
-        """What MPI says is this call's error, and the end of communication."""
+        """Stores the error of this call, marks the rank as failed and returns the error."""
         self._runtime.parked.append((self._request, self._keep, self._held))
         self._runtime.pending.pop(id(self), None)
         self._request = self._finish = None
@@ -128,14 +128,14 @@ class Work:
     def wait(self, timeout: timedelta | float | None = None) -> bool:
         """Waits until the call is complete; returns True.
 
-        Raises DistBackendError when the group's timeout (counted from the call's start) passes, or
-        when another rank has failed. With ``timeout`` (a timedelta or seconds), raises when that
-        passes first; the call goes on and may be waited for again.
+        Raises DistBackendError if the group's timeout (counted from the call's start) passes, or if
+        another rank has failed. With ``timeout`` (a timedelta or seconds), raises if that passes
+        first; the call continues and can be waited for again.
         """
         if self._error is not None:
             raise self._error
         if self._request is None:
-            with self._lock:  # another thread may still bring in the results
+            with self._lock:  # another thread may still be writing the results
                 if self._error is not None:
                     raise self._error
                 return True
@@ -168,32 +168,32 @@ class Work:
         return True
 
     def is_completed(self) -> bool:
-        """Whether the call is complete; never waits."""
+        """Returns whether the call is complete, without waiting."""
         if self._request is None:
             return True
         self._runtime.check(self._text)
         return self._test()
 
     def is_success(self) -> bool:
-        """Whether the call is complete and nothing was raised."""
+        """Returns whether the call is complete and did not raise."""
         return self._error is None and self.is_completed()
 
     def exception(self) -> BaseException | None:
-        """What ``wait`` raised or would raise; None if nothing."""
+        """Returns the error that ``wait`` raised or would raise, or None."""
         return self._error
 
     def result(self) -> list[Any]:
-        """The tensors that the call wrote."""
+        """Returns the tensors that the call wrote."""
         self.wait()
         value = self._result
         return list(value) if isinstance(value, (list, tuple)) else [value]
 
     def synchronize(self) -> None:
-        """The same as ``wait()``: there is no stream to order."""
+        """Calls ``wait()``: there is no stream to synchronise."""
         self.wait()
 
     def source_rank(self) -> int:
-        """The global rank that a completed ``irecv`` received from."""
+        """Returns the global rank that a completed ``irecv`` received from."""
         self.wait()
         if self._status is None:
             raise RuntimeError("source_rank: this handle is not of irecv")
@@ -201,9 +201,9 @@ class Work:
         return self._group.ranks[sender]
 
     def get_future(self) -> Future[Any]:
-        """A Future whose value is the list of written tensors.
+        """Returns a Future whose value is the list of written tensors.
 
-        It completes in ``wait()`` or ``is_completed()`` of this handle, or in its own ``wait()``.
+        It completes in ``wait()`` or ``is_completed()`` of this Work, or in its own ``wait()``.
         """
         from cograd.futures import Future
 
@@ -237,9 +237,9 @@ def _seconds(timeout: timedelta | float) -> float:
 
 
 def progress() -> bool:
-    """Lets MPI move the data of all calls in progress; True when none is left.
+    """Lets MPI move the data of all calls in progress; returns True if none is left.
 
-    For loops that compute while calls go on, as DistributedDataParallel does between its buckets.
+    Call it in loops that compute meanwhile, as DistributedDataParallel does between its buckets.
     """
     runtime = _runtime.current
     if runtime is None:

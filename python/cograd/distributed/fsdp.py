@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names of torch.distributed.fsdp that programs ask with isinstance: nothing is sharded."""
+"""Names of torch.distributed.fsdp for isinstance checks: nothing is sharded."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["FSDPModule", "FullyShardedDataParallel"]
 
 
 class FullyShardedDataParallel:
-    """What a module of sharded parameters would be an instance of: nothing is."""
+    """The class of a module with sharded parameters; it has no instances."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise _absent.refused("distributed.fsdp.FullyShardedDataParallel", "distributed")
 
 
 class FSDPModule:
-    """What a module that ``fully_shard`` changed would be an instance of: nothing is."""
+    """The class of a module that ``fully_shard`` has changed; it has no instances."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise _absent.refused("distributed.fsdp.FSDPModule", "distributed")

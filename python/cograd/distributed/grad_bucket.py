@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a communication hook of DistributedDataParallel is given."""
+"""The argument of a communication hook of DistributedDataParallel."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["GradBucket"]
 
 
 class GradBucket:
-    """Gradients of some parameters in one flat tensor, which a hook is to average over the ranks.
+    """Gradients of some parameters in one flat tensor, which a hook averages over the ranks.
 
     Args:
         index: 0 for the bucket that is ready first.
-        last: whether no other comes after it.
+        last: whether it is the last bucket.
         buffer: the gradients of this rank, (n,).
         parameters: the parameters, in the order of their gradients in ``buffer``.
-        offsets: where each one's gradient begins.
+        offsets: the position of each parameter's gradient in ``buffer``.
     """
 
     def __init__(
@@ -36,19 +36,19 @@ class GradBucket:
         self._offsets = offsets
 
     def index(self) -> int:
-        """0 for the bucket that is ready first."""
+        """Returns the bucket's number, 0 for the one that is ready first."""
         return self._index
 
     def is_last(self) -> bool:
-        """Whether this is the last bucket of the iteration."""
+        """Returns whether this is the last bucket of the iteration."""
         return self._last
 
     def buffer(self) -> Tensor:
-        """The gradients as a flat tensor."""
+        """Returns the gradients as a flat tensor."""
         return self._buffer
 
     def set_buffer(self, buffer: Tensor) -> None:
-        """Replaces the flat tensor; one of the same number of elements is expected."""
+        """Replaces the flat tensor by one with the same number of elements."""
         if buffer.numel() != self._buffer.numel():
             raise ValueError(
                 f"GradBucket.set_buffer(): expected {self._buffer.numel()} elements, "
@@ -57,12 +57,12 @@ class GradBucket:
         self._buffer = buffer
 
     def gradients(self) -> list[Tensor]:
-        """The gradient of each parameter, as views into the flat tensor."""
+        """Returns the gradient of each parameter, as views into the flat tensor."""
         return [
             self._buffer[start : start + parameter.numel()].view(parameter.shape)
             for start, parameter in zip(self._offsets, self._parameters, strict=True)
         ]
 
     def parameters(self) -> list[Tensor]:
-        """The parameters."""
+        """Returns the parameters."""
         return list(self._parameters)

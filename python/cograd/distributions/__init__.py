@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Probability distributions: sampling, densities, entropies, divergences, with gradients.
 
-A distribution has a ``batch_shape``, that of its parameters, and an ``event_shape``, that of one
-value. ``rsample`` is differentiable by the parameters. See ``docs/distributions.md``.
+A distribution has a ``batch_shape``, the shape of its parameters, and an ``event_shape``, the shape
+of one value. ``rsample`` is differentiable with respect to the parameters. See
+``docs/distributions.md``.
 """
 
 from typing import TYPE_CHECKING

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Divergences between distributions of different families."""
+"""KL divergences between distributions of different families."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .poisson import Poisson
 from .uniform import Uniform
 from .utils import euler_constant
 
-# p has values outside of q's support, whatever the parameters.
+# p has values outside of q's support, whatever the parameters: the divergence is infinite.
 _OUTSIDE: dict[Any, tuple[Any, ...]] = {
     Beta: (Pareto,),
     ContinuousBernoulli: (Pareto,),
@@ -50,7 +50,7 @@ for _kind, _others in _OUTSIDE.items():
 del _kind, _others, _other
 
 
-# Of these q the mean of log q(x) follows from a few means of p: of x, x^2, log(x).
+# For these q, the mean of log q(x) follows from a few moments of p: of x, x^2 and log(x).
 
 
 def _to_normal(p: Any, q: Any, mean: Tensor, variance: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ def _to_gamma(p: Any, q: Any, mean: Tensor, mean_log: Tensor) -> Tensor:
 
 
 def _to_gumbel(p: Any, q: Any, mean: Tensor, mean_exp: Tensor) -> Tensor:
-    """With the mean of ``exp((loc - x) / scale)``."""
+    """Returns the KL divergence to a Gumbel q, given the mean of ``exp((loc - x) / scale)``."""
     return q.scale.log() + (mean - q.loc) / q.scale + mean_exp - p.entropy()
 
 
@@ -79,7 +79,7 @@ def _to_continuous_bernoulli(p: Any, q: Any, mean: Tensor) -> Tensor:
 
 
 def _to_uniform(p: Any, q: Any) -> Tensor:
-    """Of p on the unit interval."""
+    """Returns the KL divergence of p, whose support is the unit interval, to a uniform q."""
     result = -p.entropy() + (q.high - q.low).log()
     return _infinite_where((q.low > 0) | (q.high < 1), result)
 
@@ -163,7 +163,7 @@ def _normal_laplace(p: Any, q: Any) -> Tensor:
 
 
 def _heavy(p: Any, moments: int, divergence: Any) -> Tensor:
-    """``divergence(p)``, infinite where a Pareto variable has no such moment."""
+    """Returns ``divergence(p)``, or infinity where a Pareto variable lacks the moment."""
     none = p.alpha <= moments
     light = Pareto(p.scale, p.alpha.masked_fill(none, moments + 1.0), validate_args=False)
     return _infinite_where(none, divergence(light))
@@ -185,7 +185,7 @@ def _pareto_normal(p: Any, q: Any) -> Tensor:
 
 
 def _mean_log(low: Tensor, high: Tensor) -> Tensor:
-    """Of uniform numbers."""
+    """Returns the mean of log(x) for uniform x."""
     return (cograd.xlogy(high, high) - cograd.xlogy(low, low)) / (high - low) - 1
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Divergences between distributions of one family."""
+"""KL divergences between distributions of one family."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _uniform(p: Any, q: Any) -> Tensor:
 
 @register_kl(ExponentialFamily, ExponentialFamily)
 def _exponential_family(p: Any, q: Any) -> Tensor:
-    """Bregman's divergence of the normaliser."""
+    """Returns the Bregman divergence of the log normaliser."""
     if type(p) is not type(q):
         raise NotImplementedError(
             "The cross KL-divergence between different exponential families cannot be computed "
@@ -206,7 +206,7 @@ def _check_dims(p: Any, q: Any, names: str) -> None:
 
 
 def _trace_of_solve(factor: Tensor, matrix: Tensor) -> Tensor:
-    """``trace((L L^T)^-1 M M^T)``."""
+    """Returns ``trace((L L^T)^-1 M M^T)``."""
     batch = cograd.broadcast_shapes(factor.shape[:-2], matrix.shape[:-2])
     factor = factor.expand((*batch, *factor.shape[-2:]))
     matrix = matrix.expand((*batch, *matrix.shape[-2:]))
@@ -223,7 +223,7 @@ def _multivariate(p: Any, q: Any) -> Tensor:
 
 
 def _trace_by_woodbury(q: Any, matrix: Tensor) -> Tensor:
-    """``trace(S^-1 M M^T)`` of the covariance S = W W^T + D of q."""
+    """Returns ``trace(S^-1 M M^T)``, where S = W W^T + D is the covariance of q."""
     D = q._unbroadcasted_cov_diag.unsqueeze(-1)
     scaled = matrix / D
     inner = q._unbroadcasted_cov_factor.mT @ scaled
@@ -231,7 +231,7 @@ def _trace_by_woodbury(q: Any, matrix: Tensor) -> Tensor:
 
 
 def _to_low_rank(p: Any, q: Any, log_det: Tensor, *roots: Tensor) -> Tensor:
-    """Of p with covariance sum(M M^T), to q of low rank."""
+    """Returns the KL divergence of p, with covariance sum(M M^T), to q of low rank."""
     trace: Any = sum(_trace_by_woodbury(q, root) for root in roots)
     distance = _batch_lowrank_mahalanobis(
         q._unbroadcasted_cov_factor,

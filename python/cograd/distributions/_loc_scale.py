@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Families over all numbers that are moved and stretched, and the absolute values of some."""
+"""Location-scale families on the real line, and the absolute values of some of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Half", "LocScale"]
 
 
 class LocScale(Distribution):
-    """Numbers ``loc + scale * z``, with z from a distribution that is symmetric about 0."""
+    """The distribution of ``loc + scale * z``, where z is symmetric about 0."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
@@ -39,7 +39,7 @@ class LocScale(Distribution):
 
 
 class Half(TransformedDistribution):
-    """The absolute value of numbers of such a family about 0."""
+    """The absolute value of a variable of such a family, centred at 0."""
 
     arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative

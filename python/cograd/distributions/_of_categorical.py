@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the distributions over vectors that are made of categories have in common."""
+"""Base class of the distributions over vectors that contain a Categorical."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["OfCategorical"]
 
 
 class OfCategorical(Distribution):
-    """A distribution over vectors of length K, with a ``Categorical`` of K categories inside."""
+    """A distribution over vectors of length K that contains a ``Categorical`` of K categories."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
 

@@ -14,17 +14,17 @@ from .utils import _sum_rightmost
 
 
 class Transform:
-    """A map from ``domain`` to ``codomain`` with the logarithm of its Jacobian's determinant.
+    """A map from ``domain`` to ``codomain`` with the logarithm of its Jacobian determinant.
 
-    Subclasses have ``domain``, ``codomain``, ``_call`` and where possible ``_inverse`` and
-    ``log_abs_det_jacobian``; of monotonic ones ``sign`` says 1 or -1.
+    Subclasses define ``domain``, ``codomain``, ``_call`` and where possible ``_inverse`` and
+    ``log_abs_det_jacobian``; monotonic ones define ``sign`` as 1 or -1.
 
     Args:
-        cache_size: 1 keeps the last pair of input and output, so that the inverse of an output is
-            the very input; 0 keeps none.
+        cache_size: 1 keeps the last pair of input and output, so that inverting an output returns
+            the same input object; 0 keeps none.
 
     Raises:
-        ValueError: another ``cache_size``.
+        ValueError: ``cache_size`` is not 0 or 1.
     """
 
     bijective: Any = False
@@ -46,14 +46,14 @@ class Transform:
 
     @property
     def event_dim(self) -> int:
-        """How many dims of a value make an event, where input and output have as many."""
+        """Returns the number of event dims if input and output have the same number."""
         if self.domain.event_dim == self.codomain.event_dim:
             return int(self.domain.event_dim)
         raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
 
     @property
     def inv(self) -> Transform:
-        """The inverse, which knows this as its inverse."""
+        """Returns the inverse transform, whose own inverse is this transform."""
         known = None if self._inv is None else self._inv()
         if known is None:
             known = _InverseTransform(self)
@@ -62,11 +62,11 @@ class Transform:
 
     @property
     def sign(self) -> Any:
-        """1 where the transform is increasing, -1 where it is decreasing."""
+        """Returns 1 if the transform is increasing, -1 if it is decreasing."""
         raise NotImplementedError
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """The transform with another ``cache_size``."""
+        """Returns the same transform with another ``cache_size``."""
         if self._cache_size == cache_size:
             return self
         if type(self).__init__ is Transform.__init__:
@@ -109,15 +109,15 @@ class Transform:
         raise NotImplementedError
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """``log |dy/dx|`` of an input and its output, of the shape of events."""
+        """Returns ``log |dy/dx|`` for an input and its output, one value for each event."""
         raise NotImplementedError
 
     def forward_shape(self, shape: Any) -> Any:
-        """The shape of the output of an input of ``shape``."""
+        """Returns the shape of the output for an input of ``shape``."""
         return shape
 
     def inverse_shape(self, shape: Any) -> Any:
-        """The shape of the input of an output of ``shape``."""
+        """Returns the shape of the input for an output of ``shape``."""
         return shape
 
     def __repr__(self) -> str:
@@ -125,7 +125,7 @@ class Transform:
 
 
 class _InverseTransform(Transform):
-    """What ``inv`` of a transform gives."""
+    """The inverse of a transform, as its ``inv`` returns it."""
 
     def __init__(self, transform: Transform) -> None:
         super().__init__(cache_size=transform._cache_size)
@@ -187,17 +187,17 @@ def _with_event_dim(constraint: Any, event_dim: int) -> Any:
 
 
 class ComposeTransform(Transform):
-    """Transforms one after the other, ``parts[0]`` first.
+    """Applies transforms one after the other, ``parts[0]`` first.
 
-    ``log_abs_det_jacobian`` is the sum of the parts', ``sign`` their product; it is bijective if
-    all parts are. Without parts it is the identity, which ``identity_transform`` is.
+    ``log_abs_det_jacobian`` is the sum over the parts, and ``sign`` the product; the composition is
+    bijective if all parts are. Without parts it is ``identity_transform``.
 
     Args:
         parts: the transforms.
-        cache_size: as of ``Transform``; each part gets it, too, where it is not 0.
+        cache_size: see ``Transform``; the parts get the same one if it is not 0.
 
     Raises:
-        ValueError: another ``cache_size`` than 0 or 1.
+        ValueError: ``cache_size`` is not 0 or 1.
     """
 
     def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
@@ -215,7 +215,7 @@ class ComposeTransform(Transform):
     def domain(self) -> Any:
         if not self.parts:
             return constraints.real
-        # What the last part takes, seen from the first.
+        # The number of event dims of the last part, propagated back to the first part.
         event_dim = self.parts[-1].codomain.event_dim
         for part in reversed(self.parts):
             event_dim += part.domain.event_dim - part.codomain.event_dim
@@ -300,19 +300,20 @@ class ComposeTransform(Transform):
 
 
 identity_transform = ComposeTransform([])
-identity_transform.__doc__ = "The transform that leaves real numbers as they are."
+identity_transform.__doc__ = "The identity transform of real numbers."
 
 
 class IndependentTransform(Transform):
-    """A transform some of whose batch dims count as those of events.
+    """A transform that treats some batch dims as event dims.
 
-    Values are transformed as by ``base_transform``; ``log_abs_det_jacobian`` is summed over the
-    last ``reinterpreted_batch_ndims`` dims, and domain and codomain have as many event dims more.
+    It transforms values as ``base_transform`` does; ``log_abs_det_jacobian`` is summed over the
+    last ``reinterpreted_batch_ndims`` dims, and domain and codomain have as many additional event
+    dims.
 
     Args:
         base_transform: the transform.
-        reinterpreted_batch_ndims: how many dims, on the right.
-        cache_size: as of ``Transform``.
+        reinterpreted_batch_ndims: the number of dims, counted from the right.
+        cache_size: see ``Transform``.
 
     Raises:
         ValueError: a value has fewer dims than an event.
@@ -376,17 +377,17 @@ def _check_dims(value: Tensor, least: int) -> None:
 
 
 class ReshapeTransform(Transform):
-    """The last dims of a value, of ``in_shape``, reshaped to ``out_shape``.
+    """Reshapes the last dims of a value from ``in_shape`` to ``out_shape``.
 
-    Bijective, with a ``log_abs_det_jacobian`` of zeros, one for each event.
+    It is bijective, with a ``log_abs_det_jacobian`` of zeros, one for each event.
 
     Args:
         in_shape: the shape of an event before.
-        out_shape: that of it after, with as many elements.
-        cache_size: as of ``Transform``.
+        out_shape: the shape of an event after, with the same number of elements.
+        cache_size: see ``Transform``.
 
     Raises:
-        ValueError: the numbers of elements differ, or ``forward_shape`` gets another shape.
+        ValueError: the numbers of elements differ, or a shape does not end in ``in_shape``.
     """
 
     bijective = True

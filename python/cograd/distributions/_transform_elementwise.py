@@ -17,7 +17,7 @@ from .utils import _sum_rightmost, broadcast_all
 
 
 class _OfOneKind(Transform):
-    """Without parameters: all transforms of the class are equal."""
+    """A transform without parameters: all instances of the class are equal."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self)
@@ -31,10 +31,10 @@ class ExpTransform(_OfOneKind):
     From ``real`` to ``positive``, bijective and increasing; ``log_abs_det_jacobian`` is ``x``.
 
     Args:
-        cache_size: as of ``Transform``.
+        cache_size: see ``Transform``.
 
     Raises:
-        ValueError: another ``cache_size`` than 0 or 1.
+        ValueError: ``cache_size`` is not 0 or 1.
     """
 
     domain = constraints.real
@@ -55,15 +55,16 @@ class ExpTransform(_OfOneKind):
 class PowerTransform(Transform):
     """``y = x ** exponent`` of positive numbers; the inverse has the exponent ``1 / exponent``.
 
-    From ``positive`` to ``positive``, bijective, of the exponent's sign; ``log_abs_det_jacobian``
-    is ``log(abs(exponent * y / x))``. Differentiable by ``exponent``, too.
+    From ``positive`` to ``positive``, bijective, with the sign of the exponent;
+    ``log_abs_det_jacobian`` is ``log(abs(exponent * y / x))``. It is differentiable with respect to
+    ``exponent``, too.
 
     Args:
         exponent: number or tensor, not 0, which broadcasts with the values.
-        cache_size: as of ``Transform``.
+        cache_size: see ``Transform``.
 
     Raises:
-        ValueError: another ``cache_size`` than 0 or 1.
+        ValueError: ``cache_size`` is not 0 or 1.
     """
 
     domain = constraints.positive
@@ -109,13 +110,14 @@ class SigmoidTransform(_OfOneKind):
     """``y = 1 / (1 + exp(-x))``; the inverse is the log odds.
 
     From ``real`` to ``unit_interval``, bijective and increasing; ``log_abs_det_jacobian`` is
-    ``-softplus(-x) - softplus(x)``. Results are kept off 0 and 1, so that the inverse is finite.
+    ``-softplus(-x) - softplus(x)``. Results are clamped away from 0 and 1, so that the inverse is
+    finite.
 
     Args:
-        cache_size: as of ``Transform``.
+        cache_size: see ``Transform``.
 
     Raises:
-        ValueError: another ``cache_size`` than 0 or 1.
+        ValueError: ``cache_size`` is not 0 or 1.
     """
 
     domain = constraints.real
@@ -143,10 +145,10 @@ class SoftplusTransform(_OfOneKind):
     ``-softplus(-x)``.
 
     Args:
-        cache_size: as of ``Transform``.
+        cache_size: see ``Transform``.
 
     Raises:
-        ValueError: another ``cache_size`` than 0 or 1.
+        ValueError: ``cache_size`` is not 0 or 1.
     """
 
     domain = constraints.real
@@ -172,10 +174,10 @@ class TanhTransform(_OfOneKind):
     large x.
 
     Args:
-        cache_size: as of ``Transform``.
+        cache_size: see ``Transform``.
 
     Raises:
-        ValueError: another ``cache_size`` than 0 or 1.
+        ValueError: ``cache_size`` is not 0 or 1.
     """
 
     domain = constraints.real
@@ -190,21 +192,21 @@ class TanhTransform(_OfOneKind):
         return cograd.atanh(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        # log(1 - tanh(x)^2), which cancels for large x as it stands.
+        # log(1 - tanh(x)^2), in a form that does not cancel for large x.
         return 2.0 * (math.log(2.0) - x - F.softplus(-2.0 * x))
 
 
 class AbsTransform(_OfOneKind):
-    """``y = abs(x)``; of the two inverses the positive one.
+    """``y = abs(x)``; ``inv`` returns the positive one of the two inverses.
 
     From ``real`` to ``positive``, not bijective: ``log_abs_det_jacobian`` and ``sign`` raise
     NotImplementedError.
 
     Args:
-        cache_size: as of ``Transform``.
+        cache_size: see ``Transform``.
 
     Raises:
-        ValueError: another ``cache_size`` than 0 or 1.
+        ValueError: ``cache_size`` is not 0 or 1.
     """
 
     domain = constraints.real
@@ -220,18 +222,18 @@ class AbsTransform(_OfOneKind):
 class AffineTransform(Transform):
     """``y = loc + scale * x``; the inverse is ``(y - loc) / scale``.
 
-    From ``real`` to ``real``, bijective, of the sign of ``scale``; ``log_abs_det_jacobian`` is
-    ``log(abs(scale))``, summed over the last ``event_dim`` dims. Differentiable by ``loc`` and
-    ``scale``, too.
+    From ``real`` to ``real``, bijective, with the sign of ``scale``; ``log_abs_det_jacobian`` is
+    ``log(abs(scale))``, summed over the last ``event_dim`` dims. It is differentiable with respect
+    to ``loc`` and ``scale``, too.
 
     Args:
         loc: number or tensor, which broadcasts with the values.
         scale: number or tensor, not 0, likewise.
-        event_dim: how many dims on the right make an event.
-        cache_size: as of ``Transform``.
+        event_dim: the number of dims on the right that make an event.
+        cache_size: see ``Transform``.
 
     Raises:
-        ValueError: another ``cache_size`` than 0 or 1.
+        ValueError: ``cache_size`` is not 0 or 1.
     """
 
     bijective = True
@@ -288,7 +290,7 @@ class AffineTransform(Transform):
             log_scale = self.scale.abs().log()
         else:
             log_scale = cograd.full_like(x, math.log(abs(self.scale)) if self.scale else -math.inf)
-        # One term for each element of an event, also where scale is broadcast along it.
+        # One term for each element of an event, also where scale broadcasts along the event.
         return _sum_rightmost(log_scale.expand(x.shape), self.event_dim)
 
     def forward_shape(self, shape: Any) -> Any:

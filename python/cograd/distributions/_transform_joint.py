@@ -25,16 +25,16 @@ def _at_least_vector(shape: Any) -> Any:
 
 
 class SoftmaxTransform(_OfOneKind):
-    """``y = softmax(x)`` over the last dim; ``inv`` gives the logarithms.
+    """``y = softmax(x)`` over the last dim; ``inv`` returns the logarithms.
 
-    From ``real_vector`` to ``simplex``. Not bijective: ``log_abs_det_jacobian`` raises
+    From ``real_vector`` to ``simplex``. It is not bijective: ``log_abs_det_jacobian`` raises
     NotImplementedError. It suits optimisation; ``StickBreakingTransform`` is bijective.
 
     Args:
-        cache_size: as of ``Transform``.
+        cache_size: see ``Transform``.
 
     Raises:
-        ValueError: another ``cache_size`` than 0 or 1.
+        ValueError: ``cache_size`` is not 0 or 1.
     """
 
     domain = constraints.real_vector
@@ -53,18 +53,19 @@ class SoftmaxTransform(_OfOneKind):
 
 
 class StickBreakingTransform(_OfOneKind):
-    """n - 1 real numbers to n positive ones that sum to 1.
+    """Maps n - 1 real numbers to n positive numbers whose sum is 1.
 
-    Each number says what share of the rest of a stick is broken off: with the shares
-    ``s = sigmoid(x - log(m))``, m counting down from n - 1 to 1, ``y[i] = s[i] * prod(1 - s[:i])``,
-    and the last element is the rest. Zeros give equal parts. From ``real_vector`` to ``simplex``,
-    bijective; shapes go from ``(..., n - 1)`` to ``(..., n)``.
+    Each number determines which share of the rest of a stick is broken off: with the shares
+    ``s = sigmoid(x - log(m))``, where m counts down from n - 1 to 1,
+    ``y[i] = s[i] * prod(1 - s[:i])``, and the last element is the rest. Zeros give equal parts.
+    From ``real_vector`` to ``simplex``, bijective; shapes change from ``(..., n - 1)`` to
+    ``(..., n)``.
 
     Args:
-        cache_size: as of ``Transform``.
+        cache_size: see ``Transform``.
 
     Raises:
-        ValueError: another ``cache_size`` than 0 or 1.
+        ValueError: ``cache_size`` is not 0 or 1.
     """
 
     domain = constraints.real_vector
@@ -78,7 +79,7 @@ class StickBreakingTransform(_OfOneKind):
 
     def _call(self, x: Tensor) -> Tensor:
         shares = cograd.sigmoid(self._centred(x))
-        finfo = cograd.finfo(shares.dtype)  # no share is 0 or 1, so that all have logarithms
+        finfo = cograd.finfo(shares.dtype)  # keep shares off 0 and 1: all need logarithms
         shares = shares.clamp(min=finfo.tiny, max=1 - finfo.eps)
         rest = (1 - shares).cumprod(-1)
         return F.pad(shares, (0, 1), value=1.0) * F.pad(rest, (1, 0), value=1.0)
@@ -103,16 +104,16 @@ class StickBreakingTransform(_OfOneKind):
 
 
 class LowerCholeskyTransform(_OfOneKind):
-    """A square matrix to the lower triangular one whose diagonal is ``exp`` of the matrix'.
+    """Maps a square matrix to a lower triangular one with the ``exp`` of its diagonal.
 
-    From ``independent(real, 2)`` to ``lower_cholesky``; what is above the diagonal has no effect
-    and no gradient. Not bijective: ``log_abs_det_jacobian`` raises NotImplementedError.
+    From ``independent(real, 2)`` to ``lower_cholesky``; the part above the diagonal has no effect
+    and gets no gradient. It is not bijective: ``log_abs_det_jacobian`` raises NotImplementedError.
 
     Args:
-        cache_size: as of ``Transform``.
+        cache_size: see ``Transform``.
 
     Raises:
-        ValueError: another ``cache_size`` than 0 or 1.
+        ValueError: ``cache_size`` is not 0 or 1.
     """
 
     domain = constraints.independent(constraints.real, 2)
@@ -126,16 +127,16 @@ class LowerCholeskyTransform(_OfOneKind):
 
 
 class PositiveDefiniteTransform(_OfOneKind):
-    """A square matrix to L L^T, with L what ``LowerCholeskyTransform`` makes of it.
+    """Maps a square matrix to L L^T, where L is its ``LowerCholeskyTransform``.
 
-    From ``independent(real, 2)`` to ``positive_definite``; the inverse is by the Cholesky factor.
-    Not bijective: ``log_abs_det_jacobian`` raises NotImplementedError.
+    From ``independent(real, 2)`` to ``positive_definite``; the inverse uses the Cholesky factor. It
+    is not bijective: ``log_abs_det_jacobian`` raises NotImplementedError.
 
     Args:
-        cache_size: as of ``Transform``.
+        cache_size: see ``Transform``.
 
     Raises:
-        ValueError: another ``cache_size`` than 0 or 1.
+        ValueError: ``cache_size`` is not 0 or 1.
     """
 
     domain = constraints.independent(constraints.real, 2)
@@ -150,14 +151,14 @@ class PositiveDefiniteTransform(_OfOneKind):
 
 
 class CorrCholeskyTransform(_OfOneKind):
-    """n (n - 1) / 2 real numbers to the Cholesky factor of an n x n correlation matrix.
+    """Maps n (n - 1) / 2 real numbers to the Cholesky factor of an n x n correlation matrix.
 
-    With r = tanh(x) row by row below the diagonal, what row i has at column j is r times the root
-    of what its squares up to j leave of 1; the diagonal has the rest. Zeros give the identity. From
-    ``real_vector`` to ``corr_cholesky``, bijective.
+    r = tanh(x) fills the part below the diagonal row by row. The element in row i, column j is r
+    times the root of what the squares left of it leave of 1; the diagonal is the rest. Zeros give
+    the identity. From ``real_vector`` to ``corr_cholesky``, bijective.
 
     Args:
-        cache_size: as of ``Transform``.
+        cache_size: see ``Transform``.
 
     Raises:
         ValueError: the number of elements is not n (n - 1) / 2 for any n.
@@ -176,7 +177,7 @@ class CorrCholeskyTransform(_OfOneKind):
         return r * F.pad(left[..., :-1], (1, 0), value=1.0)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        # What the squares up to column j leave, as the sum of those behind it.
+        # 1 minus the sum of squares up to each column, shifted by one column.
         left = 1 - y.square().cumsum(-1)
         left = F.pad(left[..., :-1], (1, 0), value=1.0)
         entries = tril_matrix_to_vec(y, diag=-1)
@@ -213,20 +214,21 @@ def _check_parts(tseq: Sequence[Any], cache_size: int) -> list[Transform]:
 
 
 class CatTransform(Transform):
-    """One transform for each of the parts, of given ``lengths``, along ``dim``.
+    """Applies one transform to each of the parts, of given ``lengths``, along ``dim``.
 
-    Domain and codomain are ``cat`` of the parts', and it is bijective if they all are.
-    ``log_abs_det_jacobian`` joins the terms of the parts along ``dim``.
+    Domain and codomain are the ``cat`` of those of the parts; the transform is bijective if all
+    parts are. ``log_abs_det_jacobian`` concatenates the terms of the parts along ``dim``.
 
     Args:
         tseq: the transforms.
-        dim: the dim of the values.
-        lengths: those of the parts; 1 each by default.
-        cache_size: as of ``Transform``.
+        dim: the dim along which values are divided.
+        lengths: the sizes of the parts along ``dim``; 1 each by default.
+        cache_size: see ``Transform``.
 
     Raises:
-        TypeError: one of ``tseq`` is no transform.
-        ValueError: ``lengths`` are not as many, or a value has another size along ``dim``.
+        TypeError: an item of ``tseq`` is not a transform.
+        ValueError: the number of ``lengths`` does not fit, or a value has another size along
+            ``dim``.
     """
 
     transforms: list[Transform]
@@ -299,19 +301,19 @@ class CatTransform(Transform):
 
 
 class StackTransform(Transform):
-    """One transform for each slice of ``dim``.
+    """Applies one transform to each slice along ``dim``.
 
-    Domain and codomain are ``stack`` of the slices', and it is bijective if they all are.
-    ``log_abs_det_jacobian`` stacks the terms of the slices along ``dim``.
+    Domain and codomain are the ``stack`` of those of the slices; the transform is bijective if all
+    slices are. ``log_abs_det_jacobian`` stacks the terms of the slices along ``dim``.
 
     Args:
         tseq: the transforms.
-        dim: the dim of the values.
-        cache_size: as of ``Transform``.
+        dim: the dim along which values are divided.
+        cache_size: see ``Transform``.
 
     Raises:
-        TypeError: one of ``tseq`` is no transform.
-        ValueError: a value has not as many slices.
+        TypeError: an item of ``tseq`` is not a transform.
+        ValueError: a value has another number of slices.
     """
 
     transforms: list[Transform]
@@ -366,11 +368,11 @@ class CumulativeDistributionTransform(Transform):
     become uniform.
 
     Args:
-        distribution: one that has ``cdf`` and, for the inverse, ``icdf``.
-        cache_size: as of ``Transform``.
+        distribution: a distribution that has ``cdf`` and, for the inverse, ``icdf``.
+        cache_size: see ``Transform``.
 
     Raises:
-        ValueError: another ``cache_size`` than 0 or 1.
+        ValueError: ``cache_size`` is not 0 or 1.
     """
 
     bijective = True

@@ -17,17 +17,17 @@ __all__ = ["Bernoulli"]
 
 
 class Bernoulli(ProbsOrLogits, ExponentialFamily):
-    """1 with probability ``probs``, else 0.
+    """The value 1 with probability ``probs``, else 0.
 
-    Mass ``probs ** x * (1 - probs) ** (1 - x)`` at 0 and 1; mean ``probs``, variance
+    The mass is ``probs ** x * (1 - probs) ** (1 - x)`` at 0 and 1, with mean ``probs`` and variance
     ``probs * (1 - probs)``. The batch shape is that of the parameter; the event shape is ``()``.
-    There is no ``rsample``; ``log_prob`` is differentiable by ``probs`` or ``logits``, whichever is
-    given.
+    There is no ``rsample``; ``log_prob`` is differentiable with respect to ``probs`` or ``logits``,
+    whichever is given.
 
     Args:
         probs: number or tensor in [0, 1]: the probability of 1.
-        logits: or the log odds ``log(probs / (1 - probs))``, any number.
-        validate_args: as of ``Distribution``.
+        logits: the log odds ``log(probs / (1 - probs))``, instead of ``probs``; any real number.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: not exactly one of ``probs`` and ``logits`` is given, or it is out of its range.

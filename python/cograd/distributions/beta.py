@@ -17,18 +17,19 @@ __all__ = ["Beta"]
 
 
 class Beta(ExponentialFamily):
-    """Numbers of the unit interval.
+    """A distribution over the unit interval.
 
     With ``a = concentration1`` and ``b = concentration0`` the density is
-    ``x ** (a - 1) * (1 - x) ** (b - 1) / beta(a, b)`` on [0, 1]; mean ``a / (a + b)``, variance
-    ``a * b / ((a + b) ** 2 * (a + b + 1))``. The batch shape is what both parameters broadcast to;
-    the event shape is ``()``. ``rsample`` is differentiable by ``concentration1`` and
-    ``concentration0``. These gradients are implicit (Jankowiak and Obermeyer 2018).
+    ``x ** (a - 1) * (1 - x) ** (b - 1) / beta(a, b)`` on [0, 1], with mean ``a / (a + b)`` and
+    variance ``a * b / ((a + b) ** 2 * (a + b + 1))``. The batch shape is what both parameters
+    broadcast to; the event shape is ``()``. ``rsample`` is differentiable with respect to
+    ``concentration1`` and ``concentration0``. These gradients are implicit (Jankowiak and Obermeyer
+    2018).
 
     Args:
-        concentration1: number or tensor above 0; larger ones draw the values towards 1.
-        concentration0: number or tensor above 0; larger ones draw them towards 0.
-        validate_args: as of ``Distribution``.
+        concentration1: positive number or tensor; larger values move the samples towards 1.
+        concentration0: positive number or tensor; larger values move the samples towards 0.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.

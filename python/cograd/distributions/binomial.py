@@ -19,18 +19,18 @@ __all__ = ["Binomial"]
 class Binomial(ProbsOrLogits, Distribution):
     """The number of successes in ``total_count`` trials of probability ``probs``.
 
-    Mass ``comb(total_count, x) * probs ** x * (1 - probs) ** (total_count - x)`` at 0, 1, ...,
-    ``total_count``; mean ``total_count * probs``, variance ``total_count * probs * (1 - probs)``.
-    The batch shape is what the parameters broadcast to; the event shape is ``()``. There is no
-    ``rsample``; ``log_prob`` is differentiable by ``probs`` or ``logits``, whichever is given.
-    ``entropy`` and ``enumerate_support`` raise NotImplementedError where not all counts of the
-    batch are equal.
+    The mass is ``comb(total_count, x) * probs ** x * (1 - probs) ** (total_count - x)`` at 0, 1,
+    ..., ``total_count``, with mean ``total_count * probs`` and variance
+    ``total_count * probs * (1 - probs)``. The batch shape is what the parameters broadcast to; the
+    event shape is ``()``. There is no ``rsample``; ``log_prob`` is differentiable with respect to
+    ``probs`` or ``logits``, whichever is given. ``entropy`` and ``enumerate_support`` raise
+    NotImplementedError if the counts of the batch differ.
 
     Args:
-        total_count: number or tensor of whole numbers from 0 on.
+        total_count: number or tensor of nonnegative integers.
         probs: number or tensor in [0, 1]: the probability of a success.
-        logits: or the log odds ``log(probs / (1 - probs))``, any number.
-        validate_args: as of ``Distribution``.
+        logits: the log odds ``log(probs / (1 - probs))``, instead of ``probs``; any real number.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: not exactly one of ``probs`` and ``logits`` is given, or a parameter is out of
@@ -81,7 +81,7 @@ class Binomial(ProbsOrLogits, Distribution):
             self._validate_sample(value)
         n = self.total_count
         choices = cograd.lgamma(n + 1) - cograd.lgamma(value + 1) - cograd.lgamma(n - value + 1)
-        # k log(p) + (n - k) log(1 - p), in logits.
+        # k log(p) + (n - k) log(1 - p), computed from logits.
         return choices + value * self.logits - n * F.softplus(self.logits)
 
     def _one_count(self, what: str) -> int:

@@ -16,18 +16,19 @@ __all__ = ["Categorical"]
 
 
 class Categorical(ProbsOrLogits, Distribution):
-    """Numbers 0, ..., K - 1 with the probabilities in the last dim of ``probs``.
+    """The integers 0, ..., K - 1 with the probabilities in the last dim of ``probs``.
 
-    Mass ``probs[x]``; as categories are no quantities, mean and variance are NaN. The batch shape
-    is that of the parameter without its last dim, the event shape is ``()``, and samples are int64.
-    There is no ``rsample``; ``log_prob`` is differentiable by ``probs`` or ``logits``, whichever is
-    given.
+    The mass is ``probs[x]``; categories are not quantities, so mean and variance are NaN. The batch
+    shape is that of the parameter without its last dim, the event shape is ``()``, and samples are
+    int64. There is no ``rsample``; ``log_prob`` is differentiable with respect to ``probs`` or
+    ``logits``, whichever is given.
 
     Args:
-        probs: tensor ``(..., K)`` of numbers from 0 on, which are divided by their sum over the
+        probs: tensor ``(..., K)`` of nonnegative numbers, which are divided by their sum over the
             last dim.
-        logits: or their logarithms, ``(..., K)``, which are normalised likewise.
-        validate_args: as of ``Distribution``.
+        logits: the logarithms of ``probs``, ``(..., K)``, instead of ``probs``; normalised
+            likewise.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: not exactly one of the two is given, it has no dim, or it is out of its range.
@@ -86,7 +87,7 @@ class Categorical(ProbsOrLogits, Distribution):
         return log_pmf.gather(-1, index[..., :1]).squeeze(-1)
 
     def entropy(self) -> Tensor:
-        # Where a probability is 0 its logit may be -inf.
+        # The logit of a probability of 0 may be -inf: clamp it, as 0 * -inf is NaN.
         logits = self.logits.clamp(min=cograd.finfo(self.logits.dtype).min)
         return -(logits * self.probs).sum(-1)
 

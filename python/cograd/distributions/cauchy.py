@@ -15,17 +15,17 @@ __all__ = ["Cauchy"]
 
 
 class Cauchy(LocScale):
-    """Median ``loc``, half width at half maximum ``scale``.
+    """The Cauchy distribution with median ``loc`` and half width at half maximum ``scale``.
 
-    Density ``1 / (pi * scale * (1 + ((x - loc) / scale) ** 2))`` on all real numbers. There is no
-    mean, which is given as NaN, and no variance, which is given as infinite. The batch shape is
-    what both parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable by
-    ``loc`` and ``scale``.
+    The density is ``1 / (pi * scale * (1 + ((x - loc) / scale) ** 2))`` on all real numbers. There
+    is no mean, which is given as NaN, and no variance, which is given as infinite. The batch shape
+    is what both parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable
+    with respect to ``loc`` and ``scale``.
 
     Args:
         loc: number or tensor: the median and the mode.
-        scale: number or tensor above 0.
-        validate_args: as of ``Distribution``.
+        scale: positive number or tensor.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.
@@ -56,7 +56,7 @@ class Cauchy(LocScale):
 
     def icdf(self, value: Tensor) -> Tensor:
         middle = value - 0.5
-        far = middle.abs() > 0.25  # the angle from the pole keeps the digits that count there
+        far = middle.abs() > 0.25  # the angle from the pole keeps more digits there
         pole = cograd.where(middle < 0, -value, 1 - value)
         turn = cograd.tan(math.pi * cograd.where(far, pole, middle))
         return cograd.where(far, turn.reciprocal(), turn) * self.scale + self.loc

@@ -16,14 +16,14 @@ __all__ = ["Chi2"]
 class Chi2(Gamma):
     """The sum of the squares of ``df`` standard normal numbers.
 
-    Density ``x ** (df / 2 - 1) * exp(-x / 2) / (2 ** (df / 2) * gamma(df / 2))`` from 0 on; mean
-    ``df``, variance ``2 * df``. It is the ``Gamma`` of concentration ``df / 2`` and rate 1/2. The
-    batch shape is that of ``df``; the event shape is ``()``. ``rsample`` is differentiable by
-    ``df``. The gradient is implicit, as Gamma's.
+    The density is ``x ** (df / 2 - 1) * exp(-x / 2) / (2 ** (df / 2) * gamma(df / 2))`` for x >= 0,
+    with mean ``df`` and variance ``2 * df``. It is the ``Gamma`` of concentration ``df / 2`` and
+    rate 1/2. The batch shape is that of ``df``; the event shape is ``()``. ``rsample`` is
+    differentiable with respect to ``df``. The gradient is implicit, as in Gamma.
 
     Args:
-        df: number or tensor above 0: the degrees of freedom, not only whole ones.
-        validate_args: as of ``Distribution``.
+        df: positive number or tensor: the degrees of freedom, not necessarily an integer.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.

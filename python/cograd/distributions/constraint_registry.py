@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which transform leads from unconstrained numbers to a region.
+"""Finds the transform from unconstrained values to the region of a constraint.
 
-``biject_to(constraint)`` is a bijection with a log determinant; ``transform_to(constraint)`` may
-have more numbers than it needs, and suits optimisation.
+``biject_to(constraint)`` returns a bijection with a log determinant; the result of
+``transform_to(constraint)`` may be overparametrised, which suits optimisation.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
 class ConstraintRegistry:
-    """Makes transforms from all real numbers to the region of a constraint.
+    """Creates transforms from all real numbers to the region of a constraint.
 
-    ``biject_to(constraint)`` is bijective; ``transform_to(constraint)`` need not be, and may take
-    more numbers than it needs, which suits optimisation. Both are registries of this class, by the
-    classes of constraints; ``register`` adds to them. A constraint of which nothing is known raises
+    ``biject_to(constraint)`` is bijective; ``transform_to(constraint)`` need not be and may be
+    overparametrised, which suits optimisation. Both are instances of this class and map classes of
+    constraints to functions; ``register`` adds to them. An unknown constraint raises
     NotImplementedError.
     """
 
@@ -31,14 +31,14 @@ class ConstraintRegistry:
         super().__init__()
 
     def register(self, constraint: Any, factory: Callable[[Any], Any] | None = None) -> Any:
-        """Keeps ``factory``, which makes the transform of a constraint; also a decorator.
+        """Registers ``factory``, which creates the transform of a constraint; also a decorator.
 
         Args:
-            constraint: a class of constraints, or one of them.
-            factory: a function of the constraint; None: the function that is decorated.
+            constraint: a class of constraints, or an instance of it.
+            factory: a function of the constraint; None decorates a function.
 
         Raises:
-            TypeError: ``constraint`` is none.
+            TypeError: ``constraint`` is not a constraint.
         """
         if factory is None:
             return lambda made: self.register(constraint, made)
@@ -52,10 +52,10 @@ class ConstraintRegistry:
         return factory
 
     def __call__(self, constraint: Any) -> Any:
-        """The transform to the region of ``constraint``.
+        """Returns the transform to the region of ``constraint``.
 
         Raises:
-            NotImplementedError: none is registered.
+            NotImplementedError: no transform is registered.
         """
         factory = self._registry.get(type(constraint))
         if factory is None:
@@ -64,22 +64,22 @@ class ConstraintRegistry:
 
 
 biject_to = ConstraintRegistry()
-biject_to.__doc__ = """The bijection from real numbers to a region, with a log determinant.
+biject_to.__doc__ = """Returns a bijection from real numbers to the region of a constraint.
 
-    ``biject_to(constraint)`` gives a ``Transform``; ``register`` of this ``ConstraintRegistry``
-    adds one.
+    ``biject_to(constraint)`` returns a ``Transform``; ``register`` of this
+    ``ConstraintRegistry`` adds one.
 
     Raises:
-        NotImplementedError: none is registered for the constraint, as for integers.
+        NotImplementedError: no transform is registered for the constraint, such as integers.
     """
 transform_to = ConstraintRegistry()
-transform_to.__doc__ = """A transform from real numbers to a region, for optimisation.
+transform_to.__doc__ = """Returns a transform from real numbers to the region of a constraint.
 
-    As ``biject_to``, but its transforms need not be bijective: that of a simplex is softmax,
-    that of positive definite matrices takes more numbers than it needs.
+    It works as ``biject_to``, but its transforms need not be bijective: that of a simplex is
+    softmax, and that of positive definite matrices has more inputs than necessary.
 
     Raises:
-        NotImplementedError: none is registered for the constraint, as for integers.
+        NotImplementedError: no transform is registered for the constraint, such as integers.
     """
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Regions of values: ``constraint.check(value)`` says which values are inside.
+"""Regions of values: ``constraint.check(value)`` returns which values are inside.
 
-A check has the shape of ``value`` without its last ``event_dim`` dims.
+The result of a check has the shape of ``value`` without its last ``event_dim`` dims.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ __all__ = [
 class Constraint:
     """A region of values whose last ``event_dim`` dims make one event.
 
-    ``check(value)`` gives a bool for each event: the shape of ``value`` without these dims.
-    ``is_discrete`` says whether the values are isolated. A subclass has ``check``; ``biject_to``
-    and ``transform_to`` know how to reach the regions of this module.
+    ``check(value)`` returns a bool for each event: the shape of ``value`` without the event dims.
+    ``is_discrete`` is True if the values are isolated. A subclass defines ``check``; ``biject_to``
+    and ``transform_to`` return transforms to the regions of this module.
     """
 
     is_discrete: Any = False
@@ -61,7 +61,7 @@ class Constraint:
     _shown: tuple[str, ...] = ()
 
     def check(self, value: Tensor) -> Tensor:
-        """A bool for each event of ``value``."""
+        """Returns a bool for each event of ``value``."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -70,15 +70,15 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """A region that depends on other values, so that nothing can be said of one alone.
+    """A region that depends on other values, so that a value alone cannot be checked.
 
     Args:
         is_discrete: whether its values are isolated; unknown by default.
-        event_dim: the dims of an event; unknown by default.
+        event_dim: the number of event dims; unknown by default.
 
     Raises:
-        ValueError: by ``check``.
-        NotImplementedError: by ``is_discrete`` and ``event_dim`` where they are unknown.
+        ValueError: ``check`` is called.
+        NotImplementedError: ``is_discrete`` or ``event_dim`` is read while it is unknown.
     """
 
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented):
@@ -101,7 +101,7 @@ class _Dependent(Constraint):
     def __call__(
         self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
     ) -> _Dependent:
-        """The same with other facts."""
+        """Returns a copy with another ``is_discrete`` or ``event_dim``."""
         return _Dependent(
             is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
             event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
@@ -112,21 +112,22 @@ class _Dependent(Constraint):
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Whether ``constraint`` depends on other values, as ``dependent`` does.
+    """Returns whether ``constraint`` depends on other values, as ``dependent`` does.
 
-    Such a one has no ``check``: ask the distribution, whose property has the actual region.
+    Such a constraint cannot be checked: the property of a distribution instance has the actual
+    region.
     """
     return isinstance(constraint, _Dependent)
 
 
 class _DependentProperty(property, _Dependent):
-    """A property of a distribution that is a constraint; of the class, a dependent one.
+    """A constraint as a property of a distribution: on the class it is a dependent constraint.
 
-    Decorates a method of the instance that returns the constraint.
+    It decorates a method of the instance that returns the constraint.
 
     Args:
         fn: the method.
-        is_discrete: as of ``dependent``, known without an instance.
+        is_discrete: see ``dependent``; known without an instance.
         event_dim: likewise.
     """
 
@@ -147,16 +148,16 @@ class _DependentProperty(property, _Dependent):
 
 
 class _IndependentConstraint(Constraint):
-    """The region of another one in which some batch dims count as those of events.
+    """A region that treats some batch dims of another region as event dims.
 
     An event is inside if all its parts are.
 
     Args:
         base_constraint: the region of a part.
-        reinterpreted_batch_ndims: how many dims, on the right.
+        reinterpreted_batch_ndims: the number of dims, counted from the right.
 
     Raises:
-        ValueError: by ``check``: the value has too few dims.
+        ValueError: the value has too few dims, in ``check``.
     """
 
     def __init__(self, base_constraint: Any, reinterpreted_batch_ndims: int) -> None:
@@ -186,13 +187,13 @@ class _IndependentConstraint(Constraint):
 class MixtureSameFamilyConstraint(Constraint):
     """The values that satisfy ``base_constraint`` for every component of a mixture.
 
-    The components are the last batch dim of the region; ``check`` has none for it.
+    The components are the last batch dim of the region; ``check`` reduces over that dim.
 
     Args:
         base_constraint: the region of the components.
 
     Raises:
-        TypeError: it is no ``Constraint``.
+        TypeError: ``base_constraint`` is not a ``Constraint``.
     """
 
     def __init__(self, base_constraint: Any) -> None:
@@ -219,7 +220,7 @@ class MixtureSameFamilyConstraint(Constraint):
 
 
 class _Boolean(Constraint):
-    """The numbers 0 and 1."""
+    """The two values 0 and 1."""
 
     is_discrete = True
 
@@ -239,7 +240,7 @@ class _OneHot(Constraint):
 
 
 class _IntegerInterval(Constraint):
-    """The whole numbers from ``lower_bound`` to ``upper_bound``, both included.
+    """The integers from ``lower_bound`` to ``upper_bound``, both included.
 
     Args:
         lower_bound: number or tensor.
@@ -258,7 +259,7 @@ class _IntegerInterval(Constraint):
 
 
 class _IntegerLessThan(Constraint):
-    """The whole numbers up to ``upper_bound``."""
+    """The integers up to ``upper_bound``, included."""
 
     is_discrete = True
     _shown = ("upper_bound",)
@@ -271,7 +272,7 @@ class _IntegerLessThan(Constraint):
 
 
 class _IntegerGreaterThan(Constraint):
-    """The whole numbers from ``lower_bound`` on."""
+    """The integers from ``lower_bound`` on, included."""
 
     is_discrete = True
     _shown = ("lower_bound",)
@@ -284,14 +285,14 @@ class _IntegerGreaterThan(Constraint):
 
 
 class _Real(Constraint):
-    """All real numbers, infinities included; NaN is none."""
+    """All real numbers and infinities, but not NaN."""
 
     def check(self, value: Tensor) -> Tensor:
         return value == value
 
 
 class _GreaterThan(Constraint):
-    """The numbers above ``lower_bound``.
+    """The numbers greater than ``lower_bound``.
 
     Args:
         lower_bound: number or tensor.
@@ -307,7 +308,7 @@ class _GreaterThan(Constraint):
 
 
 class _GreaterThanEq(_GreaterThan):
-    """The numbers from ``lower_bound`` on.
+    """The numbers greater than or equal to ``lower_bound``.
 
     Args:
         lower_bound: number or tensor.
@@ -318,7 +319,7 @@ class _GreaterThanEq(_GreaterThan):
 
 
 class _LessThan(Constraint):
-    """The numbers below ``upper_bound``.
+    """The numbers less than ``upper_bound``.
 
     Args:
         upper_bound: number or tensor.
@@ -352,7 +353,7 @@ class _Interval(Constraint):
 
 
 class _HalfOpenInterval(_Interval):
-    """The numbers from ``lower_bound`` on that are below ``upper_bound``.
+    """The numbers from ``lower_bound``, included, to ``upper_bound``, excluded.
 
     Args:
         lower_bound: number or tensor.
@@ -364,7 +365,7 @@ class _HalfOpenInterval(_Interval):
 
 
 class _Simplex(Constraint):
-    """Vectors of numbers from 0 on whose sum is 1 within 1e-6."""
+    """Vectors of nonnegative numbers whose sum is 1 within 1e-6."""
 
     event_dim = 1
 
@@ -373,7 +374,7 @@ class _Simplex(Constraint):
 
 
 class _Multinomial(Constraint):
-    """Vectors of numbers from 0 on whose sum is at most ``upper_bound``; for counts.
+    """Vectors of nonnegative numbers whose sum is at most ``upper_bound``; for counts.
 
     Args:
         upper_bound: an int.
@@ -409,19 +410,19 @@ class _LowerCholesky(Constraint):
 
 
 class _CorrCholesky(Constraint):
-    """Cholesky factors of correlation matrices: ``lower_cholesky`` with rows of length 1."""
+    """Cholesky factors of correlation matrices: ``lower_cholesky`` with rows of norm 1."""
 
     event_dim = 2
 
     def check(self, value: Tensor) -> Tensor:
-        # The rows have length 1, within what sums of so many squares are off.
+        # Rows have norm 1, within the rounding error of a sum of that many squares.
         slack = cograd.finfo(value.dtype).eps * value.size(-1) * 10
         unit = ((value.square().sum(-1) - 1).abs() <= slack).all(-1)
         return _LowerCholesky().check(value) & unit
 
 
 class _Square(Constraint):
-    """Matrices with as many rows as columns."""
+    """Matrices with equal numbers of rows and columns."""
 
     event_dim = 2
 
@@ -461,7 +462,7 @@ class _PositiveDefinite(_Symmetric):
 
 
 class _Joined(Constraint):
-    """Constraints of parts of a value along ``dim``."""
+    """Constraints on parts of a value along ``dim``."""
 
     def __init__(self, cseq: Sequence[Any], dim: int) -> None:
         if not all(isinstance(c, Constraint) for c in cseq):
@@ -475,16 +476,16 @@ class _Joined(Constraint):
 
 
 class _Cat(_Joined):
-    """Parts of given ``lengths`` along ``dim``, each with its constraint.
+    """Parts of given ``lengths`` along ``dim``, each with its own constraint.
 
     Args:
         cseq: the constraints.
-        dim: the dim of the values.
-        lengths: those of the parts; 1 each by default.
+        dim: the dim along which values are divided.
+        lengths: the sizes of the parts along ``dim``; 1 each by default.
 
     Raises:
-        TypeError: one of ``cseq`` is no constraint.
-        ValueError: ``lengths`` are not as many.
+        TypeError: an item of ``cseq`` is not a constraint.
+        ValueError: the number of ``lengths`` does not fit.
     """
 
     def __init__(
@@ -508,14 +509,14 @@ class _Cat(_Joined):
 
 
 class _Stack(_Joined):
-    """One slice of ``dim`` for each constraint.
+    """One slice along ``dim`` for each constraint.
 
     Args:
         cseq: the constraints.
-        dim: the dim of the values.
+        dim: the dim along which values are divided.
 
     Raises:
-        TypeError: one of ``cseq`` is no constraint.
+        TypeError: an item of ``cseq`` is not a constraint.
     """
 
     def __init__(self, cseq: Sequence[Any], dim: int = 0) -> None:
@@ -531,55 +532,55 @@ class _Stack(_Joined):
         return cograd.stack([c.check(v) for v, c in zip(parts, self.cseq)], self.dim)
 
 
-#: A region that depends on other values; ``dependent(event_dim=1)`` says what is known.
+#: A region that depends on other values; ``dependent(event_dim=1)`` adds what is known.
 dependent = _Dependent()
-#: ``dependent_property(is_discrete=..., event_dim=...)`` decorates a method of a distribution: its
-#: constraint, and a dependent one of the class.
+#: ``dependent_property(is_discrete=..., event_dim=...)`` decorates a method of a distribution: it
+#: becomes the constraint of an instance, and a dependent constraint on the class.
 dependent_property = _DependentProperty
-#: ``independent(base_constraint, reinterpreted_batch_ndims)``: the region of another one whose last
-#: batch dims count as those of events.
+#: ``independent(base_constraint, reinterpreted_batch_ndims)``: treats the last batch dims of a
+#: region as event dims.
 independent = _IndependentConstraint
-#: The numbers 0 and 1.
+#: The two values 0 and 1.
 boolean = _Boolean()
 #: Vectors with a single 1 and zeros.
 one_hot = _OneHot()
-#: The whole numbers 0, 1, ...
+#: The integers 0, 1, ...
 nonnegative_integer = _IntegerGreaterThan(0)
-#: The whole numbers 1, 2, ...
+#: The integers 1, 2, ...
 positive_integer = _IntegerGreaterThan(1)
-#: ``integer_interval(lower_bound, upper_bound)``: the whole numbers between, both included.
+#: ``integer_interval(lower_bound, upper_bound)``: the integers between, both bounds included.
 integer_interval = _IntegerInterval
-#: All real numbers, infinities included; NaN is none.
+#: All real numbers and infinities, but not NaN.
 real = _Real()
 #: Vectors of real numbers.
 real_vector = independent(real, 1)
-#: The numbers above 0.
+#: The numbers greater than 0.
 positive = _GreaterThan(0.0)
-#: The numbers from 0 on.
+#: The numbers greater than or equal to 0.
 nonnegative = _GreaterThanEq(0.0)
-#: ``greater_than(lower_bound)``: the numbers above.
+#: ``greater_than(lower_bound)``: the numbers greater than the bound.
 greater_than = _GreaterThan
-#: ``greater_than_eq(lower_bound)``: the numbers from there on.
+#: ``greater_than_eq(lower_bound)``: the numbers greater than or equal to the bound.
 greater_than_eq = _GreaterThanEq
-#: ``less_than(upper_bound)``: the numbers below.
+#: ``less_than(upper_bound)``: the numbers less than the bound.
 less_than = _LessThan
-#: ``multinomial(upper_bound)``: vectors of numbers from 0 on whose sum is at most that.
+#: ``multinomial(upper_bound)``: vectors of nonnegative numbers whose sum is at most the bound.
 multinomial = _Multinomial
 #: The numbers from 0 to 1, both included.
 unit_interval = _Interval(0.0, 1.0)
-#: ``interval(lower_bound, upper_bound)``: the numbers between, both included.
+#: ``interval(lower_bound, upper_bound)``: the numbers between, both bounds included.
 interval = _Interval
-#: ``half_open_interval(lower_bound, upper_bound)``: the same without the upper one.
+#: ``half_open_interval(lower_bound, upper_bound)``: the same without the upper bound.
 half_open_interval = _HalfOpenInterval
-#: Vectors of numbers from 0 on whose sum is 1 within 1e-6.
+#: Vectors of nonnegative numbers whose sum is 1 within 1e-6.
 simplex = _Simplex()
 #: Matrices with zeros above the diagonal.
 lower_triangular = _LowerTriangular()
 #: Lower triangular matrices with a positive diagonal.
 lower_cholesky = _LowerCholesky()
-#: Cholesky factors of correlation matrices, ``lower_cholesky`` with rows of length 1.
+#: Cholesky factors of correlation matrices: ``lower_cholesky`` with rows of norm 1.
 corr_cholesky = _CorrCholesky()
-#: Matrices with as many rows as columns.
+#: Matrices with equal numbers of rows and columns.
 square = _Square()
 #: Square matrices that are ``isclose`` to their transpose at ``atol=1e-6``.
 symmetric = _Symmetric()
@@ -587,8 +588,8 @@ symmetric = _Symmetric()
 positive_semidefinite = _PositiveSemidefinite()
 #: Symmetric matrices that have a Cholesky factor.
 positive_definite = _PositiveDefinite()
-#: ``cat(cseq, dim=0, lengths=None)``: parts along ``dim``, of 1 or ``lengths``, each with its
-#: constraint.
+#: ``cat(cseq, dim=0, lengths=None)``: parts along ``dim``, of size 1 or ``lengths``, each with its
+#: own constraint.
 cat = _Cat
-#: ``stack(cseq, dim=0)``: one slice of ``dim`` for each constraint.
+#: ``stack(cseq, dim=0)``: one slice along ``dim`` for each constraint.
 stack = _Stack

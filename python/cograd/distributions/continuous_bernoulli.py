@@ -18,21 +18,22 @@ __all__ = ["ContinuousBernoulli"]
 
 
 class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
-    """Numbers of the unit interval whose density is a Bernoulli variable's mass, normalised.
+    """A distribution over the unit interval whose density is the normalised mass of a Bernoulli.
 
     With ``t = 2 * atanh(1 - 2 * probs)`` the density is
-    ``t / (1 - 2 * probs) * probs ** x * (1 - probs) ** (1 - x)`` on [0, 1]; mean
-    ``1 / t - probs / (1 - 2 * probs)``, variance
+    ``t / (1 - 2 * probs) * probs ** x * (1 - probs) ** (1 - x)`` on [0, 1], with mean
+    ``1 / t - probs / (1 - 2 * probs)`` and variance
     ``1 / t ** 2 - probs * (1 - probs) / (1 - 2 * probs) ** 2``; at ``probs`` of 1/2 it is uniform.
-    All is computed from the logits without cancellation. The batch shape is that of the parameter;
-    the event shape is ``()``. ``rsample`` is differentiable by ``probs`` or ``logits``, whichever
-    is given. Source: Loaiza-Ganem and Cunningham, "The continuous Bernoulli" (2019).
+    Everything is computed from the logits without cancellation. The batch shape is that of the
+    parameter; the event shape is ``()``. ``rsample`` is differentiable with respect to ``probs`` or
+    ``logits``, whichever is given. Source: Loaiza-Ganem and Cunningham, "The continuous Bernoulli"
+    (2019).
 
     Args:
         probs: number or tensor in [0, 1], kept an epsilon of its dtype away from both ends.
-        logits: or the log odds ``log(probs / (1 - probs))``, any number.
-        lims: accepted and without effect: where other implementations change to a series.
-        validate_args: as of ``Distribution``.
+        logits: the log odds ``log(probs / (1 - probs))``, instead of ``probs``; any real number.
+        lims: accepted and ignored; other implementations switch to a series between these limits.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: not exactly one of ``probs`` and ``logits`` is given, or it is out of its range.
@@ -64,7 +65,7 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         return clamp_probs(cograd.sigmoid(self.logits))
 
     def _log_norm(self) -> Tensor:
-        """The logarithm of 2 atanh(1 - 2 p) / (1 - 2 p), which is logit / tanh(logit / 2)."""
+        """Returns log(2 atanh(1 - 2 p) / (1 - 2 p)), the log of logit / tanh(logit / 2)."""
         return math.log(2) + _log_x_coth(0.5 * self.logits)
 
     @property
@@ -119,7 +120,7 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
 
     @staticmethod
     def _near_half(logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Where the formulas' gradients cancel, and logits that they can take."""
+        """Returns where the formulas' gradients cancel, and logits that are safe for them."""
         near = logits.abs() < cograd.finfo(logits.dtype).eps ** 0.25
         return near, logits.masked_fill(near, -1.0)
 
@@ -131,19 +132,19 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         return (self.logits,)
 
     def _log_normalizer(self, x: Tensor) -> Tensor:  # type: ignore[override]
-        """Log of (exp(x) - 1) / x."""
+        """Returns log((exp(x) - 1) / x)."""
         far = x.abs() > 1e-2
         safe = cograd.where(far, x, cograd.ones_like(x))
         formula = cograd.log(cograd.expm1(safe) / safe)
         return cograd.where(far, formula, x / 2 + x.square() / 24)
 
 
-# Of coth(x) - 1 / x in powers of x squared, after the first x: 2 ** (2 k) B(2 k) / (2 k)!.
+# Coefficients of coth(x) - 1 / x, a series in x^2 times x: 2 ** (2 k) B(2 k) / (2 k)!.
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 _SERIES = tuple(4 ** (k + 1) * b / math.factorial(2 * k + 2) for k, b in enumerate(_BERNOULLI))
 
 
-# Of log(x * coth(x)) in powers of x squared, after the first.
+# Coefficients of log(x * coth(x)), a series in x^2 without constant term.
 _LOGS = tuple((4**k - 2) / (2 * k) * c for k, c in enumerate(_SERIES, 1))
 
 
@@ -155,13 +156,13 @@ def _power_series(coefficients: Any, x: Tensor) -> Tensor:
 
 
 def _parts(x: Tensor, bound: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Where ``abs(x)`` is above ``bound``, numbers for the formula there, and for the series."""
+    """Returns where ``abs(x) > bound``, and inputs that are safe for the formula and the series."""
     far = x.abs() > bound
     return far, x.masked_fill(~far, 1.0), x.masked_fill(far, 0.0)
 
 
 def _log_x_coth(x: Tensor) -> Tensor:
-    """``log(x * coth(x))``."""
+    """Returns ``log(x * coth(x))``."""
     far, safe, close = _parts(x, 0.25)
     square = close.square()
     formula = cograd.log(safe / cograd.tanh(safe))
@@ -169,14 +170,14 @@ def _log_x_coth(x: Tensor) -> Tensor:
 
 
 def _langevin(x: Tensor) -> Tensor:
-    """``coth(x) - 1 / x``."""
+    """Returns ``coth(x) - 1 / x``."""
     far, safe, close = _parts(x, 0.5)
     formula = cograd.tanh(safe).reciprocal() - safe.reciprocal()
     return cograd.where(far, formula, close * _power_series(_SERIES, close.square()))
 
 
 def _langevin_slope(x: Tensor) -> Tensor:
-    """The derivative of ``_langevin``: ``1 / x ** 2 - 1 / sinh(x) ** 2``."""
+    """Returns the derivative of ``_langevin``: ``1 / x ** 2 - 1 / sinh(x) ** 2``."""
     far, safe, close = _parts(x, 0.5)
     formula = safe.square().reciprocal() + 1 - cograd.tanh(safe).square().reciprocal()
     slopes = tuple((2 * k + 1) * c for k, c in enumerate(_SERIES))

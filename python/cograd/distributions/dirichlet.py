@@ -16,20 +16,20 @@ __all__ = ["Dirichlet"]
 
 
 class Dirichlet(ExponentialFamily):
-    """Positive vectors of sum 1.
+    """A distribution over positive vectors whose sum is 1.
 
     With ``a = concentration`` the density is
-    ``gamma(sum(a)) / prod(gamma(a)) * prod(x ** (a - 1))`` over the first K - 1 elements; mean
-    ``a / sum(a)``, variance ``a * (sum(a) - a) / (sum(a) ** 2 * (sum(a) + 1))``. The batch shape is
-    ``concentration.shape[:-1]``, the event shape ``(K,)``. ``rsample`` is differentiable by
-    ``concentration``. The gradient is implicit (Jankowiak and Obermeyer 2018).
+    ``gamma(sum(a)) / prod(gamma(a)) * prod(x ** (a - 1))`` over the first K - 1 elements, with mean
+    ``a / sum(a)`` and variance ``a * (sum(a) - a) / (sum(a) ** 2 * (sum(a) + 1))``. The batch shape
+    is ``concentration.shape[:-1]``, the event shape ``(K,)``. ``rsample`` is differentiable with
+    respect to ``concentration``. The gradient is implicit (Jankowiak and Obermeyer 2018).
 
     Args:
-        concentration: tensor ``(..., K)`` of numbers above 0.
-        validate_args: as of ``Distribution``.
+        concentration: tensor ``(..., K)`` of positive numbers.
+        validate_args: see ``Distribution``.
 
     Raises:
-        ValueError: ``concentration`` has no dims, or an element that is not above 0.
+        ValueError: ``concentration`` has no dims, or an element is not positive.
     """
 
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}

@@ -16,22 +16,22 @@ __all__ = ["Distribution"]
 
 
 class Distribution:
-    """A family of distributions: ``batch_shape`` of them, each over values of ``event_shape``.
+    """A batch of distributions: ``batch_shape`` of them, each over values of ``event_shape``.
 
-    Samples have the shape ``sample_shape + batch_shape + event_shape``; ``log_prob`` drops the
-    event's dims. ``rsample`` gives samples with gradients where ``has_rsample`` says so. A subclass
-    defines ``arg_constraints``, ``support``, ``log_prob`` and ``sample`` or ``rsample``; what it
-    leaves out raises NotImplementedError. ``log_prob`` and ``cdf`` raise ValueError for values that
-    do not fit the shapes or are outside of the support.
+    Samples have the shape ``sample_shape + batch_shape + event_shape``; ``log_prob`` reduces over
+    the event dims. ``rsample`` returns samples with gradients if ``has_rsample`` is True. A
+    subclass defines ``arg_constraints``, ``support``, ``log_prob`` and ``sample`` or ``rsample``;
+    methods that it does not define raise NotImplementedError. ``log_prob`` and ``cdf`` raise
+    ValueError for values that do not fit the shapes or are outside of the support.
 
     Args:
-        batch_shape: the shape of the independent, differently parametrised distributions.
+        batch_shape: the shape of the batch of independent distributions with different parameters.
         event_shape: the shape of one value.
-        validate_args: whether parameters and values are checked; None: as
-            ``set_default_validate_args`` says.
+        validate_args: whether to check parameters and values; None follows
+            ``set_default_validate_args``.
 
     Raises:
-        ValueError: a parameter is outside of its constraint.
+        ValueError: a parameter does not satisfy its constraint.
     """
 
     has_rsample: Any = False
@@ -41,7 +41,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether distributions that are not told check their arguments."""
+        """Sets whether distributions check their arguments by default."""
         if value is not True and value is not False:
             raise ValueError(f"expected True or False, got {value!r}")
         Distribution._validate_args = value
@@ -71,7 +71,7 @@ class Distribution:
             if constraints.is_dependent(constraint):
                 continue
             if name not in vars(self) and isinstance(getattr(type(self), name), lazy_property):
-                continue  # made of what is checked
+                continue  # computed from parameters that are checked
             value = getattr(self, name)
             if not holds(constraint.check(value)):
                 raise ValueError(
@@ -81,9 +81,9 @@ class Distribution:
                 )
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions, repeated without copies to a larger ``batch_shape``.
+        """Returns the same distributions, repeated without copies to a larger ``batch_shape``.
 
-        Subclasses of a distribution that have an ``__init__`` of their own need an ``expand``, too.
+        A subclass of a distribution that defines ``__init__`` must define ``expand``, too.
         """
         home = next(c for c in type(self).__mro__ if c.__module__.startswith(__package__))
         if home.__name__ in ("Distribution", "ExponentialFamily"):
@@ -108,55 +108,55 @@ class Distribution:
 
     @property
     def batch_shape(self) -> Size:
-        """The shape of the distributions side by side."""
+        """Returns the shape of the batch of distributions."""
         return self._batch_shape
 
     @property
     def event_shape(self) -> Size:
-        """The shape of one value."""
+        """Returns the shape of one value."""
         return self._event_shape
 
     @property
     def arg_constraints(self) -> dict[str, Any]:
-        """The constraint of each parameter by its name."""
+        """Returns the constraint of each parameter by its name."""
         raise NotImplementedError
 
     @property
     def support(self) -> Any:
-        """The constraint that values satisfy."""
+        """Returns the constraint that values satisfy."""
         raise NotImplementedError
 
     @property
     def mean(self) -> Tensor:
-        """The mean of each element, of shape ``batch_shape + event_shape``."""
+        """Returns the mean of each element, of shape ``batch_shape + event_shape``."""
         raise NotImplementedError
 
     @property
     def mode(self) -> Tensor:
-        """The most probable value, of shape ``batch_shape + event_shape``."""
+        """Returns the most probable value, of shape ``batch_shape + event_shape``."""
         raise NotImplementedError(f"{type(self)} does not implement mode")
 
     @property
     def variance(self) -> Tensor:
-        """The variance of each element, of shape ``batch_shape + event_shape``."""
+        """Returns the variance of each element, of shape ``batch_shape + event_shape``."""
         raise NotImplementedError
 
     @property
     def stddev(self) -> Tensor:
-        """The root of the variance."""
+        """Returns the standard deviation, the root of the variance."""
         return self.variance.sqrt()
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Values of shape ``sample_shape + batch_shape + event_shape``, without gradients."""
+        """Samples, without gradients, the shape ``sample_shape + batch_shape + event_shape``."""
         with cograd.no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Values that are differentiable functions of the parameters, where there are such."""
+        """Samples values as differentiable functions of the parameters, if possible."""
         raise NotImplementedError
 
     def sample_n(self, n: int) -> Tensor:
-        """``sample((n,))``."""
+        """Returns ``sample((n,))``."""
         warnings.warn(
             "`sample_n(n)` will be deprecated. Use `sample((n,))` instead.",
             FutureWarning,
@@ -165,39 +165,39 @@ class Distribution:
         return self.sample((n,))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the density, or of the probability, of ``value``."""
+        """Returns the logarithm of the density, or of the probability, of ``value``."""
         raise NotImplementedError
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The probability of at most ``value``."""
+        """Returns the probability of a sample of at most ``value``."""
         raise NotImplementedError
 
     def icdf(self, value: Tensor) -> Tensor:
-        """The value that is exceeded with probability 1 - ``value``."""
+        """Returns the quantile of ``value``: a sample exceeds it with probability 1 - ``value``."""
         raise NotImplementedError
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """All values along a new first dim, with or without those of ``batch_shape``."""
+        """Returns all values along a new first dim; with ``expand``, repeated for the batch."""
         raise NotImplementedError
 
     def entropy(self) -> Tensor:
-        """The mean of ``-log_prob``, of shape ``batch_shape``."""
+        """Returns the mean of ``-log_prob``, of shape ``batch_shape``."""
         raise NotImplementedError
 
     def perplexity(self) -> Tensor:
-        """``exp(entropy())``."""
+        """Returns ``exp(entropy())``."""
         return cograd.exp(self.entropy())
 
     def _extended_shape(self, sample_shape: Any = ()) -> Size:
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
     def _enumerated(self, values: Tensor, expand: bool) -> Tensor:
-        """Scalar values along a new first dim."""
+        """Arranges scalar values along a new first dim."""
         values = values.reshape((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1, *self._batch_shape)) if expand else values
 
     def _validate_sample(self, value: Any) -> None:
-        """Raises unless ``value`` can be one of this distribution."""
+        """Raises unless ``value`` can be a value of this distribution."""
         if not isinstance(value, Tensor):
             raise ValueError("The value argument to log_prob must be a Tensor")
         start = value.dim() - len(self._event_shape)
@@ -236,7 +236,7 @@ class Distribution:
 
 
 def _expanded(value: Any, before: Size, batch_shape: Size) -> Any:
-    """What a distribution of ``before`` keeps, for one of ``batch_shape``."""
+    """Expands an attribute of a distribution of shape ``before`` to ``batch_shape``."""
     n = len(before)
     if isinstance(value, Tensor) and tuple(value.shape[:n]) == tuple(before):
         return value.expand((*batch_shape, *value.shape[n:]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Exponential families, whose entropy follows from their normaliser."""
+"""Exponential families, whose entropy follows from their log normaliser."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["ExponentialFamily"]
 class ExponentialFamily(Distribution):
     """Base class of distributions with density ``exp(<t(x), theta> - F(theta) + k(x))``.
 
-    A subclass gives theta as ``_natural_params``, F as ``_log_normalizer`` and the mean of k as
-    ``_mean_carrier_measure``. The mean of t is F's gradient, from which ``entropy`` is computed,
-    differentiable by the parameters.
+    A subclass defines theta as ``_natural_params``, F as ``_log_normalizer`` and the mean of k as
+    ``_mean_carrier_measure``. The mean of t is the gradient of F, from which ``entropy`` is
+    computed; it is differentiable with respect to the parameters.
 
     Args:
-        batch_shape: as of ``Distribution``.
-        event_shape: as of ``Distribution``.
-        validate_args: as of ``Distribution``.
+        batch_shape: see ``Distribution``.
+        event_shape: see ``Distribution``.
+        validate_args: see ``Distribution``.
     """
 
     @property

@@ -16,15 +16,15 @@ __all__ = ["Exponential"]
 
 
 class Exponential(ExponentialFamily):
-    """The time until the next of independent events that come at ``rate``.
+    """The time until the next of independent events that occur at ``rate``.
 
-    Density ``rate * exp(-rate * x)`` from 0 on; mean ``1 / rate``, variance ``1 / rate ** 2``. The
-    batch shape is that of ``rate``; the event shape is ``()``. ``rsample`` is differentiable by
-    ``rate``.
+    The density is ``rate * exp(-rate * x)`` for x >= 0, with mean ``1 / rate`` and variance
+    ``1 / rate ** 2``. The batch shape is that of ``rate``; the event shape is ``()``. ``rsample``
+    is differentiable with respect to ``rate``.
 
     Args:
-        rate: number or tensor above 0.
-        validate_args: as of ``Distribution``.
+        rate: positive number or tensor.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.

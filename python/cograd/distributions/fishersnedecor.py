@@ -17,19 +17,20 @@ __all__ = ["FisherSnedecor"]
 
 
 class FisherSnedecor(Distribution):
-    """The ratio of two chi-squared variables, each over its degrees of freedom.
+    """The ratio of two chi-squared variables, each divided by its degrees of freedom.
 
     With ``a = df1 / 2`` and ``b = df2 / 2`` the density is
-    ``(df1 / df2) ** a * x ** (a - 1) * (1 + df1 / df2 * x) ** (-a - b) / beta(a, b)`` above 0; mean
-    ``df2 / (df2 - 2)`` where ``df2 > 2``, else NaN; variance
+    ``(df1 / df2) ** a * x ** (a - 1) * (1 + df1 / df2 * x) ** (-a - b) / beta(a, b)`` above 0, with
+    mean ``df2 / (df2 - 2)`` where ``df2 > 2``, else NaN, and variance
     ``2 * df2 ** 2 * (df1 + df2 - 2) / (df1 * (df2 - 2) ** 2 * (df2 - 4))`` where ``df2 > 4``, else
     NaN. The batch shape is what both parameters broadcast to; the event shape is ``()``.
-    ``rsample`` is differentiable by ``df1`` and ``df2``. The gradients are implicit, as Gamma's.
+    ``rsample`` is differentiable with respect to ``df1`` and ``df2``. The gradients are implicit,
+    as in Gamma.
 
     Args:
-        df1: number or tensor above 0: degrees of freedom of the upper variable.
-        df2: number or tensor above 0: those of the lower one.
-        validate_args: as of ``Distribution``.
+        df1: positive number or tensor: degrees of freedom of the numerator.
+        df2: positive number or tensor: degrees of freedom of the denominator.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.

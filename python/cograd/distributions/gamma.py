@@ -20,19 +20,19 @@ def _standard_gamma(concentration: Tensor) -> Tensor:
 
 
 class Gamma(ExponentialFamily):
-    """Positive numbers; of whole ``concentration`` the sum of so many exponential ones.
+    """The gamma distribution; for an integer ``concentration`` a sum of exponential variables.
 
     With ``a = concentration`` the density is
-    ``rate ** a * x ** (a - 1) * exp(-rate * x) / gamma(a)`` from 0 on; mean ``a / rate``, variance
-    ``a / rate ** 2``. The batch shape is what both parameters broadcast to; the event shape is
-    ``()``. ``rsample`` is differentiable by ``concentration`` and ``rate``. The former gradient is
-    implicit: a sample keeps its level of the distribution function (Figurnov, Mohamed and Mnih
-    2018).
+    ``rate ** a * x ** (a - 1) * exp(-rate * x) / gamma(a)`` for x >= 0, with mean ``a / rate`` and
+    variance ``a / rate ** 2``. The batch shape is what both parameters broadcast to; the event
+    shape is ``()``. ``rsample`` is differentiable with respect to ``concentration`` and ``rate``.
+    The first gradient is implicit: a sample keeps its quantile when the parameter changes
+    (Figurnov, Mohamed and Mnih 2018).
 
     Args:
-        concentration: number or tensor above 0, often called shape.
-        rate: number or tensor above 0: the inverse of a scale.
-        validate_args: as of ``Distribution``.
+        concentration: positive number or tensor, often called shape.
+        rate: positive number or tensor: the inverse of the scale.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.

@@ -16,20 +16,20 @@ __all__ = ["GeneralizedPareto"]
 
 
 class GeneralizedPareto(Distribution):
-    """What exceeds a threshold ``loc``, with a tail that ``concentration`` makes heavy or finite.
+    """The excess over a threshold ``loc``; ``concentration`` makes its tail heavy or finite.
 
     With ``z = (x - loc) / scale`` and ``c = concentration`` the density is
-    ``(1 + c * z) ** (-1 / c - 1) / scale`` from ``loc`` on, of c below 0 up to ``loc - scale / c``;
-    of c = 0 it is ``exp(-z) / scale``. Mean ``loc + scale / (1 - c)`` where ``c < 1``, else NaN;
-    variance ``scale ** 2 / ((1 - c) ** 2 * (1 - 2 * c))`` where ``c < 0.5``, else NaN. The batch
-    shape is what the parameters broadcast to; the event shape is ``()``. ``rsample`` is
-    differentiable by ``loc``, ``scale`` and ``concentration``.
+    ``(1 + c * z) ** (-1 / c - 1) / scale`` from ``loc`` on, for c < 0 only up to
+    ``loc - scale / c``; for c = 0 it is ``exp(-z) / scale``. It has mean ``loc + scale / (1 - c)``
+    where ``c < 1``, else NaN, and variance ``scale ** 2 / ((1 - c) ** 2 * (1 - 2 * c))`` where
+    ``c < 0.5``, else NaN. The batch shape is what the parameters broadcast to; the event shape is
+    ``()``. ``rsample`` is differentiable with respect to ``loc``, ``scale`` and ``concentration``.
 
     Args:
-        loc: number or tensor: the least value.
-        scale: number or tensor above 0.
-        concentration: number or tensor; above 0 the tail falls like a power.
-        validate_args: as of ``Distribution``.
+        loc: number or tensor: the smallest value.
+        scale: positive number or tensor.
+        concentration: number or tensor; if it is positive, the tail falls like a power.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.
@@ -52,7 +52,7 @@ class GeneralizedPareto(Distribution):
         return (x - self.loc) / self.scale
 
     def _shape(self) -> tuple[Tensor, Tensor]:
-        """Whether the concentration is 0, and one that can be divided by."""
+        """Returns whether the concentration is 0, and a concentration that is safe to divide by."""
         none = self.concentration.abs() <= cograd.finfo(self.concentration.dtype).tiny
         return none, cograd.where(none, cograd.ones_like(self.concentration), self.concentration)
 
@@ -69,7 +69,7 @@ class GeneralizedPareto(Distribution):
         return cograd.where(none, -z, power) - self.scale.log()
 
     def log_survival_function(self, value: Tensor) -> Tensor:
-        """``log(1 - cdf(value))``: 0 below the support, -inf above."""
+        """Returns ``log(1 - cdf(value))``: 0 below the support, -inf above it."""
         if self._validate_args:
             self._validate_sample(value)
         z = self._z(value).clamp(min=0)
@@ -77,7 +77,7 @@ class GeneralizedPareto(Distribution):
         return cograd.where(none, -z, -cograd.log1p((c * z).clamp(min=-1)) / c)
 
     def log_cdf(self, value: Tensor) -> Tensor:
-        """``log(cdf(value))``."""
+        """Returns ``log(cdf(value))``."""
         return cograd.log(-cograd.expm1(self.log_survival_function(value)))
 
     def cdf(self, value: Tensor) -> Tensor:

@@ -19,15 +19,15 @@ __all__ = ["Geometric"]
 class Geometric(ProbsOrLogits, Distribution):
     """The number of failures before the first success.
 
-    Mass ``probs * (1 - probs) ** x`` at 0, 1, ...; mean ``1 / probs - 1``, variance
+    The mass is ``probs * (1 - probs) ** x`` at 0, 1, ..., with mean ``1 / probs - 1`` and variance
     ``(1 - probs) / probs ** 2``. The batch shape is that of the parameter; the event shape is
-    ``()``. There is no ``rsample``; ``log_prob`` is differentiable by ``probs`` or ``logits``,
-    whichever is given.
+    ``()``. There is no ``rsample``; ``log_prob`` is differentiable with respect to ``probs`` or
+    ``logits``, whichever is given.
 
     Args:
         probs: number or tensor in (0, 1]: the probability of a success.
-        logits: or the log odds ``log(probs / (1 - probs))``, any number.
-        validate_args: as of ``Distribution``.
+        logits: the log odds ``log(probs / (1 - probs))``, instead of ``probs``; any real number.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: not exactly one of ``probs`` and ``logits`` is given, or it is out of its range.

@@ -19,17 +19,17 @@ __all__ = ["Gumbel"]
 
 
 class Gumbel(TransformedDistribution):
-    """The largest of many numbers, in the limit: ``loc - scale * log(-log(u))`` of uniform u.
+    """The limit distribution of maxima: ``loc - scale * log(-log(u))`` for uniform u.
 
-    With ``z = (x - loc) / scale`` the density is ``exp(-z - exp(-z)) / scale`` on all real numbers;
-    mean ``loc + scale * euler_gamma`` with 0.5772... for Euler's constant, variance
+    With ``z = (x - loc) / scale`` the density is ``exp(-z - exp(-z)) / scale`` on all real numbers,
+    with mean ``loc + scale * euler_gamma``, where Euler's constant is 0.5772..., and variance
     ``(pi * scale) ** 2 / 6``. The batch shape is what both parameters broadcast to; the event shape
-    is ``()``. ``rsample`` is differentiable by ``loc`` and ``scale``.
+    is ``()``. ``rsample`` is differentiable with respect to ``loc`` and ``scale``.
 
     Args:
         loc: number or tensor: the mode.
-        scale: number or tensor above 0.
-        validate_args: as of ``Distribution``.
+        scale: positive number or tensor.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.

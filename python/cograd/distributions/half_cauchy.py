@@ -15,15 +15,15 @@ __all__ = ["HalfCauchy"]
 
 
 class HalfCauchy(Half):
-    """The absolute value of Cauchy numbers about 0 of half width ``scale``.
+    """The absolute value of a Cauchy variable with median 0 and half width ``scale``.
 
-    Density ``2 / (pi * scale * (1 + (x / scale) ** 2))`` from 0 on; mean and variance are infinite.
-    The batch shape is that of ``scale``; the event shape is ``()``. ``rsample`` is differentiable
-    by ``scale``.
+    The density is ``2 / (pi * scale * (1 + (x / scale) ** 2))`` for x >= 0; mean and variance are
+    infinite. The batch shape is that of ``scale``; the event shape is ``()``. ``rsample`` is
+    differentiable with respect to ``scale``.
 
     Args:
-        scale: number or tensor above 0: the median.
-        validate_args: as of ``Distribution``.
+        scale: positive number or tensor: the median.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.

@@ -15,15 +15,15 @@ __all__ = ["HalfNormal"]
 
 
 class HalfNormal(Half):
-    """The absolute value of normal numbers about 0 of standard deviation ``scale``.
+    """The absolute value of a normal variable with mean 0 and standard deviation ``scale``.
 
-    Density ``sqrt(2 / pi) / scale * exp(-(x / scale) ** 2 / 2)`` from 0 on; mean
-    ``scale * sqrt(2 / pi)``, variance ``scale ** 2 * (1 - 2 / pi)``. The batch shape is that of
-    ``scale``; the event shape is ``()``. ``rsample`` is differentiable by ``scale``.
+    The density is ``sqrt(2 / pi) / scale * exp(-(x / scale) ** 2 / 2)`` for x >= 0, with mean
+    ``scale * sqrt(2 / pi)`` and variance ``scale ** 2 * (1 - 2 / pi)``. The batch shape is that of
+    ``scale``; the event shape is ``()``. ``rsample`` is differentiable with respect to ``scale``.
 
     Args:
-        scale: number or tensor above 0.
-        validate_args: as of ``Distribution``.
+        scale: positive number or tensor.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.

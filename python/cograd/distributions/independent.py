@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Batch dims that count as those of events."""
+"""Independent treats batch dims as event dims."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["Independent"]
 
 
 class Independent(Distribution):
-    """``base_distribution`` with its last batch dims taken as independent parts of one value.
+    """Treats the last batch dims of ``base_distribution`` as independent parts of one value.
 
     The density is the product over these dims: ``log_prob`` and ``entropy`` are summed; mean,
     variance, samples and their gradients are those of ``base_distribution``. The last
-    ``reinterpreted_batch_ndims`` dims of its batch shape stand in front of its event shape.
+    ``reinterpreted_batch_ndims`` dims of its batch shape become the first dims of the event shape.
 
     Args:
         base_distribution: the distribution.
-        reinterpreted_batch_ndims: how many dims, from 0 to all of its batch dims.
-        validate_args: as of ``Distribution``.
+        reinterpreted_batch_ndims: the number of dims, from 0 to all batch dims.
+        validate_args: see ``Distribution``.
 
     Raises:
-        ValueError: there are not so many batch dims.
+        ValueError: there are fewer batch dims.
     """
 
     arg_constraints: dict[str, Any] = {}

@@ -17,19 +17,19 @@ __all__ = ["InverseGamma"]
 
 
 class InverseGamma(TransformedDistribution):
-    """``1 / x`` of gamma variables of ``concentration`` and ``rate``.
+    """The reciprocal of a gamma variable with ``concentration`` and ``rate``.
 
     With ``a = concentration`` the density is
-    ``rate ** a / gamma(a) * x ** (-a - 1) * exp(-rate / x)`` above 0; mean ``rate / (a - 1)`` where
-    ``a > 1``, else infinite; variance ``rate ** 2 / ((a - 1) ** 2 * (a - 2))`` where ``a > 2``,
-    else infinite. The batch shape is what both parameters broadcast to; the event shape is ``()``.
-    ``rsample`` is differentiable by ``concentration`` and ``rate``. The former gradient is
-    implicit, as Gamma's.
+    ``rate ** a / gamma(a) * x ** (-a - 1) * exp(-rate / x)`` above 0, with mean ``rate / (a - 1)``
+    where ``a > 1``, else infinite, and variance ``rate ** 2 / ((a - 1) ** 2 * (a - 2))`` where
+    ``a > 2``, else infinite. The batch shape is what both parameters broadcast to; the event shape
+    is ``()``. ``rsample`` is differentiable with respect to ``concentration`` and ``rate``. The
+    first gradient is implicit, as in Gamma.
 
     Args:
-        concentration: number or tensor above 0.
-        rate: number or tensor above 0; for the inverse it is a scale.
-        validate_args: as of ``Distribution``.
+        concentration: positive number or tensor.
+        rate: positive number or tensor; a scale of the reciprocal.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.

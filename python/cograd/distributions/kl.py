@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Kullback and Leibler's divergence, by the classes of the distributions."""
+"""Kullback-Leibler divergence, dispatched on the classes of the distributions."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _KL_MEMOIZE: dict[tuple[type, type], Callable[..., Any]] = {}
 
 
 def register_kl(type_p: Any, type_q: Any) -> Callable[[Any], Any]:
-    """Decorates a function ``f(p, q)`` that computes ``kl_divergence`` of two classes.
+    """Decorates a function ``f(p, q)`` that computes ``kl_divergence`` for two classes.
 
-    It serves their subclasses, too: the pair of the most specific classes is chosen, of p before q;
-    where q before p would choose another one a warning says so.
+    The function also applies to their subclasses: the most specific pair of classes is chosen, with
+    p compared first. A warning is issued if comparing q first would choose another pair.
 
     Args:
         type_p: the class of the first distribution.
-        type_q: that of the second.
+        type_q: the class of the second distribution.
 
     Raises:
-        TypeError: an argument is no class.
+        TypeError: an argument is not a class.
     """
     for name, cls in (("type_p", type_p), ("type_q", type_q)):
-        if not isinstance(cls, type):  # libraries have distributions that do not derive from ours
+        if not isinstance(cls, type):  # other libraries' distributions need not derive from ours
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {cls}")
 
     def decorated(fun: Any) -> Any:
@@ -49,13 +49,13 @@ def _unknown(p: Any, q: Any) -> Any:
 
 
 def _order(kind: type) -> Callable[[type], int]:
-    """How far a base of ``kind`` is; virtual ones are the farthest."""
+    """Returns a key function: the distance of a base from ``kind``, largest for virtual bases."""
     bases = kind.__mro__
     return lambda base: bases.index(base) if base in bases else len(bases)
 
 
 def _dispatch_kl(type_p: type, type_q: type) -> Callable[..., Any]:
-    """The function of the most specific pair."""
+    """Returns the function for the most specific pair of classes."""
     pairs = [(p, q) for p, q in _KL_REGISTRY if issubclass(type_p, p) and issubclass(type_q, q)]
     if not pairs:
         return _unknown
@@ -73,19 +73,19 @@ def _dispatch_kl(type_p: type, type_q: type) -> Callable[..., Any]:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """The mean of ``log p(x) - log q(x)`` over values x of ``p`` (Kullback, Leibler).
+    """Returns the mean of ``log p(x) - log q(x)`` over values x of ``p`` (Kullback, Leibler).
 
-    Not negative, 0 where both are the same, and infinite where ``p`` has values that ``q`` has not.
-    The formula is that of the most specific pair of classes that is registered; it is
-    differentiable by the parameters of both. The result has the shape that the batch shapes
-    broadcast to.
+    It is nonnegative, 0 if both are equal, and infinite if ``p`` has values that ``q`` lacks. The
+    formula is that of the most specific pair of classes that is registered; it is differentiable
+    with respect to the parameters of both. The result has the shape to which the batch shapes
+    broadcast.
 
     Args:
         p: the distribution of the values.
-        q: the distribution that they are compared with.
+        q: the distribution that ``p`` is compared with.
 
     Raises:
-        NotImplementedError: nothing is registered for these classes.
+        NotImplementedError: no function is registered for these classes.
     """
     pair = (type(p), type(q))
     fun = _KL_MEMOIZE.get(pair)

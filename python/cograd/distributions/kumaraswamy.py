@@ -18,19 +18,20 @@ __all__ = ["Kumaraswamy"]
 
 
 class Kumaraswamy(TransformedDistribution):
-    """Numbers of the unit interval, as ``Beta``'s but with a closed distribution function.
+    """A distribution over the unit interval, like ``Beta`` with a closed-form CDF.
 
     With ``a = concentration1`` and ``b = concentration0`` the density is
-    ``a * b * x ** (a - 1) * (1 - x ** a) ** (b - 1)`` on [0, 1]; mean ``b * beta(1 + 1 / a, b)``,
-    variance ``b * beta(1 + 2 / a, b) - (b * beta(1 + 1 / a, b)) ** 2``. The batch shape is what
-    both parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable by
-    ``concentration1`` and ``concentration0``. Source: Kumaraswamy, "A generalized probability
+    ``a * b * x ** (a - 1) * (1 - x ** a) ** (b - 1)`` on [0, 1], with mean
+    ``b * beta(1 + 1 / a, b)`` and variance
+    ``b * beta(1 + 2 / a, b) - (b * beta(1 + 1 / a, b)) ** 2``. The batch shape is what both
+    parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable with respect
+    to ``concentration1`` and ``concentration0``. Source: Kumaraswamy, "A generalized probability
     density function for double-bounded random processes" (1980).
 
     Args:
-        concentration1: number or tensor above 0; larger ones draw the values towards 1.
-        concentration0: number or tensor above 0; larger ones draw them towards 0.
-        validate_args: as of ``Distribution``.
+        concentration1: positive number or tensor; larger values move the samples towards 1.
+        concentration0: positive number or tensor; larger values move the samples towards 0.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.
@@ -57,7 +58,7 @@ class Kumaraswamy(TransformedDistribution):
         super().__init__(base, steps, validate_args=validate_args)
 
     def _moment(self, n: int) -> Tensor:
-        """The mean of x ** n: b B(1 + n / a, b)."""
+        """Returns the mean of x ** n: b B(1 + n / a, b)."""
         arg = 1 + n / self.concentration1
         b = self.concentration0
         return cograd.exp(cograd.lgamma(arg) + cograd.lgamma(b + 1) - cograd.lgamma(arg + b))

@@ -14,16 +14,16 @@ __all__ = ["Laplace"]
 
 
 class Laplace(LocScale):
-    """Numbers with exponential tails on both sides of ``loc``.
+    """A distribution with exponential tails on both sides of ``loc``.
 
-    Density ``exp(-abs(x - loc) / scale) / (2 * scale)`` on all real numbers; mean ``loc``, variance
-    ``2 * scale ** 2``. The batch shape is what both parameters broadcast to; the event shape is
-    ``()``. ``rsample`` is differentiable by ``loc`` and ``scale``.
+    The density is ``exp(-abs(x - loc) / scale) / (2 * scale)`` on all real numbers, with mean
+    ``loc`` and variance ``2 * scale ** 2``. The batch shape is what both parameters broadcast to;
+    the event shape is ``()``. ``rsample`` is differentiable with respect to ``loc`` and ``scale``.
 
     Args:
         loc: number or tensor: mean, median and mode.
-        scale: number or tensor above 0: the mean distance from ``loc``.
-        validate_args: as of ``Distribution``.
+        scale: positive number or tensor: the mean distance from ``loc``.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.
@@ -39,7 +39,7 @@ class Laplace(LocScale):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape, dtype = self._extended_shape(sample_shape), self.loc.dtype
-        # 2 u - 1 in [-1, 1); its end is moved in, where the logarithm is finite.
+        # 2 u - 1 is in [-1, 1); clamp the lower end to where the logarithm is finite.
         u = (2 * cograd.rand(shape, dtype=dtype) - 1).clamp(min=cograd.finfo(dtype).eps - 1)
         return self.loc - self.scale * u.sign() * cograd.log1p(-u.abs())
 

@@ -24,17 +24,17 @@ class LKJCholesky(Distribution):
     A correlation has mean 0 and variance ``1 / (2 * concentration + dim - 1)``; ``mean`` and
     ``variance`` of the factors have no formula and raise NotImplementedError. The batch shape is
     that of ``concentration``; the event shape is ``(dim, dim)``. There is no ``rsample``;
-    ``log_prob`` is differentiable by ``concentration``. Samples are by the onion method
+    ``log_prob`` is differentiable with respect to ``concentration``. Sampling uses the onion method
     (Lewandowski, Kurowicka and Joe 2009).
 
     Args:
-        dim: an int from 2 on: the matrices are ``dim`` x ``dim``.
-        concentration: number or tensor above 0; 1 is uniform over correlation matrices, larger ones
-            are nearer to the identity.
-        validate_args: as of ``Distribution``.
+        dim: an int of at least 2: the matrices are ``dim`` x ``dim``.
+        concentration: positive number or tensor; 1 is uniform over correlation matrices, larger
+            values are nearer to the identity.
+        validate_args: see ``Distribution``.
 
     Raises:
-        ValueError: ``dim`` is below 2, or ``concentration`` is not above 0.
+        ValueError: ``dim`` is below 2, or ``concentration`` is not positive.
     """
 
     arg_constraints = {"concentration": constraints.positive}
@@ -49,7 +49,7 @@ class LKJCholesky(Distribution):
             )
         self.dim = dim
         (self.concentration,) = broadcast_all(concentration)
-        # Left of its diagonal row i, from 1, has squared length Beta(i / 2, eta + (n - 1 - i) / 2).
+        # The squared norm of row i >= 1 left of the diagonal is Beta(i / 2, eta + (n - 1 - i) / 2).
         dtype = self.concentration.dtype
         offset = cograd.arange(-1, dim - 1, dtype=dtype).clamp(min=0)
         rest = (self.concentration + 0.5 * (dim - 2)).unsqueeze(-1) - 0.5 * offset

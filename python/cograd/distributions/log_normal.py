@@ -16,17 +16,18 @@ __all__ = ["LogNormal"]
 
 
 class LogNormal(TransformedDistribution):
-    """Positive numbers whose logarithms are normal.
+    """The distribution of a positive variable whose logarithm is normal.
 
-    Density ``exp(-((log(x) - loc) / scale) ** 2 / 2) / (x * scale * sqrt(2 * pi))`` above 0; mean
-    ``exp(loc + scale ** 2 / 2)``, variance ``(exp(scale ** 2) - 1) * exp(2 * loc + scale ** 2)``.
-    The batch shape is what both parameters broadcast to; the event shape is ``()``. ``rsample`` is
-    differentiable by ``loc`` and ``scale``.
+    The density is ``exp(-((log(x) - loc) / scale) ** 2 / 2) / (x * scale * sqrt(2 * pi))`` above 0,
+    with mean ``exp(loc + scale ** 2 / 2)`` and variance
+    ``(exp(scale ** 2) - 1) * exp(2 * loc + scale ** 2)``. The batch shape is what both parameters
+    broadcast to; the event shape is ``()``. ``rsample`` is differentiable with respect to ``loc``
+    and ``scale``.
 
     Args:
         loc: number or tensor: the mean of the logarithm.
-        scale: number or tensor above 0: the standard deviation of the logarithm.
-        validate_args: as of ``Distribution``.
+        scale: positive number or tensor: the standard deviation of the logarithm.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.

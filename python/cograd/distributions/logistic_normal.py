@@ -17,17 +17,17 @@ __all__ = ["LogisticNormal"]
 
 
 class LogisticNormal(TransformedDistribution):
-    """Points of a simplex that ``StickBreakingTransform`` makes of normal vectors.
+    """The distribution of ``StickBreakingTransform`` applied to normal vectors.
 
-    The density is the normal one over the transform's Jacobian; mean and variance have no formula
-    and raise NotImplementedError. With n = ``loc.shape[-1]``, or 1 for a number, the batch shape is
-    what both parameters broadcast to without that dim, the event shape ``(n + 1,)``. ``rsample`` is
-    differentiable by ``loc`` and ``scale``.
+    The density is the normal one divided by the transform's Jacobian; mean and variance have no
+    formula and raise NotImplementedError. With n = ``loc.shape[-1]``, or 1 for a number, the batch
+    shape is the shape to which both parameters broadcast without that dim, the event shape
+    ``(n + 1,)``. ``rsample`` is differentiable with respect to ``loc`` and ``scale``.
 
     Args:
         loc: number or tensor: the means of the normal elements.
-        scale: number or tensor above 0: their standard deviations.
-        validate_args: as of ``Distribution``.
+        scale: positive number or tensor: the standard deviations of the normal elements.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The multivariate normal distribution with a covariance of low rank plus a diagonal."""
+"""The multivariate normal distribution whose covariance is of low rank plus a diagonal."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["LowRankMultivariateNormal"]
 
 
 def _batch_capacitance_tril(W: Tensor, D: Tensor) -> Tensor:
-    """The Cholesky factor of ``I + W^T D^-1 W``."""
+    """Returns the Cholesky factor of ``I + W^T D^-1 W``."""
     inner = W.mT @ (W / D.unsqueeze(-1))
     return cograd.linalg.cholesky(inner + cograd.eye(W.shape[-1], dtype=W.dtype))
 
 
 def _batch_lowrank_logdet(W: Tensor, D: Tensor, capacitance_tril: Tensor) -> Tensor:
-    """``log det(W W^T + D)``, by the matrix determinant lemma."""
+    """Returns ``log det(W W^T + D)``, by the matrix determinant lemma."""
     return 2 * capacitance_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1) + D.log().sum(-1)
 
 
 def _batch_lowrank_mahalanobis(W: Tensor, D: Tensor, x: Tensor, capacitance_tril: Tensor) -> Tensor:
-    """``x^T (W W^T + D)^-1 x``, by the Woodbury identity."""
+    """Returns ``x^T (W W^T + D)^-1 x``, by the Woodbury identity."""
     scaled = x / D
     inner = _batch_mv(W.mT, scaled)
     return (x * scaled).sum(-1) - _batch_mahalanobis(capacitance_tril, inner)
@@ -39,16 +39,17 @@ class LowRankMultivariateNormal(Distribution):
     """Normal vectors with covariance ``cov_factor @ cov_factor.mT + diag(cov_diag)``.
 
     With ``S = cov_factor @ cov_factor.mT + diag(cov_diag)`` the density is
-    ``exp(-(x - loc) @ inv(S) @ (x - loc) / 2) / sqrt(det(2 * pi * S))`` on real vectors; mean
-    ``loc``, variance ``diag(S)``. With k columns of ``cov_factor`` solves are of size k only. The
-    batch shape is what the parameters without these dims broadcast to; the event shape is ``(d,)``.
-    ``rsample`` is differentiable by ``loc``, ``cov_factor`` and ``cov_diag``.
+    ``exp(-(x - loc) @ inv(S) @ (x - loc) / 2) / sqrt(det(2 * pi * S))`` on real vectors, with mean
+    ``loc`` and variance ``diag(S)``. With k columns of ``cov_factor``, linear systems have only
+    size k. The batch shape is what the parameters without these dims broadcast to; the event shape
+    is ``(d,)``. ``rsample`` is differentiable with respect to ``loc``, ``cov_factor`` and
+    ``cov_diag``.
 
     Args:
         loc: means, ``(..., d)``.
         cov_factor: ``(..., d, k)``.
-        cov_diag: above 0, ``(..., d)``.
-        validate_args: as of ``Distribution``.
+        cov_diag: positive, ``(..., d)``.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: dims are missing or do not fit, or a parameter is out of its range.
@@ -126,7 +127,7 @@ class LowRankMultivariateNormal(Distribution):
 
     @lazy_property
     def precision_matrix(self) -> Tensor:
-        # Woodbury: D^-1 - D^-1 W C^-1 W^T D^-1.
+        # The Woodbury identity: D^-1 - D^-1 W C^-1 W^T D^-1.
         D = self._unbroadcasted_cov_diag
         scaled = (self._unbroadcasted_cov_factor / D.unsqueeze(-1)).mT
         A = cograd.linalg.solve_triangular(self._capacitance_tril, scaled, upper=False)

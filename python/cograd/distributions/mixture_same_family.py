@@ -16,20 +16,21 @@ __all__ = ["MixtureSameFamily"]
 
 
 class MixtureSameFamily(Distribution):
-    """The last batch dim of ``component_distribution`` mixed by ``mixture_distribution``.
+    """A mixture of the last batch dim of ``component_distribution``.
 
-    The density is the sum of the components' with the probabilities as weights, and so is the mean;
-    the variance is the mean of the components' plus that of their means. The batch shape is the
-    components' without its last dim; the event shape is theirs. There is no ``rsample``;
-    ``log_prob`` is differentiable by the parameters of both distributions.
+    ``mixture_distribution`` has the weights. Density and mean are the weighted sums of those of the
+    components; the variance is the mean of their variances plus the variance of their means. The
+    batch shape is that of the components without the last dim; the event shape is theirs. There is
+    no ``rsample``; ``log_prob`` is differentiable with respect to the parameters of both
+    distributions.
 
     Args:
         mixture_distribution: a ``Categorical`` with one category for each component.
         component_distribution: the components, along its last batch dim.
-        validate_args: as of ``Distribution``.
+        validate_args: see ``Distribution``.
 
     Raises:
-        ValueError: these are no such distributions, or their shapes do not fit.
+        ValueError: an argument has another type, or the shapes do not fit.
     """
 
     arg_constraints: dict[str, Any] = {}
@@ -73,7 +74,7 @@ class MixtureSameFamily(Distribution):
         return self._component_distribution
 
     def _weights(self) -> Tensor:
-        """The probabilities, with a dim of 1 for each dim of an event."""
+        """Returns the probabilities, with an additional dim of size 1 for each event dim."""
         probs: Tensor = self._mixture_distribution.probs
         return probs.reshape((*probs.shape, *(1,) * self._event_ndims))
 

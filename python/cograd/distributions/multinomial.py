@@ -17,24 +17,24 @@ __all__ = ["Multinomial"]
 
 
 class Multinomial(OfCategorical):
-    """How often each of K categories came in ``total_count`` draws.
+    """How often each of K categories occurs in ``total_count`` trials.
 
-    Mass ``gamma(total_count + 1) * prod(probs ** x / gamma(x + 1))`` at vectors of whole numbers of
-    sum ``total_count``; of each count, mean ``total_count * probs``, variance
+    The mass is ``gamma(total_count + 1) * prod(probs ** x / gamma(x + 1))`` at vectors of integers
+    whose sum is ``total_count``; each count has mean ``total_count * probs`` and variance
     ``total_count * probs * (1 - probs)``. The batch shape is that of the parameter without its last
-    dim; the event shape is ``(K,)``. There is no ``rsample``; ``log_prob`` is differentiable by
-    ``probs`` or ``logits``, whichever is given.
+    dim; the event shape is ``(K,)``. There is no ``rsample``; ``log_prob`` is differentiable with
+    respect to ``probs`` or ``logits``, whichever is given.
 
     Args:
         total_count: an int, the same for the whole batch.
-        probs: tensor ``(..., K)`` of numbers from 0 on, which are divided by their sum.
-        logits: or their logarithms, ``(..., K)``.
-        validate_args: as of ``Distribution``.
+        probs: tensor ``(..., K)`` of nonnegative numbers, which are divided by their sum.
+        logits: the logarithms of ``probs``, ``(..., K)``, instead of ``probs``.
+        validate_args: see ``Distribution``.
 
     Raises:
-        NotImplementedError: ``total_count`` is no int.
-        ValueError: not exactly one of ``probs`` and ``logits`` is given, it has no dim, or is out
-            of range.
+        NotImplementedError: ``total_count`` is not an int.
+        ValueError: not exactly one of ``probs`` and ``logits`` is given, it has no dim, or it is
+            out of its range.
     """
 
     total_count: int
@@ -74,7 +74,7 @@ class Multinomial(OfCategorical):
 
     def entropy(self) -> Tensor:
         own = self._categorical.entropy()
-        # The mean of log(k!) of each count, which is binomial, from k = 2.
+        # The mean of log(k!) of each count, which is binomial; it starts at k = 2.
         support = self._binomial.enumerate_support(expand=False)[1:]
         chances = cograd.exp(self._binomial.log_prob(support))
         counted = (chances * cograd.lgamma(support + 1)).sum((0, -1))
@@ -84,7 +84,7 @@ class Multinomial(OfCategorical):
         if self._validate_args:
             self._validate_sample(value)
         logits, value = cograd.broadcast_tensors(self.logits, value)
-        # 0 * -inf counts as 0.
+        # Treat 0 * -inf as 0.
         logits = logits.masked_fill((value == 0) & (logits == -cograd.inf), 0)
         ways = cograd.lgamma(value.sum(-1) + 1) - cograd.lgamma(value + 1).sum(-1)
         return ways + (logits * value).sum(-1)

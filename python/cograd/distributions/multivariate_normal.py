@@ -17,14 +17,14 @@ __all__ = ["MultivariateNormal"]
 
 
 def _batch_mv(bmat: Tensor, bvec: Tensor) -> Tensor:
-    """Products of matrices and vectors; of one matrix with all vectors at once."""
+    """Multiplies matrices by vectors; a single matrix is multiplied by all vectors at once."""
     if bmat.dim() == 2:
         return bvec @ bmat.mT
     return (bmat @ bvec.unsqueeze(-1)).squeeze(-1)
 
 
 def _batch_mahalanobis(bL: Tensor, bx: Tensor) -> Tensor:
-    """``x^T (L L^T)^-1 x``: dims that x has before those of L are columns of one solve."""
+    """Returns ``x^T (L L^T)^-1 x``; additional leading dims of x become columns of one solve."""
     n = bL.dim() - 2
     shape = cograd.broadcast_shapes(bx.shape[:-1], bL.shape[:-2])
     cut = len(shape) - n
@@ -35,7 +35,7 @@ def _batch_mahalanobis(bL: Tensor, bx: Tensor) -> Tensor:
 
 
 def _precision_to_scale_tril(P: Tensor) -> Tensor:
-    """The Cholesky factor of the inverse of P, by that of P with both orders reversed."""
+    """Returns the Cholesky factor of the inverse of P, from that of P in reversed order."""
     reversed_factor = cograd.linalg.cholesky(P.flip((-2, -1)))
     inverse = reversed_factor.flip((-2, -1)).mT
     eye = cograd.eye(P.shape[-1], dtype=P.dtype)
@@ -43,7 +43,7 @@ def _precision_to_scale_tril(P: Tensor) -> Tensor:
 
 
 class _MatrixParameter(Distribution):
-    """A covariance given by itself, its inverse or its Cholesky factor; the others are lazy."""
+    """Base class: a covariance given by itself, its inverse or its Cholesky factor."""
 
     _unbatched: tuple[str, ...] = ("_unbroadcasted_scale_tril",)
     _unbroadcasted_scale_tril: Tensor
@@ -51,7 +51,7 @@ class _MatrixParameter(Distribution):
     def _set_matrix(
         self, covariance_matrix: Any, precision_matrix: Any, scale_tril: Any, batch: Any, least: Any
     ) -> Any:
-        """Keeps what is given, broadcast with ``batch``; returns the batch shape."""
+        """Stores the given matrix, broadcast with ``batch``; returns the batch shape."""
         given = {
             "covariance_matrix": covariance_matrix,
             "precision_matrix": precision_matrix,
@@ -73,7 +73,7 @@ class _MatrixParameter(Distribution):
         return batch
 
     def _set_factor(self, covariance_matrix: Any, precision_matrix: Any, scale_tril: Any) -> None:
-        """The Cholesky factor of what is given, which has been validated."""
+        """Computes the Cholesky factor from the given, validated matrix."""
         if scale_tril is not None:
             self._unbroadcasted_scale_tril = scale_tril
         elif covariance_matrix is not None:
@@ -98,23 +98,23 @@ class _MatrixParameter(Distribution):
 
 
 class MultivariateNormal(_MatrixParameter):
-    """Normal vectors with mean ``loc`` and one of covariance, precision and Cholesky factor.
+    """Normal vectors with mean ``loc`` and a covariance, a precision or a Cholesky factor.
 
     With ``S = covariance_matrix`` the density is
-    ``exp(-(x - loc) @ inv(S) @ (x - loc) / 2) / sqrt(det(2 * pi * S))`` on real vectors; mean
-    ``loc``, variance ``diag(S)``. The batch shape is what the parameters without these dims
-    broadcast to; the event shape is ``(d,)``. ``rsample`` is differentiable by ``loc`` and the
-    matrix that is given.
+    ``exp(-(x - loc) @ inv(S) @ (x - loc) / 2) / sqrt(det(2 * pi * S))`` on real vectors, with mean
+    ``loc`` and variance ``diag(S)``. The batch shape is what the parameters without these dims
+    broadcast to; the event shape is ``(d,)``. ``rsample`` is differentiable with respect to ``loc``
+    and the matrix that is given.
 
     Args:
         loc: means, ``(..., d)``.
-        covariance_matrix: positive definite, ``(..., d, d)``; exactly one of the three is given.
-        precision_matrix: its inverse.
-        scale_tril: its lower triangular Cholesky factor, which is the cheapest to use.
-        validate_args: as of ``Distribution``.
+        covariance_matrix: positive definite, ``(..., d, d)``; give exactly one of the three.
+        precision_matrix: the inverse of the covariance.
+        scale_tril: the lower triangular Cholesky factor of the covariance; the cheapest to use.
+        validate_args: see ``Distribution``.
 
     Raises:
-        ValueError: not exactly one matrix is given, dims are missing, or a parameter is out of
+        ValueError: not exactly one matrix is given, dims are missing, or a parameter is out of its
             range.
     """
 

@@ -21,16 +21,17 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
     """The number of successes before ``total_count`` failures.
 
     With ``n = total_count`` the mass is
-    ``gamma(n + x) / (gamma(n) * gamma(x + 1)) * (1 - probs) ** n * probs ** x`` at 0, 1, ...; mean
-    ``n * probs / (1 - probs)``, variance ``n * probs / (1 - probs) ** 2``. The batch shape is what
-    the parameters broadcast to; the event shape is ``()``. There is no ``rsample``; ``log_prob`` is
-    differentiable by ``total_count`` and ``probs`` or ``logits``, whichever is given.
+    ``gamma(n + x) / (gamma(n) * gamma(x + 1)) * (1 - probs) ** n * probs ** x`` at 0, 1, ..., with
+    mean ``n * probs / (1 - probs)`` and variance ``n * probs / (1 - probs) ** 2``. The batch shape
+    is what the parameters broadcast to; the event shape is ``()``. There is no ``rsample``;
+    ``log_prob`` is differentiable with respect to ``total_count`` and ``probs`` or ``logits``,
+    whichever is given.
 
     Args:
-        total_count: number or tensor from 0 on, not only whole ones.
+        total_count: nonnegative number or tensor, not necessarily an integer.
         probs: number or tensor in [0, 1): the probability of a success.
-        logits: or the log odds ``log(probs / (1 - probs))``, any number.
-        validate_args: as of ``Distribution``.
+        logits: the log odds ``log(probs / (1 - probs))``, instead of ``probs``; any real number.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: not exactly one of ``probs`` and ``logits`` is given, or a parameter is out of
@@ -69,7 +70,7 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
 
     @lazy_property
     def _gamma(self) -> Gamma:
-        """That of the rates of which it is a mixture of Poisson distributions."""
+        """Returns the distribution of the rates of which this is a Poisson mixture."""
         return Gamma(self.total_count, cograd.exp(-self.logits), validate_args=False)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
@@ -81,7 +82,7 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
             self._validate_sample(value)
         n = self.total_count
         mass = n * F.logsigmoid(-self.logits) + value * F.logsigmoid(self.logits)
-        # Of no failures and no successes both gamma functions are infinite: their ratio is 1.
+        # For no failures and no successes both gamma functions are infinite, but their ratio is 1.
         ways = (cograd.lgamma(n + value) - cograd.lgamma(value + 1) - cograd.lgamma(n)).masked_fill(
             n + value == 0.0, 0.0
         )

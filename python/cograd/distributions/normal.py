@@ -17,16 +17,17 @@ __all__ = ["Normal"]
 
 
 class Normal(LocScale, ExponentialFamily):
-    """Normal numbers with mean ``loc`` and standard deviation ``scale``.
+    """The normal distribution with mean ``loc`` and standard deviation ``scale``.
 
-    Density ``exp(-((x - loc) / scale) ** 2 / 2) / (scale * sqrt(2 * pi))`` on all real numbers;
-    mean ``loc``, variance ``scale ** 2``. The batch shape is what both parameters broadcast to; the
-    event shape is ``()``. ``rsample`` is differentiable by ``loc`` and ``scale``.
+    The density is ``exp(-((x - loc) / scale) ** 2 / 2) / (scale * sqrt(2 * pi))`` on all real
+    numbers, with mean ``loc`` and variance ``scale ** 2``. The batch shape is what both parameters
+    broadcast to; the event shape is ``()``. ``rsample`` is differentiable with respect to ``loc``
+    and ``scale``.
 
     Args:
         loc: number or tensor: mean, median and mode.
-        scale: number or tensor above 0.
-        validate_args: as of ``Distribution``.
+        scale: positive number or tensor.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.

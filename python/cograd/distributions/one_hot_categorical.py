@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The categorical distribution over unit vectors."""
+"""The categorical distribution over one-hot vectors."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
 class OneHotCategorical(OfCategorical):
-    """Unit vectors of length K with the probabilities in the last dim of ``probs``.
+    """One-hot vectors of length K with the probabilities in the last dim of ``probs``.
 
-    Mass ``prod(probs ** x)`` at vectors with a single 1; mean ``probs``, variance
+    The mass is ``prod(probs ** x)`` at vectors with a single 1, with mean ``probs`` and variance
     ``probs * (1 - probs)``. The batch shape is that of the parameter without its last dim; the
-    event shape is ``(K,)``. There is no ``rsample``; ``log_prob`` is differentiable by ``probs`` or
-    ``logits``, whichever is given.
+    event shape is ``(K,)``. There is no ``rsample``; ``log_prob`` is differentiable with respect to
+    ``probs`` or ``logits``, whichever is given.
 
     Args:
-        probs: tensor ``(..., K)`` of numbers from 0 on, which are divided by their sum over the
+        probs: tensor ``(..., K)`` of nonnegative numbers, which are divided by their sum over the
             last dim.
-        logits: or their logarithms, ``(..., K)``, which are normalised likewise.
-        validate_args: as of ``Distribution``.
+        logits: the logarithms of ``probs``, ``(..., K)``, instead of ``probs``; normalised
+            likewise.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: not exactly one of the two is given, it has no dim, or it is out of its range.
@@ -72,17 +73,18 @@ class OneHotCategorical(OfCategorical):
 class OneHotCategoricalStraightThrough(OneHotCategorical):
     """``OneHotCategorical`` with samples that pass gradients straight to the probabilities.
 
-    Mass ``prod(probs ** x)`` at vectors with a single 1; mean ``probs``, variance
+    The mass is ``prod(probs ** x)`` at vectors with a single 1, with mean ``probs`` and variance
     ``probs * (1 - probs)``. The batch shape is that of the parameter without its last dim; the
-    event shape is ``(K,)``. ``rsample`` is differentiable by ``probs`` or ``logits``, whichever is
-    given. The sample has the values of a unit vector and the gradient of ``probs``: that of the
-    mean, not of the sample (Bengio, Leonard and Courville 2013).
+    event shape is ``(K,)``. ``rsample`` is differentiable with respect to ``probs`` or ``logits``,
+    whichever is given. The sample has the values of a one-hot vector and the gradient of ``probs``:
+    that of the mean, not of the sample (Bengio, Leonard and Courville 2013).
 
     Args:
-        probs: tensor ``(..., K)`` of numbers from 0 on, which are divided by their sum over the
+        probs: tensor ``(..., K)`` of nonnegative numbers, which are divided by their sum over the
             last dim.
-        logits: or their logarithms, ``(..., K)``, which are normalised likewise.
-        validate_args: as of ``Distribution``.
+        logits: the logarithms of ``probs``, ``(..., K)``, instead of ``probs``; normalised
+            likewise.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: not exactly one of the two is given, it has no dim, or it is out of its range.

@@ -18,18 +18,18 @@ __all__ = ["Pareto"]
 
 
 class Pareto(TransformedDistribution):
-    """Numbers from ``scale`` on that exceed x with probability ``(scale / x) ** alpha``.
+    """Values from ``scale`` on; a value exceeds x with probability ``(scale / x) ** alpha``.
 
-    Density ``alpha * scale ** alpha / x ** (alpha + 1)`` from ``scale`` on; mean
-    ``alpha * scale / (alpha - 1)`` where ``alpha > 1``, else infinite; variance
+    The density is ``alpha * scale ** alpha / x ** (alpha + 1)`` from ``scale`` on, with mean
+    ``alpha * scale / (alpha - 1)`` where ``alpha > 1``, else infinite, and variance
     ``alpha * scale ** 2 / ((alpha - 1) ** 2 * (alpha - 2))`` where ``alpha > 2``, else infinite.
     The batch shape is what both parameters broadcast to; the event shape is ``()``. ``rsample`` is
-    differentiable by ``scale`` and ``alpha``.
+    differentiable with respect to ``scale`` and ``alpha``.
 
     Args:
-        scale: number or tensor above 0: the least value.
-        alpha: number or tensor above 0: how fast the tail falls.
-        validate_args: as of ``Distribution``.
+        scale: positive number or tensor: the smallest value.
+        alpha: positive number or tensor: how fast the tail falls.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.

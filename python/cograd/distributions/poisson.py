@@ -16,15 +16,15 @@ __all__ = ["Poisson"]
 
 
 class Poisson(ExponentialFamily):
-    """How many of independent events that come at ``rate`` come in a unit of time.
+    """The number of independent events in a unit of time if they occur at ``rate``.
 
-    Mass ``rate ** x * exp(-rate) / gamma(x + 1)`` at 0, 1, ...; mean ``rate``, variance ``rate``.
-    The batch shape is that of ``rate``; the event shape is ``()``. There is no ``rsample``;
-    ``log_prob`` is differentiable by ``rate``.
+    The mass is ``rate ** x * exp(-rate) / gamma(x + 1)`` at 0, 1, ..., with mean ``rate`` and
+    variance ``rate``. The batch shape is that of ``rate``; the event shape is ``()``. There is no
+    ``rsample``; ``log_prob`` is differentiable with respect to ``rate``.
 
     Args:
-        rate: number or tensor from 0 on.
-        validate_args: as of ``Distribution``.
+        rate: nonnegative number or tensor.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.

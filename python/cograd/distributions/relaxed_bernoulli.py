@@ -19,13 +19,13 @@ __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 
 
 class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
-    """Log odds of a relaxed Bernoulli variable (Maddison, Mnih and Teh 2017).
+    """The log odds of a relaxed Bernoulli variable (Maddison, Mnih and Teh 2017).
 
     Args:
         temperature: towards 0 the samples become those of a Bernoulli variable.
         probs: probabilities of 1.
-        logits: or their log odds.
-        validate_args: as of ``Distribution``.
+        logits: the log odds, instead of ``probs``.
+        validate_args: see ``Distribution``.
     """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -59,21 +59,21 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """Numbers in (0, 1), near 0 and 1 at low temperatures, with gradients by reparametrisation.
+    """Values in (0, 1), near 0 or 1 at low temperatures, with reparametrised gradients.
 
     With ``t = temperature`` and ``a = probs / (1 - probs)`` the density is
     ``t * a * (x * (1 - x)) ** (-t - 1) / (a * x ** -t + (1 - x) ** -t) ** 2`` on (0, 1); mean and
     variance have no formula and raise NotImplementedError. The batch shape is that of ``probs``;
-    the event shape is ``()``. ``rsample`` is differentiable by ``temperature`` and ``probs`` or
-    ``logits``, whichever is given. Source: Maddison, Mnih and Teh, "The concrete distribution"
-    (2017).
+    the event shape is ``()``. ``rsample`` is differentiable with respect to ``temperature`` and
+    ``probs`` or ``logits``, whichever is given. Source: Maddison, Mnih and Teh, "The concrete
+    distribution" (2017).
 
     Args:
-        temperature: number or tensor ``()`` above 0, which is not checked; towards 0 the samples
+        temperature: positive number or tensor ``()``, which is not checked; towards 0 the samples
             become those of a Bernoulli variable.
         probs: number or tensor in [0, 1]: the probability of 1.
-        logits: or the log odds ``log(probs / (1 - probs))``, any number.
-        validate_args: as of ``Distribution``.
+        logits: the log odds ``log(probs / (1 - probs))``, instead of ``probs``; any real number.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: not exactly one of ``probs`` and ``logits`` is given, or it is out of its range.

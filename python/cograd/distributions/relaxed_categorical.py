@@ -19,16 +19,16 @@ __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 
 
 class ExpRelaxedCategorical(OfCategorical):
-    """Logarithms of relaxed unit vectors (Maddison, Mnih and Teh 2017).
+    """The logarithms of relaxed one-hot vectors (Maddison, Mnih and Teh 2017).
 
     Args:
-        temperature: towards 0 the samples become logarithms of unit vectors.
+        temperature: towards 0 the samples become logarithms of one-hot vectors.
         probs: probabilities in the last dim.
-        logits: or their logarithms.
-        validate_args: as of ``Distribution``.
+        logits: their logarithms, instead of ``probs``.
+        validate_args: see ``Distribution``.
     """
 
-    support = constraints.real_vector  # of these the normalised ones
+    support = constraints.real_vector  # only normalised ones
     has_rsample = True
     _unbatched = ("temperature",)
 
@@ -60,22 +60,23 @@ class ExpRelaxedCategorical(OfCategorical):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """Points of a simplex, near its corners at low temperatures, with gradients.
+    """Points of a simplex, near its corners at low temperatures, with reparametrised gradients.
 
     With ``t = temperature`` the density is
     ``gamma(K) * t ** (K - 1) * prod(probs / x ** (t + 1)) / sum(probs / x ** t) ** K`` over the
     first K - 1 elements; mean and variance have no formula and raise NotImplementedError. The batch
     shape is that of the parameter without its last dim; the event shape is ``(K,)``. ``rsample`` is
-    differentiable by ``temperature`` and ``probs`` or ``logits``, whichever is given. Source:
-    Maddison, Mnih and Teh, "The concrete distribution" (2017).
+    differentiable with respect to ``temperature`` and ``probs`` or ``logits``, whichever is given.
+    Source: Maddison, Mnih and Teh, "The concrete distribution" (2017).
 
     Args:
-        temperature: number or tensor ``()`` above 0, which is not checked; towards 0 the samples
-            become unit vectors.
-        probs: tensor ``(..., K)`` of numbers from 0 on, which are divided by their sum over the
+        temperature: positive number or tensor ``()``, which is not checked; towards 0 the samples
+            become one-hot vectors.
+        probs: tensor ``(..., K)`` of nonnegative numbers, which are divided by their sum over the
             last dim.
-        logits: or their logarithms, ``(..., K)``, which are normalised likewise.
-        validate_args: as of ``Distribution``.
+        logits: the logarithms of ``probs``, ``(..., K)``, instead of ``probs``; normalised
+            likewise.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: not exactly one of ``probs`` and ``logits`` is given, it has no dim, or is out

@@ -18,20 +18,21 @@ __all__ = ["StudentT"]
 
 
 class StudentT(Distribution):
-    """Student's t with ``df`` degrees of freedom, moved by ``loc`` and stretched by ``scale``.
+    """Student's t with ``df`` degrees of freedom, shifted by ``loc`` and scaled by ``scale``.
 
     With ``z = (x - loc) / scale`` the density is
     ``(1 + z ** 2 / df) ** (-(df + 1) / 2) / (scale * sqrt(df) * beta(df / 2, 0.5))`` on all real
-    numbers; mean ``loc`` where ``df > 1``, else NaN; variance ``scale ** 2 * df / (df - 2)`` where
-    ``df > 2``, below infinite, and NaN for ``df`` up to 1. The batch shape is what the parameters
-    broadcast to; the event shape is ``()``. ``rsample`` is differentiable by ``df``, ``loc`` and
-    ``scale``. The first gradient is implicit, as Gamma's.
+    numbers, with mean ``loc`` where ``df > 1``, else NaN, and variance
+    ``scale ** 2 * df / (df - 2)`` where ``df > 2``, else infinite (NaN for ``df`` up to 1). The
+    batch shape is what the parameters broadcast to; the event shape is ``()``. ``rsample`` is
+    differentiable with respect to ``df``, ``loc`` and ``scale``. The first gradient is implicit, as
+    in Gamma.
 
     Args:
-        df: number or tensor above 0; for large ones it is the normal distribution.
+        df: positive number or tensor; for large values it approaches the normal distribution.
         loc: number or tensor: the median and the mode.
-        scale: number or tensor above 0.
-        validate_args: as of ``Distribution``.
+        scale: positive number or tensor.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.
@@ -73,7 +74,7 @@ class StudentT(Distribution):
         return self.loc + self.scale * ratio
 
     def _log_scale(self) -> Tensor:
-        """Of the density's normaliser."""
+        """Returns the logarithm of the density's normaliser."""
         normaliser = 0.5 * (math.pi * self.df).log() - _log_gamma_step(0.5 * self.df)
         return normaliser + self.scale.log()
 
@@ -87,12 +88,12 @@ class StudentT(Distribution):
         return 0.5 * (self.df + 1) * _digamma_step(0.5 * self.df) + self._log_scale()
 
 
-# From here on the differences of large numbers are taken from their asymptotic series.
+# From here on, differences of large values are computed from their asymptotic series.
 _LARGE = 20.0
 
 
 def _log_gamma_step(x: Tensor) -> Tensor:
-    """``lgamma(x + 1/2) - lgamma(x)``."""
+    """Returns ``lgamma(x + 1/2) - lgamma(x)``."""
     large = x > _LARGE
     far, near = cograd.where(large, x, _LARGE), cograd.where(large, _LARGE, x)
     r = far.reciprocal()
@@ -102,7 +103,7 @@ def _log_gamma_step(x: Tensor) -> Tensor:
 
 
 def _digamma_step(x: Tensor) -> Tensor:
-    """``digamma(x + 1/2) - digamma(x)``."""
+    """Returns ``digamma(x + 1/2) - digamma(x)``."""
     large = x > _LARGE
     far, near = cograd.where(large, x, _LARGE), cograd.where(large, _LARGE, x)
     r = far.reciprocal()

@@ -19,21 +19,21 @@ __all__ = ["TransformedDistribution"]
 
 
 class TransformedDistribution(Distribution):
-    """The distribution of what ``transforms`` make of values of ``base_distribution``.
+    """The distribution of values of ``base_distribution`` after ``transforms``.
 
-    ``log_prob`` is that of the value before, less ``log_abs_det_jacobian`` of each transform;
+    ``log_prob`` is that of the value before the transforms minus each ``log_abs_det_jacobian``;
     ``cdf`` and ``icdf`` need monotonic transforms. Mean, variance and entropy have no formula and
-    raise NotImplementedError. The batch and event shape are what the transforms make of the base's:
-    dims that a transform takes as one event become part of it. ``rsample`` is there where the base
-    has it, with gradients by the parameters of the base and of the transforms.
+    raise NotImplementedError. The batch shape and the event shape are those of the base after the
+    transforms: dims that a transform treats as one event become part of it. ``rsample`` exists if
+    the base has it, with gradients for the parameters of the base and of the transforms.
 
     Args:
-        base_distribution: the distribution before.
-        transforms: one transform, or a list of them, the first applied first.
-        validate_args: as of ``Distribution``.
+        base_distribution: the distribution of the values before the transforms.
+        transforms: one transform, or a list of transforms, of which the first one is applied first.
+        validate_args: see ``Distribution``.
 
     Raises:
-        ValueError: these are no transforms, or they take more dims than the values have.
+        ValueError: an item is not a transform, or needs more dims than the values have.
     """
 
     arg_constraints: dict[str, Any] = {}
@@ -120,7 +120,7 @@ class TransformedDistribution(Distribution):
         return result + own
 
     def _mirrored(self, level: Tensor) -> Tensor:
-        """1 - level where the transforms together are decreasing."""
+        """Returns 1 - level if the transforms together are decreasing, else level."""
         sign: Any = 1
         for t in self.transforms:
             sign = sign * t.sign

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Invertible maps between spaces of values, and how they stretch volumes."""
+"""Invertible maps between spaces of values, and the logarithms of their Jacobian determinants."""
 
 from __future__ import annotations
 

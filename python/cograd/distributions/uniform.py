@@ -16,20 +16,20 @@ __all__ = ["Uniform"]
 
 
 class Uniform(Distribution):
-    """Numbers uniform in [``low``, ``high``).
+    """The uniform distribution over [``low``, ``high``).
 
-    Density ``1 / (high - low)``, and 0 at ``high`` itself, which counts as part of the support;
-    mean ``(low + high) / 2``, variance ``(high - low) ** 2 / 12``. The batch shape is what both
-    parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable by ``low`` and
-    ``high``.
+    The density is ``1 / (high - low)``, and 0 at ``high`` itself, which belongs to the support,
+    with mean ``(low + high) / 2`` and variance ``(high - low) ** 2 / 12``. The batch shape is what
+    both parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable with
+    respect to ``low`` and ``high``.
 
     Args:
         low: number or tensor.
-        high: number or tensor above ``low``.
-        validate_args: as of ``Distribution``.
+        high: number or tensor greater than ``low``.
+        validate_args: see ``Distribution``.
 
     Raises:
-        ValueError: ``low`` is not below ``high`` everywhere.
+        ValueError: ``low`` is not less than ``high`` everywhere.
     """
 
     has_rsample = True

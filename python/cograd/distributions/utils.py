@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What several distributions need: broadcasting, probabilities and logits, triangles."""
+"""Shared helpers: broadcasting, probabilities and logits, triangular matrices."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ euler_constant = 0.57721566490153286060
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
-    """Numbers and tensors as tensors of one shape.
+    """Broadcasts numbers and tensors to tensors of one shape.
 
-    Numbers get the dtype of the first tensor, or the default dtype where there is none.
+    Numbers get the dtype of the first tensor, or the default dtype if there is no tensor.
 
     Raises:
         ValueError: a value is neither a number nor a tensor.
@@ -52,14 +52,14 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
 
 def all_samples(value: Any) -> Any:
-    """``value``, or inside of a vmap the tensor that has it for all samples."""
+    """Returns ``value``, or inside of a vmap the physical tensor that holds the whole batch."""
     while (samples := _C._describe_samples(value)) is not None:
         value = samples[2]
     return value
 
 
 def holds(mask: Tensor) -> bool:
-    """Whether all elements are true; inside of a vmap, those of all samples."""
+    """Returns whether all elements are true; inside of a vmap, for the whole batch."""
     return bool(all_samples(mask).all())
 
 
@@ -68,39 +68,39 @@ def _standard_normal(shape: Any, dtype: Any, device: Any = None) -> Tensor:
 
 
 def _sum_rightmost(value: Any, dim: int) -> Any:
-    """``value`` summed over its last ``dim`` dims."""
+    """Returns ``value`` summed over its last ``dim`` dims."""
     return value if dim == 0 else value.sum(tuple(range(-dim, 0)))
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Probabilities of logits: the sigmoid, or softmax over the last dim.
+    """Converts logits to probabilities: by the sigmoid, or by softmax over the last dim.
 
     Args:
-        logits: tensor of log odds or, along its last dim, of logarithms.
-        is_binary: whether each element is the log odds of an event of its own.
+        logits: tensor of log odds, or of logarithms along its last dim.
+        is_binary: whether each element is the log odds of a separate event.
     """
     return cograd.sigmoid(logits) if is_binary else F.softmax(logits, dim=-1)
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """``probs`` within [eps, 1 - eps] of its dtype, so that log odds are finite."""
+    """Clamps ``probs`` to [eps, 1 - eps], eps of its dtype, so that log odds are finite."""
     eps = cograd.finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """Logits of probabilities, which ``clamp_probs`` keeps off 0 and 1.
+    """Converts probabilities, clamped by ``clamp_probs``, to logits.
 
     Args:
         probs: tensor of probabilities.
-        is_binary: True: log odds, ``log(p / (1 - p))``; False: logarithms.
+        is_binary: True returns log odds, ``log(p / (1 - p))``; False returns logarithms.
     """
     ps = clamp_probs(probs)
     return cograd.log(ps) - cograd.log1p(-ps) if is_binary else cograd.log(ps)
 
 
 def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
-    """The elements of a ``(..., n, n)`` matrix on and below diagonal ``diag``, row by row.
+    """Returns the elements of a ``(..., n, n)`` matrix on and below diagonal ``diag``, row by row.
 
     Raises:
         ValueError: there is no such diagonal.
@@ -113,12 +113,12 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
 
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
-    """The ``(..., n, n)`` matrix whose elements on and below diagonal ``diag`` are ``vec``'s.
+    """Returns a ``(..., n, n)`` matrix with the elements ``vec`` on and below diagonal ``diag``.
 
     Raises:
-        ValueError: no n has so many.
+        ValueError: no n fits the number of elements.
     """
-    # m = s (s + 1) / 2 for a triangle of side s = n + diag.
+    # The number of elements is s (s + 1) / 2 for a triangle of side s = n + diag.
     count = vec.shape[-1]
     side = ((1 + 8 * count) ** 0.5 - 1) / 2
     if side != int(side):
@@ -134,7 +134,7 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
 
 
 class lazy_property:
-    """A property that is computed once, with gradients, and then is an attribute."""
+    """A property that is computed once, with gradients, and then becomes an attribute."""
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
         self.wrapped = wrapped
@@ -150,20 +150,20 @@ class lazy_property:
 
 
 class _LazyOfClass(lazy_property, property):
-    """A lazy property looked at through its class."""
+    """The object that reading a lazy property on the class returns."""
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
         property.__init__(self, wrapped)
 
 
 class ProbsOrLogits:
-    """Mixin of distributions given by probabilities or by logits, the other one being lazy."""
+    """Mixin of distributions given by probabilities or logits; the other one is computed lazily."""
 
     _is_binary = True
     _is_scalar: bool
 
     def _set_probs_or_logits(self, probs: Any, logits: Any, *others: Any) -> tuple[Any, ...]:
-        """Keeps the one that is given, broadcast with ``others``, which are returned."""
+        """Stores the one that is given, broadcast with ``others``; returns those, broadcast."""
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         name, given = ("probs", probs) if logits is None else ("logits", logits)
@@ -182,7 +182,7 @@ class ProbsOrLogits:
 
     @property
     def _param(self) -> Tensor:
-        """The parameter that was given."""
+        """Returns the parameter that was given."""
         known = vars(self)
         return known["probs" if "probs" in known else "logits"]
 

@@ -17,19 +17,19 @@ __all__ = ["VonMises"]
 
 
 class VonMises(Distribution):
-    """Angles that gather about ``loc``.
+    """A distribution of angles around ``loc``.
 
     With ``k = concentration`` the density is ``exp(k * cos(x - loc)) / (2 * pi * i0(k))`` on any
-    interval of length 2 pi; ``mean`` is the circular one, ``loc``, and ``variance`` the circular
-    one, 1 - i1(k) / i0(k). Samples are in [-pi, pi); ``log_prob`` takes any real number. The batch
-    shape is what both parameters broadcast to; the event shape is ``()``. There is no ``rsample``;
-    ``log_prob`` is differentiable by ``loc`` and ``concentration``. Source: Best and Fisher,
-    "Efficient simulation of the von Mises distribution" (1979).
+    interval of length 2 pi; ``mean`` is the circular mean, ``loc``, and ``variance`` the circular
+    variance, 1 - i1(k) / i0(k). Samples are in [-pi, pi); ``log_prob`` accepts any real number. The
+    batch shape is what both parameters broadcast to; the event shape is ``()``. There is no
+    ``rsample``; ``log_prob`` is differentiable with respect to ``loc`` and ``concentration``.
+    Source: Best and Fisher, "Efficient simulation of the von Mises distribution" (1979).
 
     Args:
         loc: number or tensor, in radians.
-        concentration: number or tensor above 0; towards 0 the angles become uniform.
-        validate_args: as of ``Distribution``.
+        concentration: positive number or tensor; towards 0 the angles become uniform.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.
@@ -47,7 +47,7 @@ class VonMises(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         k = self.concentration
-        # cos(d) - 1 and the scaled I0: neither overflows, and nothing cancels for large k.
+        # Use cos(d) - 1 and the scaled I0: neither overflows, and nothing cancels for large k.
         sine = cograd.sin(0.5 * (value - self.loc))
         return -2 * k * sine.square() - math.log(2 * math.pi) - special.i0e(k).log()
 
@@ -60,9 +60,10 @@ class VonMises(Distribution):
             return (angle + math.pi + self.loc) % (2 * math.pi) - math.pi
 
     def _sample_in_rounds(self, shape: Any) -> Tensor:
-        """The numbers that torch makes of its stream: all are drawn until each has been accepted.
+        """Reproduces torch's samples: resamples all values until each one has been accepted once.
 
-        By D. J. Best and N. I. Fisher, "Efficient simulation of the von Mises distribution" (1979).
+        This is the method of Best and Fisher, "Efficient simulation of the von Mises distribution"
+        (1979).
         """
         k = self.concentration.double()
         tau = 1 + (1 + 4 * k.square()).sqrt()
@@ -83,7 +84,7 @@ class VonMises(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """The circular mean."""
+        """Returns the circular mean."""
         return self.loc
 
     @property
@@ -92,6 +93,6 @@ class VonMises(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        """The circular variance, 1 - I1 / I0."""
+        """Returns the circular variance, 1 - I1 / I0."""
         k = self.concentration
         return 1 - special.i1e(k) / special.i0e(k)

@@ -18,19 +18,19 @@ __all__ = ["Weibull"]
 
 
 class Weibull(TransformedDistribution):
-    """Numbers that exceed x with probability ``exp(-(x / scale) ** concentration)``.
+    """Positive values; a value exceeds x with probability ``exp(-(x / scale) ** concentration)``.
 
     With ``k = concentration`` the density is
-    ``k / scale * (x / scale) ** (k - 1) * exp(-(x / scale) ** k)`` above 0; mean
-    ``scale * gamma(1 + 1 / k)``, variance
+    ``k / scale * (x / scale) ** (k - 1) * exp(-(x / scale) ** k)`` above 0, with mean
+    ``scale * gamma(1 + 1 / k)`` and variance
     ``scale ** 2 * (gamma(1 + 2 / k) - gamma(1 + 1 / k) ** 2)``. The batch shape is what both
-    parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable by ``scale``
-    and ``concentration``.
+    parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable with respect
+    to ``scale`` and ``concentration``.
 
     Args:
-        scale: number or tensor above 0.
-        concentration: number or tensor above 0; of 1 it is the exponential distribution.
-        validate_args: as of ``Distribution``.
+        scale: positive number or tensor.
+        concentration: positive number or tensor; with 1 it is the exponential distribution.
+        validate_args: see ``Distribution``.
 
     Raises:
         ValueError: a parameter is out of its range.

@@ -20,37 +20,38 @@ __all__ = ["Wishart"]
 
 
 def _lowered(a: Tensor, p: int) -> Tensor:
-    """``a``, ``a - 1/2``, ... in a new last dim of size p."""
+    """Returns ``a``, ``a - 1/2``, ... in a new last dim of size p."""
     return a.unsqueeze(-1) - 0.5 * cograd.arange(p, dtype=a.dtype)
 
 
 def _mvlgamma(a: Tensor, p: int) -> Tensor:
-    """The logarithm of the multivariate gamma function of p dims."""
+    """Returns the logarithm of the multivariate gamma function of dimension p."""
     return cograd.lgamma(_lowered(a, p)).sum(-1) + 0.25 * p * (p - 1) * math.log(math.pi)
 
 
 def _mvdigamma(a: Tensor, p: int) -> Tensor:
-    """Its derivative by a."""
+    """Returns the derivative of ``_mvlgamma`` with respect to a."""
     return cograd.digamma(_lowered(a, p)).sum(-1)
 
 
 class Wishart(_MatrixParameter, ExponentialFamily):
-    """Sums of ``df`` products x x^T of normal vectors of mean 0 and a given covariance.
+    """The distribution of a sum of ``df`` products x x^T of normal vectors x of mean 0.
 
     With ``V = covariance_matrix`` and p its size, the density is
     ``det(x) ** ((df - p - 1) / 2) * exp(-trace(inv(V) @ x) / 2) / c`` on positive definite
-    matrices, with ``c = 2 ** (df * p / 2) * det(V) ** (df / 2) * mvgamma(df / 2, p)`` of the
-    multivariate gamma function; mean ``df * V``, variance
-    ``df * (V ** 2 + outer(diag(V), diag(V)))`` of each element. The batch shape is what ``df`` and
+    matrices, where ``c = 2 ** (df * p / 2) * det(V) ** (df / 2) * mvgamma(df / 2, p)`` contains the
+    multivariate gamma function. Each element has mean ``df * V`` and variance
+    ``df * (V ** 2 + outer(diag(V), diag(V)))``. The batch shape is what ``df`` and
     the matrix without its last two dims broadcast to; the event shape is ``(p, p)``. ``rsample`` is
-    differentiable by ``df`` and the matrix that is given. Samples are by Bartlett's decomposition.
+    differentiable with respect to ``df`` and the matrix that is given. Sampling uses Bartlett's
+    decomposition.
 
     Args:
-        df: number or tensor above p - 1: the degrees of freedom.
-        covariance_matrix: ``(..., p, p)``; exactly one of the three is given.
-        precision_matrix: its inverse.
-        scale_tril: its lower triangular Cholesky factor.
-        validate_args: as of ``Distribution``.
+        df: number or tensor greater than p - 1: the degrees of freedom.
+        covariance_matrix: ``(..., p, p)``; give exactly one of the three.
+        precision_matrix: the inverse of the covariance.
+        scale_tril: the lower triangular Cholesky factor of the covariance.
+        validate_args: see ``Distribution``.
 
     Raises:
         AssertionError: not exactly one matrix is given.
@@ -118,7 +119,7 @@ class Wishart(_MatrixParameter, ExponentialFamily):
         return self._matrices(self.df) * (V.square() + outer)
 
     def rsample(self, sample_shape: Any = (), max_try_correction: int | None = None) -> Tensor:
-        """By Bartlett's decomposition, which leaves nothing for ``max_try_correction`` to do."""
+        """Samples by Bartlett's decomposition, which needs no ``max_try_correction``."""
         shape = self._extended_shape(sample_shape)
         diagonal = self._dist_chi2.rsample(sample_shape).sqrt()
         p = shape[-1]

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Discrete Fourier transforms, by pocketfft as NumPy or, where it is installed, SciPy ships it.
+"""Discrete Fourier transforms, by the pocketfft of SciPy if it is installed, else of NumPy.
 
-Of float32 and float64, and the complex dtypes of both; integers are promoted to the default dtype.
+They support float32 and float64, and their complex dtypes; integers are promoted to the default
+dtype.
 
-``n`` and ``s``: the input is cut or filled up with zeros at the end to these sizes along ``dim``;
--1 in ``s`` keeps a size. ``norm``: "backward" (default) divides by the number of points in inverse
-transforms, "forward" in the others, "ortho" by its root in both.
+``n`` and ``s``: the input is cut or padded with zeros at the end to these sizes along ``dim``; -1
+in ``s`` keeps a size. ``norm``: "backward" (default) divides inverse transforms by the number of
+points, "forward" the other transforms, "ortho" both by its square root.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def fft(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The spectrum of ``input`` along ``dim``."""
+    """Computes the spectrum of ``input`` along ``dim``."""
     s, dims = _transforms.one_dim("fft", n, dim)
     return _transforms.complex_to_complex("fft", input, s, dims, norm, out, forward=True)
 
@@ -72,7 +73,7 @@ def ifft(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of ``fft``."""
+    """Computes the inverse of ``fft``."""
     s, dims = _transforms.one_dim("ifft", n, dim)
     return _transforms.complex_to_complex("ifft", input, s, dims, norm, out, forward=False)
 
@@ -86,7 +87,7 @@ def rfft(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The bins 0 to n/2 of the spectrum of real ``input``; the others are their conjugates."""
+    """Computes bins 0 to n/2 of the spectrum of real ``input``; the others are conjugates."""
     s, dims = _transforms.one_dim("rfft", n, dim)
     return _transforms.real_to_complex("rfft", input, s, dims, norm, out, forward=True)
 
@@ -100,9 +101,9 @@ def irfft(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of ``rfft``: the real signal whose bins 0 to n/2 are ``input``.
+    """Computes the inverse of ``rfft``: the real signal whose bins 0 to n/2 are ``input``.
 
-    ``n`` is the length of the result, by default 2 (m - 1) of m bins; odd lengths must be told. The
+    ``n`` is the length of the result, by default 2 (m - 1) for m bins; pass it if it is odd. The
     imaginary parts of bins 0 and n/2 are ignored.
     """
     s, dims = _transforms.one_dim("irfft", n, dim)
@@ -118,9 +119,9 @@ def hfft(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The real spectrum of a Hermitian signal, of which ``input`` is the half from 0 to n/2.
+    """Computes the real spectrum of a Hermitian signal from its half, indices 0 to n/2.
 
-    ``n`` is the length of the result, by default 2 (m - 1) of m values.
+    ``n`` is the length of the result, by default 2 (m - 1) for m values.
     """
     s, dims = _transforms.one_dim("hfft", n, dim)
     return _transforms.complex_to_real("hfft", input, s, dims, norm, out, forward=True)
@@ -135,7 +136,7 @@ def ihfft(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of ``hfft``: the half of the Hermitian signal with real spectrum ``input``."""
+    """Computes the inverse of ``hfft``: half of the Hermitian signal with spectrum ``input``."""
     s, dims = _transforms.one_dim("ihfft", n, dim)
     return _transforms.real_to_complex("ihfft", input, s, dims, norm, out, forward=False)
 
@@ -149,7 +150,7 @@ def fft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The spectrum of ``input`` along two dims."""
+    """Computes the spectrum of ``input`` along two dims."""
     return _transforms.complex_to_complex("fft2", input, s, dim, norm, out, forward=True)
 
 
@@ -162,7 +163,7 @@ def ifft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of ``fft2``."""
+    """Computes the inverse of ``fft2``."""
     return _transforms.complex_to_complex("ifft2", input, s, dim, norm, out, forward=False)
 
 
@@ -175,7 +176,7 @@ def rfft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The spectrum of real ``input`` along two dims; of the last one the bins 0 to n/2."""
+    """Computes the spectrum of real ``input`` along two dims; bins 0 to n/2 of the last dim."""
     return _transforms.real_to_complex("rfft2", input, s, dim, norm, out, forward=True)
 
 
@@ -188,7 +189,7 @@ def irfft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of ``rfft2``; ``s`` has the sizes of the result."""
+    """Computes the inverse of ``rfft2``; ``s`` contains the sizes of the result."""
     return _transforms.complex_to_real("irfft2", input, s, dim, norm, out, forward=False)
 
 
@@ -201,9 +202,9 @@ def hfft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The real spectrum of a signal that is Hermitian along the last of two dims.
+    """Computes the real spectrum of a signal that is Hermitian along the last of two dims.
 
-    ``input`` has the half of it from 0 to n/2; ``s`` has the sizes of the result.
+    ``input`` contains indices 0 to n/2 of that dim; ``s`` contains the sizes of the result.
     """
     return _transforms.complex_to_real("hfft2", input, s, dim, norm, out, forward=True)
 
@@ -217,7 +218,7 @@ def ihfft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of ``hfft2``: half of the Hermitian signal with real spectrum ``input``."""
+    """Computes the inverse of ``hfft2``: half of the Hermitian signal with spectrum ``input``."""
     return _transforms.real_to_complex("ihfft2", input, s, dim, norm, out, forward=False)
 
 
@@ -230,7 +231,7 @@ def fftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The spectrum of ``input`` along ``dim``: by default the last ones of ``s``, or all."""
+    """Computes the spectrum of ``input`` along ``dim``: by default ``s``'s last dims, or all."""
     return _transforms.complex_to_complex("fftn", input, s, dim, norm, out, forward=True)
 
 
@@ -243,7 +244,7 @@ def ifftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of ``fftn``."""
+    """Computes the inverse of ``fftn``."""
     return _transforms.complex_to_complex("ifftn", input, s, dim, norm, out, forward=False)
 
 
@@ -256,7 +257,7 @@ def rfftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The spectrum of real ``input`` along ``dim``; of the last one the bins 0 to n/2."""
+    """Computes the spectrum of real ``input`` along ``dim``; bins 0 to n/2 of the last dim."""
     return _transforms.real_to_complex("rfftn", input, s, dim, norm, out, forward=True)
 
 
@@ -269,7 +270,7 @@ def irfftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of ``rfftn``; ``s`` has the sizes of the result."""
+    """Computes the inverse of ``rfftn``; ``s`` contains the sizes of the result."""
     return _transforms.complex_to_real("irfftn", input, s, dim, norm, out, forward=False)
 
 
@@ -282,9 +283,9 @@ def hfftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The real spectrum of a signal that is Hermitian along the last of ``dim``.
+    """Computes the real spectrum of a signal that is Hermitian along the last of ``dim``.
 
-    ``input`` has the half of it from 0 to n/2; ``s`` has the sizes of the result.
+    ``input`` contains indices 0 to n/2 of that dim; ``s`` contains the sizes of the result.
     """
     return _transforms.complex_to_real("hfftn", input, s, dim, norm, out, forward=True)
 
@@ -298,7 +299,7 @@ def ihfftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of ``hfftn``: half of the Hermitian signal with real spectrum ``input``."""
+    """Computes the inverse of ``hfftn``: half of the Hermitian signal with spectrum ``input``."""
     return _transforms.real_to_complex("ihfftn", input, s, dim, norm, out, forward=False)
 
 
@@ -330,7 +331,7 @@ def fftfreq(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The frequency of each bin of ``fft`` over ``n`` samples at distances ``d``, in cycles.
+    """Returns the frequency of each bin of ``fft`` over ``n`` samples, ``d`` apart.
 
     [0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1] / (d n)
     """
@@ -352,7 +353,7 @@ def rfftfreq(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The frequency of each bin of ``rfft`` over ``n`` samples at distances ``d``, in cycles.
+    """Returns the frequency of each bin of ``rfft`` over ``n`` samples, ``d`` apart.
 
     [0, 1, ..., n // 2] / (d n)
     """
@@ -372,13 +373,13 @@ def _rolled(input: Tensor, dim: _Dims, *, back: bool) -> Tensor:
 
 @overridable
 def fftshift(input: Tensor, dim: _Dims = None) -> Tensor:
-    """``input`` with the bin of frequency 0 moved to the middle of ``dim`` (default: all)."""
+    """Moves the bin of frequency 0 to the middle of ``dim`` (default: all)."""
     return _rolled(input, dim, back=False)
 
 
 @overridable
 def ifftshift(input: Tensor, dim: _Dims = None) -> Tensor:
-    """The inverse of ``fftshift``."""
+    """Inverts ``fftshift``."""
     return _rolled(input, dim, back=True)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Arguments of transforms, checked: dtypes, dims, sizes, norms and ``out``."""
+"""Checks arguments of transforms: dtypes, dims, sizes, norms and ``out``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMPLEX_OF = {cograd.float32: cograd.complex64, cograd.float64: cograd.complex1
 
 
 def overridable(function: Call) -> Call:
-    """Checks that ``input`` is a tensor, and lets types and modes that override functions do so."""
+    """Checks that ``input`` is a tensor, and lets types and modes override the function."""
 
     @functools.wraps(function)
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
@@ -37,7 +37,7 @@ def overridable(function: Call) -> Call:
 
 
 def as_int(op: str, name: str, value: Any) -> int:
-    """``value`` as an int; TypeError for a float or bool."""
+    """Returns ``value`` as an int. Raises TypeError for a float or bool."""
     if not isinstance(value, (bool, float)):
         try:
             return operator.index(value)
@@ -47,14 +47,14 @@ def as_int(op: str, name: str, value: Any) -> int:
 
 
 def as_ints(op: str, name: str, value: Any) -> list[int]:
-    """One int or a sequence of them, as a list."""
+    """Returns one int or a sequence of them, as a list."""
     if isinstance(value, (list, tuple)):
         return [as_int(op, name, v) for v in value]
     return [as_int(op, name, value)]
 
 
 def promoted(op: str, x: Tensor, *, to_complex: bool = False) -> Tensor:
-    """``x`` as float32, float64 or complex; integers become the default dtype."""
+    """Converts ``x`` to float32, float64 or complex; integers to the default dtype."""
     if x.is_complex():
         return x
     if _C._autocast_enabled():
@@ -68,14 +68,14 @@ def promoted(op: str, x: Tensor, *, to_complex: bool = False) -> Tensor:
 
 
 def check_real(op: str, x: Tensor) -> None:
-    """Raises for complex input."""
+    """Raises RuntimeError for complex input."""
     if x.is_complex():
         real = "real-valued" if op.endswith(("2", "n")) else "real"
         raise RuntimeError(f"{op} expects a {real} input tensor, but got {dtype_name(x.dtype)}")
 
 
 def check_out(op: str, out: Tensor | None, *, is_complex: bool) -> None:
-    """Raises where ``out`` is real for a complex result, or not floating for a real one."""
+    """Raises RuntimeError if ``out`` is real for a complex result, or integer for a real one."""
     if out is None:
         return
     if not isinstance(out, Tensor):
@@ -86,12 +86,12 @@ def check_out(op: str, out: Tensor | None, *, is_complex: bool) -> None:
 
 
 def stored(result: Tensor, out: Tensor | None) -> Tensor:
-    """``result``, written to ``out`` if that is given, which takes its shape."""
+    """Returns ``result``, or ``out`` resized to its shape and filled with it."""
     return result if out is None else _C._ops.mul(result, 1, out=out)
 
 
 def checked_norm(op: str, norm: Any) -> str:
-    """One of the three normalization modes; "backward" for None."""
+    """Returns one of the three normalization modes; "backward" for None."""
     if norm is None:
         return "backward"
     if not isinstance(norm, str):
@@ -105,14 +105,14 @@ def checked_norm(op: str, norm: Any) -> str:
 
 
 def checked_size(op: str, n: int) -> int:
-    """``n``, the points of a transform along one dim."""
+    """Returns ``n``, the number of points along one dim, after checking it."""
     if n < 1:
         raise RuntimeError(f"{op}(): Invalid number of data points ({n}) specified")
     return n
 
 
 def checked_dim(x: Tensor, dim: int) -> int:
-    """``dim`` counted from the end: negative."""
+    """Returns ``dim`` counted from the end, as a negative number."""
     count = x.dim()
     if count == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
@@ -125,18 +125,18 @@ def checked_dim(x: Tensor, dim: int) -> int:
 
 
 def resized(x: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor:
-    """``x`` cut, or filled up with zeros at the end, to ``sizes`` along ``dims`` (negative)."""
+    """Cuts ``x``, or pads it with zeros at the end, to ``sizes`` along ``dims`` (negative)."""
     shape = x.shape
     if all(shape[d] == n for d, n in zip(dims, sizes, strict=True)):
         return x
     change = [0] * (2 * -min(dims))
     for d, n in zip(dims, sizes, strict=True):
         change[2 * (-d - 1) + 1] = n - shape[d]
-    return _C._nn.pad(x, change)  # which cuts where the number is negative
+    return _C._nn.pad(x, change)  # a negative number cuts
 
 
 def shape_and_dims(op: str, x: Tensor, s: Any, dim: Any) -> tuple[list[int], list[int]]:
-    """The sizes and the dims (negative) of an n-dimensional transform."""
+    """Returns the sizes and the dims (negative) of an n-dimensional transform."""
     dims = None if dim is None else [checked_dim(x, d) for d in as_ints(op, "dim", dim)]
     if dims is not None and len(set(dims)) < len(dims):
         raise RuntimeError(f"{op}(): FFT dims must be unique, got {tuple(as_ints(op, 'dim', dim))}")

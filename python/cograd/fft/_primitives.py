@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The three transforms that all others are made of, as Functions.
+"""The three transforms on which all others are based, as Functions.
 
-Each is linear, and its adjoint is one of the three with ``norm`` turned round, so every order of
-derivative follows. Dims are negative: the dim of a vmap's samples in front moves none of them.
+Each is linear, and its adjoint is one of the three with the opposite ``norm``, so derivatives of
+every order follow. Dims are negative, so that a batch dim in front does not shift them.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from cograd.autograd import Function
 
 Dims = tuple[int, ...]
 
-# Of a transform and its inverse the factors multiply to 1/n; the adjoint has the other's direction
-# and its own factor.
+# The factors of a transform and its inverse multiply to 1/n. The adjoint has the opposite
+# direction, but the factor of the transform itself.
 ADJOINT_NORM = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 _NAME_OF_PARTS = {"float32": "complex64", "float64": "complex128"}
-_WORTH_THREADS = 1 << 15  # elements
+_WORTH_THREADS = 1 << 15  # number of elements
 
 
 @functools.cache
 def _library() -> Any:
-    """SciPy's transforms where it is installed, else NumPy's."""
+    """Returns SciPy's transforms if it is installed, else NumPy's."""
     return import_module("scipy.fft" if find_spec("scipy") else "numpy.fft")
 
 
 def _run(
     name: str, x: Tensor, dims: Dims, dtype: str, n: int | None = None, **options: Any
 ) -> Tensor:
-    """``name`` of the library; ``n`` points of the last dim in the result, if not as in ``x``."""
+    """Runs ``name`` of the library; ``n`` is the size of the result's last dim, by default x's."""
     library = _library()
-    if len(dims) == 1:  # half the time for few elements
+    if len(dims) == 1:  # takes half the time for few elements
         options.update(n=n, axis=dims[0])
     else:
         s = None if n is None else [*(x.shape[d] for d in dims[:-1]), n]
@@ -47,12 +47,12 @@ def _run(
     if library.__name__ == "scipy.fft" and x.numel() >= _WORTH_THREADS:
         options["workers"] = cograd.get_num_threads()
     result = getattr(library, name)(x.detach().numpy(), **options)
-    # NumPy before 2.0 computes in double precision; results may lie in the order of their input.
+    # NumPy before 2.0 computes in double precision; results may have the memory order of the input.
     return from_numpy(result.astype(dtype, order="C", copy=False))
 
 
 def _bin_weights(like: Tensor, dim: int, n: int, interior: float) -> Tensor:
-    """1 for the bins that a half spectrum has once (0 and n/2), ``interior`` for the others."""
+    """Returns 1 for the bins that occur once in the full spectrum (0, n/2), else ``interior``."""
     bins = n // 2 + 1
     values = [1.0] + [interior] * (bins - 1)
     if n % 2 == 0:
@@ -62,7 +62,7 @@ def _bin_weights(like: Tensor, dim: int, n: int, interior: float) -> Tensor:
 
 
 class _Transform(Function):
-    """What the three have in common: where the samples of a vmap lie."""
+    """Base of the three transforms: saves the options and moves the batch dim of a vmap."""
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -80,7 +80,7 @@ class _Transform(Function):
 
 
 class FftC2C(_Transform):
-    """Complex (or real) to complex, over ``dims``."""
+    """Complex (or real) to complex transform over ``dims``."""
 
     @staticmethod
     def forward(x: Tensor, dims: Dims, forward: bool, norm: str) -> Tensor:
@@ -103,7 +103,7 @@ class FftC2C(_Transform):
 
 
 class FftR2C(_Transform):
-    """Real to complex over ``dims``; of the last one the bins 0 to n/2."""
+    """Real to complex transform over ``dims``; only bins 0 to n/2 of the last dim."""
 
     @staticmethod
     def forward(x: Tensor, dims: Dims, norm: str) -> Tensor:
@@ -125,7 +125,7 @@ class FftR2C(_Transform):
 
 
 class FftC2R(_Transform):
-    """Complex to real over ``dims``, backwards; the last one has bins 0 to n/2 and becomes n long.
+    """Inverse complex to real transform over ``dims``; bins 0 to n/2 of the last become n values.
 
     The imaginary parts of bins 0 and n/2 are ignored.
     """

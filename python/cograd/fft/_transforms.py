@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The three kinds of transform over checked arguments; every public one is a line around them.
+"""The three kinds of transform with checked arguments; every public transform calls one.
 
-``forward`` is the sign of the exponent and, with ``norm``, where the factor 1/n stands.
+``forward`` determines the sign of the exponent and, with ``norm``, the factor.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ._primitives import ADJOINT_NORM, FftC2C, FftC2R, FftR2C
 def complex_to_complex(
     op: str, x: Tensor, s: Any, dim: Any, norm: Any, out: Tensor | None, *, forward: bool
 ) -> Tensor:
-    """Over all of ``dim``; the input may be real."""
+    """Transforms all of ``dim``; the input may be real."""
     arguments.check_out(op, out, is_complex=True)
     x = arguments.promoted(op, x)
     sizes, dims = arguments.shape_and_dims(op, x, s, dim)
@@ -32,7 +32,7 @@ def complex_to_complex(
 def real_to_complex(
     op: str, x: Tensor, s: Any, dim: Any, norm: Any, out: Tensor | None, *, forward: bool
 ) -> Tensor:
-    """Over all of ``dim``, of the last one the bins 0 to n/2."""
+    """Transforms all of ``dim``; returns bins 0 to n/2 of the last."""
     arguments.check_real(op, x)
     arguments.check_out(op, out, is_complex=True)
     x = arguments.promoted(op, x)
@@ -47,7 +47,7 @@ def real_to_complex(
 def complex_to_real(
     op: str, x: Tensor, s: Any, dim: Any, norm: Any, out: Tensor | None, *, forward: bool
 ) -> Tensor:
-    """Over all of ``dim``; the last one holds the bins 0 to n/2."""
+    """Transforms all of ``dim``; the last contains bins 0 to n/2."""
     arguments.check_out(op, out, is_complex=False)
     x = arguments.promoted(op, x, to_complex=True)
     sizes, dims = arguments.shape_and_dims(op, x, s, dim)
@@ -68,7 +68,7 @@ def _check_some(op: str, dims: list[int]) -> None:
 
 
 def one_dim(op: str, n: Any, dim: Any) -> tuple[Any, list[int]]:
-    """``n`` and ``dim`` of a transform over one dim, as those of one over several."""
+    """Converts ``n`` and ``dim`` of a 1-dimensional transform to those of an n-dimensional one."""
     if n is not None:
         n = [arguments.checked_size(op, arguments.as_int(op, "n", n))]
     return n, [arguments.as_int(op, "dim", dim)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Transforms of functions: gradients, products with Jacobians, Jacobians, batches of samples.
+"""Function transforms: gradients, products with Jacobians, Jacobians, vmap.
 
-A transform takes a function of tensors and gives another one; they nest in any order. Nothing is
-left in ``.grad``, and results require grad only where something outside asks for gradients of them.
+A transform converts a function of tensors to another one; transforms nest in any order. They
+leave nothing in ``.grad``, and results require grad only if an outer transform or graph needs it.
 """
 
 from typing import TYPE_CHECKING

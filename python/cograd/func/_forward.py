@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Transforms by forward mode: jvp, jacfwd, linearize, hessian."""
+"""Forward-mode transforms: jvp, jacfwd, linearize, hessian."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _jvp(
     strict: bool,
     has_aux: bool,
 ) -> tuple[list[Tensor], list[Tensor], Any, Any]:
-    """(outputs, their tangents, their tree, aux)."""
+    """Returns (outputs, their tangents, their tree, aux)."""
     if not isinstance(primals, tuple):
         raise RuntimeError(
             f"{_JVP}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
@@ -97,14 +97,14 @@ def jvp(
     strict: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """(output, tangent): ``func(*primals)`` and the product of its Jacobian with ``tangents``.
+    """Returns (output, tangent): ``func(*primals)`` and its Jacobian times ``tangents``.
 
     Args:
-        func: gives a tree of tensors, or (that, aux) with ``has_aux``.
+        func: returns a tree of tensors, or (tree, aux) with ``has_aux``.
         primals: the tuple of its arguments, trees of floating-point tensors.
         tangents: the direction, in the structure of ``primals``.
-        strict: raise if an output does not depend on the primals, instead of a tangent of zeros.
-        has_aux: the result is then (output, tangent, aux).
+        strict: raise if an output does not depend on the primals, instead of returning zeros.
+        has_aux: if True, the result is (output, tangent, aux).
 
     ``no_grad`` does not stop forward mode; ``detach`` does. Writing in place to a tensor that
     ``func`` captured raises RuntimeError.
@@ -115,7 +115,7 @@ def jvp(
 
 
 def _of_one(tangents: list[Tensor], value: Tensor) -> Tensor:
-    """A value that may differ from direction to direction, as it is for the first of them."""
+    """Returns ``value`` for the first direction, if it is batched over the directions."""
     ours, found = _C._describe_samples(tangents[0]), _C._describe_samples(value)
     if ours is None or found is None or found[0] != ours[0]:
         return value
@@ -131,18 +131,18 @@ def jacfwd(
     chunk_size: int | None = None,
     randomness: str = "error",
 ) -> Callable[..., Any]:
-    """The function that computes the Jacobian of ``func``, by one direction per input element.
+    """Returns a function that computes the Jacobian of ``func``, one direction per input element.
 
     Args:
-        func: gives a tree of tensors, or (that, aux) with ``has_aux``.
-        argnums: by which positional arguments to differentiate, as for ``grad``.
-        has_aux: the result is then (Jacobian, aux).
-        chunk_size: how many directions at once are worked on; the result does not depend on it.
-        randomness: what random ops in ``func`` may do: "error", "same" or "different".
+        func: returns a tree of tensors, or (tree, aux) with ``has_aux``.
+        argnums: positional arguments with respect to which to differentiate, as for ``grad``.
+        has_aux: if True, the result is (Jacobian, aux).
+        chunk_size: number of directions per batch; the result does not depend on it.
+        randomness: behaviour of random ops in ``func``: "error", "same" or "different".
 
-    The result is laid out as that of ``jacrev``. ``func`` runs once, under ``vmap`` over the
-    tangents; a function that vmap refuses, as it depends on values or writes into tensors that it
-    made, runs for each tangent.
+    The result has the layout of ``jacrev``'s. ``func`` runs once, under ``vmap`` over the tangents;
+    a function that vmap rejects, because it depends on values or writes into tensors that it
+    created, runs once per tangent.
     """
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError("jacfwd: `chunk_size` should be greater than 0.")
@@ -152,7 +152,7 @@ def jacfwd(
         inputs, in_spec = flat(chosen(args, argnums))
         _check_tensors(inputs, "primals")
         check_real("jacfwd", "inputs", inputs)
-        first: list[Any] = []  # outputs, their tree and aux of one row
+        first: list[Any] = []  # outputs, their tree and aux of the first row
 
         def column(tangents: list[Tensor]) -> list[Tensor]:
             outputs, directions, spec, aux = _jvp(
@@ -181,14 +181,14 @@ def jacfwd(
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """The function that computes the Hessian of ``func``: ``jacfwd(jacrev(func))``.
+    """Returns a function that computes the Hessian of ``func``: ``jacfwd(jacrev(func))``.
 
     For an input of shape s and an output of shape o the result has the shape ``o + s + s``; with a
     tuple of ``argnums`` it is a tuple of tuples.
 
     Args:
-        func: gives a tree of tensors.
-        argnums: by which positional arguments to differentiate, as for ``grad``.
+        func: returns a tree of tensors.
+        argnums: positional arguments with respect to which to differentiate, as for ``grad``.
     """
     return jacfwd(jacrev(func, argnums), argnums)
 
@@ -220,14 +220,14 @@ class _Linear:
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
-    """(output, jvp_fn): jvp_fn(*tangents) is the product of the Jacobian at ``primals`` with them.
+    """Returns (output, jvp_fn): jvp_fn(*tangents) multiplies the Jacobian at ``primals`` by them.
 
     ``func`` is evaluated once, here; ``jvp_fn`` may be called any number of times, and costs about
     as much as a backward.
     """
     outputs, spec, pullback, _ = _vjp(func, primals, None, False)
-    pullback.function = 0  # hooks change gradients; the product with the Jacobian has none
-    # A product with the transpose of the transpose: the pullback is linear in its cotangent.
+    pullback.function = 0  # no hooks: they would change the products
+    # The pullback is linear in its cotangent, so its own pullback multiplies by the Jacobian.
     ones = tree(spec, [o.new_ones(o.shape) for o in outputs])
     (
         _,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""functionalize: there is no program to rewrite, the function is called."""
+"""functionalize: calls the function, because there is no traced program to rewrite."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["functionalize"]
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
-    """A function with the results of ``func``, in-place writes to its arguments included.
+    """Returns a function with the results of ``func``, including in-place writes to arguments.
 
-    Nothing is traced and nothing is rewritten: ``func`` runs as it is, at each call. In torch this
-    takes in-place ops and views out of a trace, and there are no traces here.
+    In torch this removes in-place ops and views from a trace. cograd has no traces: ``func`` runs
+    unchanged, at each call.
 
     Args:
-        func: takes and gives tensors.
-        remove: "mutations" or "mutations_and_views"; both mean the same.
+        func: a function of tensors.
+        remove: "mutations" or "mutations_and_views"; both have the same effect.
 
     Raises:
         RuntimeError: ``remove`` is something else.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Modules as functions of their parameters and buffers."""
+"""Calls modules as functions of their parameters and buffers."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def functional_call(
     """Calls a module with other tensors in place of its parameters and buffers.
 
     Args:
-        module: it is as before afterwards.
-        parameter_and_buffer_dicts: tensors by their names in the module; those that are not named
-            are the module's own. Several dicts may not name the same one.
+        module: the module; it is unchanged afterwards.
+        parameter_and_buffer_dicts: tensors by their names in the module; others are the module's
+            own. Several dicts may not contain the same name.
         args: the positional arguments; anything but a tuple is the only one.
         kwargs: the keyword arguments.
-        tie_weights: a tensor with several names in the module is replaced under all of them.
+        tie_weights: whether a tensor with several names is replaced under all of them.
         strict: raise RuntimeError unless exactly all parameters and buffers are named.
     """
     if isinstance(parameter_and_buffer_dicts, dict):
@@ -62,10 +62,10 @@ def _forget_statistics(module: Any) -> None:
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
-    """Takes the running statistics from ``root`` and all modules in it, and gives ``root`` back.
+    """Removes the running statistics of ``root`` and all modules in it, and returns ``root``.
 
-    A running statistic of a captured module cannot be written inside of a vmap; without one the
-    statistics are those of the batch. A module has them if it has ``track_running_stats``.
+    Running statistics of a captured module cannot be written under vmap; without them the module
+    uses the statistics of the batch. Only modules with ``track_running_stats`` have them.
     """
     for module in root.modules():
         _forget_statistics(module)
@@ -81,9 +81,9 @@ def _stacked(tensors: list[Tensor], name: str) -> Tensor:
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """(parameters, buffers) of models of one class, stacked along a new dim 0.
+    """Returns (parameters, buffers) of models of one class, stacked along a new dim 0.
 
-    The parameters are leaves of their own that require grad if the models' do.
+    The parameters are new leaves that require grad if the models' do.
     """
     if len(models) == 0:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Transforms by reverse mode: grad, grad_and_value, vjp, jacrev."""
+"""Reverse-mode transforms: grad, grad_and_value, vjp, jacrev."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from ._trees import (
 
 
 class _Inputs:
-    """The tensors to differentiate by: handles of their own, so that nothing else leads to them."""
+    """The inputs of a transform: new tensors, which nothing else refers to."""
 
     __slots__ = ("_lock", "_running", "handles", "own")
 
     def __init__(self, values: list[Any], tracking: bool) -> None:
         self.handles: list[Tensor] = []
-        self.own: list[Tensor] = []  # leaves that nobody outside differentiates by
+        self.own: list[Tensor] = []  # leaves that nothing outside differentiates with respect to
         self._lock = threading.Lock()
-        self._running = 0  # backwards that run after the function has ended
+        self._running = 0  # number of running backwards, started after the function has ended
         for value in values:
             if not isinstance(value, Tensor):
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
@@ -51,23 +51,24 @@ class _Inputs:
         _C._set_function_inputs(self.handles)
 
     def lead_on(self, results: list[Tensor]) -> bool:
-        """Whether others can ask for gradients of what these results depend on."""
+        """Returns whether these results also depend on leaves outside of this transform."""
         found: bool = _C._leads_to_leaf(results, self.own)
         return found
 
     def retire(self) -> None:
-        """What is recorded from now on does not lead to the leaves."""
+        """Stops later recording from leading to the leaves."""
         for leaf in self.own:
             leaf.requires_grad_(False)
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
-        """A backward runs: a checkpoint of a closure computes again from the leaves."""
+        """Makes the leaves require grad during a backward, in which a checkpoint may recompute."""
         with self._lock:
             self._running += 1
-            for leaf in self.own:
-                leaf.requires_grad_()
         try:
+            with self._lock:
+                for leaf in self.own:
+                    leaf.requires_grad_()
             yield
         finally:
             with self._lock:
@@ -81,7 +82,7 @@ def _tensors(value: Any) -> list[Tensor]:
 
 
 def _released(value: Any, keep: bool) -> Any:
-    """Results as they leave the transform: with history only if that leads to somebody's leaf."""
+    """Returns the transform's results, with history only if it leads to a leaf outside."""
     if isinstance(value, Tensor):
         return _C._released(value, keep)
     return mapped(lambda t: _C._released(t, keep), value)
@@ -120,7 +121,7 @@ def _grad_and_value(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[Any, Any, Any]:
-    """(gradients, output, aux)."""
+    """Returns (gradients, output, aux)."""
     values, spec = flat(chosen(args, argnums))
     numbers = numbers_of(argnums, len(args))
     others = [a for n, a in enumerate(args) if n not in numbers]
@@ -130,7 +131,7 @@ def _grad_and_value(
         try:
             output, aux = split_aux(func(*given, **kwargs), has_aux, "grad_and_value(f)(*args)")
             output = _scalar(output)
-            # A graph is made and kept where somebody else can ask for more.
+            # Record and retain the graph only if something outside can differentiate further.
             create = scope.tracking and inputs.lead_on([output])
             keep = create or (has_aux and scope.tracking and inputs.lead_on(_tensors(aux)))
             gradients = _gradients(output, inputs, keep, create)
@@ -146,16 +147,16 @@ def _grad_and_value(
 def grad(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
-    """The function that computes the gradient of ``func``, which gives a scalar tensor.
+    """Returns a function that computes the gradient of ``func``, which returns a scalar tensor.
 
     Args:
-        func: gives one tensor without dimensions, or (that, aux) with ``has_aux``.
-        argnums: by which positional arguments to differentiate, trees of tensors: one (the result
-            has its structure) or a tuple (a tuple of such results).
-        has_aux: the result is then (gradient, aux).
+        func: returns one tensor without dimensions, or (tensor, aux) with ``has_aux``.
+        argnums: positional arguments with respect to which to differentiate, trees of tensors: one
+            (the result has its structure) or a tuple (a tuple of such results).
+        has_aux: if True, the result is (gradient, aux).
 
-    ``no_grad`` inside of ``func`` is respected; outside it only keeps the gradient from being
-    differentiated further. Writing in place to a tensor that ``func`` captured raises RuntimeError.
+    ``no_grad`` inside ``func`` is respected; outside, it only prevents higher derivatives of the
+    gradient. Writing in place to a tensor that ``func`` captured raises RuntimeError.
 
     Example::
 
@@ -174,15 +175,15 @@ def grad(
 def grad_and_value(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
-    """As ``grad``, for a function that gives (gradient, value), or (gradient, (value, aux)).
+    """Returns a function like ``grad``'s, whose result is (gradient, value).
 
     Args:
-        func: gives one tensor without dimensions, or (that, aux) with ``has_aux``.
-        argnums: by which positional arguments to differentiate, as for ``grad``.
-        has_aux: the result is then (gradient, (value, aux)).
+        func: returns one tensor without dimensions, or (tensor, aux) with ``has_aux``.
+        argnums: positional arguments with respect to which to differentiate, as for ``grad``.
+        has_aux: if True, the result is (gradient, (value, aux)).
 
     Raises:
-        RuntimeError: by the call: ``func`` gives no tensor, or one with dimensions.
+        RuntimeError: raised by the call if ``func`` does not return a tensor without dimensions.
     """
 
     @functools.wraps(func, updated=())
@@ -197,7 +198,7 @@ def grad_and_value(
 
 
 class _Pullback:
-    """Products of vectors with the Jacobian of one evaluation."""
+    """Multiplies vectors by the Jacobian of one evaluation."""
 
     def __init__(
         self,
@@ -209,10 +210,10 @@ class _Pullback:
         function: int,
     ) -> None:
         self.inputs = inputs
-        self.function = function  # its number: hooks that it registered are called
+        self.function = function  # its scope's number: hooks registered there run
         self.edges = tuple((*_C._gradient_edge(t), None) for t in inputs.handles)
         self.in_spec = in_spec
-        # A result that is an input itself gets a place of its own in the graph.
+        # A result that is an input itself needs a separate node in the graph.
         self.outputs = [o.view_as(o) if o.requires_grad and o.is_leaf else o for o in outputs]
         self.recorded = [o.requires_grad for o in self.outputs]
         self.out_spec = out_spec
@@ -261,7 +262,7 @@ def _vjp(
     argnums: Argnums | None,
     has_aux: bool,
 ) -> tuple[list[Tensor], Any, _Pullback, Any]:
-    """(outputs, their tree, pullback, aux)."""
+    """Returns (outputs, their tree, pullback, aux)."""
     where = "vjp(f, *primals)"
     values, in_spec = flat(chosen(primals, argnums))
     numbers = range(len(primals)) if argnums is None else numbers_of(argnums, len(primals))
@@ -289,15 +290,15 @@ def _vjp(
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """(output, vjp_fn): vjp_fn(cotangents) is their product with the Jacobian of ``func``.
+    """Returns (output, vjp_fn): vjp_fn(cotangents) is their product with the Jacobian of ``func``.
 
     Args:
-        func: gives a tree of floating-point tensors, or (that, aux) with ``has_aux``.
+        func: returns a tree of floating-point tensors, or (tree, aux) with ``has_aux``.
         primals: its arguments, trees of tensors.
-        has_aux: the result is then (output, vjp_fn, aux).
+        has_aux: if True, the result is (output, vjp_fn, aux).
 
-    ``vjp_fn`` takes cotangents in the structure of the output, gives a tuple with one product for
-    each of the primals, and may be called any number of times.
+    ``vjp_fn`` accepts cotangents in the structure of the output, returns a tuple with one product
+    for each of the primals, and may be called any number of times.
     """
     outputs, spec, pullback, aux = _vjp(func, primals, None, has_aux)
     output = tree(spec, outputs)
@@ -315,13 +316,13 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:
-    """The function that computes the Jacobian of ``func``, by one backward per output element.
+    """Returns a function that computes the Jacobian of ``func``, one backward per output element.
 
     Args:
-        func: gives a tree of tensors, or (that, aux) with ``has_aux``.
-        argnums: by which positional arguments to differentiate, as for ``grad``.
-        has_aux: the result is then (Jacobian, aux).
-        chunk_size: how many rows at once are worked on; the result does not depend on it.
+        func: returns a tree of tensors, or (tree, aux) with ``has_aux``.
+        argnums: positional arguments with respect to which to differentiate, as for ``grad``.
+        has_aux: if True, the result is (Jacobian, aux).
+        chunk_size: number of rows per batch; the result does not depend on it.
 
     The result has the structure of the output, with the structure of the chosen arguments in place
     of each tensor; each Jacobian has the dims of the output, then those of the argument.
@@ -340,7 +341,7 @@ def jacrev(
             products: list[Tensor] = flat(pullback(tree(out_spec, cotangents)))[0]
             return products
 
-        # A checkpoint in the graph repeats the numbers that it drew.
+        # "same": a checkpoint in the graph repeats the random numbers of its forward.
         stacked = _map_rows(row, outputs, chunk_size, randomness="same")
         sizes = [o.numel() for o in outputs]
         parts = [s.split(sizes) for s in stacked]

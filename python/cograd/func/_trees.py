@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the transforms share: arguments by number, trees of tensors, a function's scope."""
+"""Helpers of the transforms: arguments by number, trees of tensors, a function's scope."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Argnums = int | tuple[int, ...]
 
 
 def tree(spec: Any, leaves: Any) -> Any:
-    """The tree of a shape with these leaves."""
+    """Returns the tree of structure ``spec`` with these leaves."""
     return _pytree.unflatten(spec, iter(leaves))
 
 
 def mapped(fn: Callable[[Any], Any], value: Any) -> Any:
-    """The tree with ``fn`` of each leaf that is a tensor; other leaves stay."""
+    """Applies ``fn`` to each leaf that is a tensor; keeps other leaves."""
     leaves, spec = flat(value)
     return tree(spec, [fn(v) if isinstance(v, Tensor) else v for v in leaves])
 
@@ -33,7 +33,7 @@ def _wrapped(number: Any, count: int) -> int:
 
 
 def numbers_of(argnums: Argnums, count: int) -> tuple[int, ...]:
-    """The positions that ``argnums`` names among ``count`` arguments."""
+    """Returns the positions that ``argnums`` selects among ``count`` arguments."""
     if isinstance(argnums, int):
         return (_wrapped(argnums, count),)
     if not isinstance(argnums, tuple):
@@ -47,7 +47,7 @@ def numbers_of(argnums: Argnums, count: int) -> tuple[int, ...]:
 
 
 def chosen(args: tuple[Any, ...], argnums: Argnums | None) -> Any:
-    """The arguments that ``argnums`` names: one for an int, a tuple for a tuple, all for None."""
+    """Returns the selected arguments: one for an int, a tuple for a tuple, all for None."""
     if argnums is None:
         return args
     numbers = numbers_of(argnums, len(args))
@@ -55,7 +55,7 @@ def chosen(args: tuple[Any, ...], argnums: Argnums | None) -> Any:
 
 
 def replaced(args: tuple[Any, ...], argnums: Argnums | None, new: Any) -> tuple[Any, ...]:
-    """The arguments with those that ``argnums`` names replaced by ``new``, as ``chosen`` gives."""
+    """Replaces the selected arguments by ``new``, which has the form that ``chosen`` returns."""
     if argnums is None:
         return tuple(new)
     result = list(args)
@@ -66,7 +66,7 @@ def replaced(args: tuple[Any, ...], argnums: Argnums | None, new: Any) -> tuple[
 
 
 def split_aux(result: Any, has_aux: bool, where: str) -> tuple[Any, Any]:
-    """(output, aux) of what the function returned."""
+    """Splits the function's result into (output, aux)."""
     if not has_aux:
         return result, None
     if not (isinstance(result, tuple) and len(result) == 2):
@@ -77,7 +77,7 @@ def split_aux(result: Any, has_aux: bool, where: str) -> tuple[Any, Any]:
 
 
 def check_outputs(leaves: list[Any], where: str) -> None:
-    """Raises unless there are leaves and all are tensors."""
+    """Raises RuntimeError unless there are leaves and all are tensors."""
     if not leaves or (len(leaves) == 1 and leaves[0] is None):
         raise RuntimeError(
             f"{where}: Expected f to be a function that has non-empty output (got output = "
@@ -92,7 +92,7 @@ def check_outputs(leaves: list[Any], where: str) -> None:
 
 
 def check_real(name: str, what: str, values: list[Any]) -> None:
-    """Raises if one of the tensors is complex: a Jacobian has one number for each pair."""
+    """Raises RuntimeError if a tensor is complex: its Jacobian would not be one complex matrix."""
     for index, value in enumerate(values):
         if isinstance(value, Tensor) and value.is_complex():
             raise RuntimeError(
@@ -103,10 +103,10 @@ def check_real(name: str, what: str, values: list[Any]) -> None:
 
 
 def function_scope(may_write: Any, *, reverse: bool) -> _C._FunctionScope:
-    """The function runs within. What it captured cannot be written in place.
+    """Returns the scope in which a function runs; captured tensors cannot be written in place.
 
     Args:
-        may_write: a tree; its tensors can be.
-        reverse: ops are recorded, whatever the modes outside.
+        may_write: a tree of tensors that can be written nevertheless.
+        reverse: whether ops are recorded, independent of the modes outside.
     """
     return _C._function_scope([t for t in flat(may_write)[0] if isinstance(t, Tensor)], reverse)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What programs ask of torch.fx before they compute: nothing is traced, so nothing is a proxy."""
+"""torch.fx for a library without tracing: its types have no instances."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ class _OfTraces:
 
 
 class Graph(_OfTraces):
-    """What a captured graph would be an instance of: nothing is."""
+    """torch's type of captured graphs. It has no instances."""
 
 
 class GraphModule(_OfTraces):
-    """What a module made of a captured graph would be an instance of: nothing is."""
+    """torch's type of modules made from a captured graph. It has no instances."""
 
 
 class Node(_OfTraces):
-    """What a node of a captured graph would be an instance of: nothing is."""
+    """torch's type of nodes of a captured graph. It has no instances."""
 
 
 class Proxy(_OfTraces):
-    """What a value would be an instance of while a graph is captured: nothing is."""
+    """torch's type of values while a graph is captured. It has no instances."""
 
 
 class Tracer(_OfTraces):
-    """What captures graphs: a class of it can be declared, and making one raises."""
+    """torch's base class of tracers: it can be subclassed, but creating an instance raises."""
 
 
 def wrap(fn_or_name: _T) -> _T:
-    """Returns ``fn_or_name``, a function that no trace would enter, or its name."""
+    """Returns ``fn_or_name``, a function (or its name) that a trace would not enter."""
     if not (callable(fn_or_name) or isinstance(fn_or_name, str)):
         raise RuntimeError(
             "fx.wrap(): argument 'fn_or_name' must be a function or its name, got "
@@ -48,5 +48,5 @@ def wrap(fn_or_name: _T) -> _T:
     return fn_or_name
 
 
-if not TYPE_CHECKING:  # which would take it for an answer to every name
+if not TYPE_CHECKING:  # type checkers would accept every name
     __getattr__ = _absent.reporter(__name__)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ops of your own, written in Python, under a name: torch.library's names.
+"""Custom ops written in Python and registered by name, with the names of torch.library.
 
-``custom_op`` turns a function with annotations into an op ``namespace::name``; it is found as
-``cograd.ops.namespace.name``. Its gradient is registered with ``register_autograd``, and, where
-they are not to follow from that, tangents with ``register_jvp`` and batching with
-``register_vmap``. ``opcheck``
-looks for undeclared writes and aliases, missing registrations and wrong gradients.
+``custom_op`` turns an annotated function into an op ``namespace::name``, which is available as
+``cograd.ops.namespace.name``. ``register_autograd`` registers its gradient. ``register_jvp``
+registers tangents, which are otherwise derived from the gradient, and ``register_vmap`` a
+batching rule. ``opcheck`` finds undeclared writes and aliases, missing registrations and wrong
+gradients.
 """
 
 from typing import TYPE_CHECKING

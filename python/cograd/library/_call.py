@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Python code of an op's call, made from its schema; no argument is looked at twice.
+"""Generates the Python code of an op's call from its schema; no argument is checked twice.
 
-For "(Tensor x, float a=1.0) -> Tensor" the made function is, in short:
+For "(Tensor x, float a=1.0) -> Tensor" the generated function is, in short:
 
     def __call__(self, x=missing, a=1.0, *extra):
         if extra: wrong_count(extra)
@@ -39,13 +39,13 @@ def _tensors(value: Any) -> list[Tensor]:
 
 
 class Checks:
-    """What the made function calls when something is unusual; one for each op."""
+    """Slow paths that the generated function calls in unusual cases; one object per op."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
 
     def count(self, given: dict[str, Any], extra: tuple[Any, ...]) -> NoReturn:
-        """Raises for missing arguments or too many."""
+        """Raises TypeError for missing or too many arguments."""
         name = self.schema.name
         if extra:
             limit = sum(not a.keyword_only for a in self.schema.arguments)
@@ -56,7 +56,7 @@ class Checks:
         raise TypeError(f"{name}() {text}. Declaration: {self.schema}")
 
     def wrong(self, argument: Argument, value: Any) -> NoReturn:
-        """Raises for an argument of a wrong type."""
+        """Raises TypeError for an argument of a wrong type."""
         raise TypeError(
             f"{self.schema.name}() Expected a value of type '{argument.type}' for argument "
             f"'{argument.name}' but instead found type '{type(value).__name__}'. "
@@ -64,14 +64,14 @@ class Checks:
         )
 
     def tensors(self, given: dict[str, Any]) -> None:
-        """Raises for the first tensor argument that is none."""
+        """Raises TypeError for the first tensor argument that is not a tensor."""
         for argument in self.schema.arguments:
             value = given[argument.name]
             if argument.type.startswith("Tensor") and not _is_tensor(argument, value):
                 self.wrong(argument, value)
 
     def convert(self, index: int, value: Any) -> Any:
-        """``value`` as the argument's type, if it is a number that fits."""
+        """Converts ``value`` to the argument's type, if it is a number that fits."""
         argument = self.schema.arguments[index]
         converted = _CONVERTERS[argument.type.rstrip("?")](value)
         if converted is None:
@@ -79,10 +79,11 @@ class Checks:
         return converted
 
     def any_concerned(self, value: Any) -> int:
-        """What concerns the tensors of a list, or None, as the attribute ``_is_concerned`` says it.
+        """Returns the maximum ``_is_concerned`` of the tensors in a list; 0 for None.
 
         Raises:
-            TypeError: it is no list; AttributeError: its elements are no tensors.
+            TypeError: ``value`` is not a list.
+            AttributeError: its elements are not tensors.
         """
         if value is None:
             return 0
@@ -91,11 +92,11 @@ class Checks:
         return max((t._is_concerned for t in value if t is not None), default=0)
 
     def samples(self, values: Sequence[Any]) -> bool:
-        """Whether a tensor among the arguments has samples of a vmap."""
+        """Returns whether a tensor among the arguments is batched by a vmap."""
         return any(_C._describe_samples(t) is not None for t in _tensors(list(values)))
 
     def no_grad_write(self, given: dict[str, Any]) -> None:
-        """Raises if an argument that is written is part of a graph."""
+        """Raises RuntimeError if an argument that is written requires grad."""
         for argument in self.schema.arguments:
             if argument.mutated and any(t.requires_grad for t in _tensors(given[argument.name])):
                 raise RuntimeError(
@@ -106,17 +107,17 @@ class Checks:
                 )
 
     def bump(self, value: Any, versions: list[int]) -> None:
-        """Counts up the versions of what was written behind the engine's back."""
+        """Increments the versions of tensors that the kernel wrote without the engine."""
         for tensor, version in zip(_tensors(value), versions):
             if tensor._version == version:
                 _C._increment_version(tensor)
 
     def versions(self, value: Any) -> list[int]:
-        """The versions of the tensors in an argument."""
+        """Returns the versions of the tensors in an argument."""
         return [tensor._version for tensor in _tensors(value)]
 
     def alias(self, out: Any, inputs: Sequence[Any]) -> None:
-        """Raises if an output shares memory with an input or another output."""
+        """Raises RuntimeError if an output shares memory with an input or another output."""
         outputs, given = _tensors(out), _tensors(list(inputs))
         for k, output in enumerate(outputs):
             others = given + outputs[:k]
@@ -131,7 +132,7 @@ class Checks:
                 )
 
     def detach(self, out: Any) -> Any:
-        """The result without the history that a kernel recorded through its closure."""
+        """Removes history that a kernel recorded through its closure."""
         if isinstance(out, Tensor):
             return out.detach()
         leaves: list[Any] = []
@@ -180,7 +181,7 @@ _PYTHON = {"float": "float", "SymInt": "int", "bool": "bool", "str": "str"}
 
 
 def _header(schema: Schema, scope: dict[str, Any]) -> str:
-    """The def line; defaults are values of the scope."""
+    """Returns the def line; defaults are variables of the scope."""
     parts, star = ["self"], False
     for index, argument in enumerate(schema.arguments):
         if argument.keyword_only and not star:
@@ -194,12 +195,12 @@ def _header(schema: Schema, scope: dict[str, Any]) -> str:
 
 
 def _forwarded(schema: Schema) -> str:
-    """The arguments as a call of the kernel passes them."""
+    """Returns the arguments of the kernel call."""
     return ", ".join(f"{a.name}={a.name}" if a.keyword_only else a.name for a in schema.arguments)
 
 
 def _argument_checks(schema: Schema) -> str:
-    """Counts and types of everything but tensors."""
+    """Returns code that checks counts, and types of everything except tensors."""
     required = [a.name for a in schema.arguments if a.default is REQUIRED]
     conditions = ["_extra", *(f"{name} is _required" for name in required)]
     code = f" if {' or '.join(conditions)}:\n  _checks.count(locals(), _extra)\n"
@@ -213,9 +214,10 @@ def _argument_checks(schema: Schema) -> str:
 
 
 def _concerned(argument: Argument) -> str:
-    """An expression for whether an argument requires grad or a transform concerns it (4: a vmap).
+    """Returns an expression for an argument's ``_is_concerned``.
 
-    It raises AttributeError if the argument is no tensor.
+    The value is nonzero if the argument requires grad or a transform must see it, and at least 4
+    under a vmap. The expression raises AttributeError if the argument is not a tensor.
     """
     if argument.is_tensor_list:
         return f"_any_concerned({argument.name})"
@@ -249,7 +251,7 @@ def _scope(schema: Schema) -> dict[str, Any]:
 
 
 def make(schema: Schema, kernel: Fn, apply: Fn) -> Fn:
-    """The call of an op: ``apply`` where a derivative or a vmap concerns it, else ``kernel``."""
+    """Generates the call of an op: ``apply`` if autograd or a vmap must see it, else ``kernel``."""
     scope = _scope(schema) | {"_kernel": kernel, "_apply": apply}
     tensors = [a for a in schema.arguments if a.type.startswith("Tensor")]
     code = _header(schema, scope) + _argument_checks(schema)
@@ -269,7 +271,7 @@ def make(schema: Schema, kernel: Fn, apply: Fn) -> Fn:
 
 
 def _unrecorded(schema: Schema) -> str:
-    """Drops history that the kernel recorded itself, from a closure."""
+    """Returns code that drops history which the kernel recorded through a closure."""
     if schema.returns == ("Tensor",):
         return "  if _out.requires_grad:\n   _out = _out.detach()\n"
     if any(kind.startswith("Tensor") for kind in schema.returns):
@@ -278,7 +280,7 @@ def _unrecorded(schema: Schema) -> str:
 
 
 def _alias_check(schema: Schema, tensors: Sequence[Argument]) -> str:
-    """A quick look at single tensors, a full one at lists."""
+    """Returns code that checks aliases: quickly for single tensors, fully for lists."""
     if not any(kind.startswith("Tensor") for kind in schema.returns):
         return ""
     names = ", ".join(a.name for a in tensors)
@@ -296,9 +298,9 @@ def _alias_check(schema: Schema, tensors: Sequence[Argument]) -> str:
 
 
 def _mutable_body(schema: Schema) -> str:
-    """The call of an op that writes its arguments: no graph, and versions are counted up."""
+    """Generates the call of an op that writes its arguments: no graph, versions are incremented."""
     mutated = [a for a in schema.arguments if a.mutated]
-    code = " _mode = _grad_enabled()\n try:\n  _set_grad(False)\n"  # an interrupt ends within
+    code = " _mode = _grad_enabled()\n try:\n  _set_grad(False)\n"  # restored in finally
     code += "  if _recorded and _mode:\n   _checks.no_grad_write(locals())\n"
     for i, a in enumerate(mutated):
         version = f"{a.name}._version" if a.type == "Tensor" else f"_checks.versions({a.name})"
@@ -313,7 +315,7 @@ def _mutable_body(schema: Schema) -> str:
 
 
 def composite(schema: Schema, fn: Fn, by_rule: Fn | None) -> Fn:
-    """The call of an op that is made of differentiable ones; ``by_rule``: inside of a vmap."""
+    """Generates the call of a composite op; ``by_rule`` is called under vmap."""
     scope = _scope(schema) | {"_kernel": fn, "_apply": by_rule}
     code = _header(schema, scope) + _argument_checks(schema)
     if by_rule is not None:
@@ -323,7 +325,7 @@ def composite(schema: Schema, fn: Fn, by_rule: Fn | None) -> Fn:
 
 
 def missing_kernel(schema: Schema, known: str) -> Fn:
-    """The call of an op that has no kernel for the CPU."""
+    """Returns the call of an op that has no kernel for the CPU."""
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
         raise NotImplementedError(

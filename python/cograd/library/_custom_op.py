@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""custom_op: a Python function as a named op with kernels and a gradient."""
+"""custom_op: registers a Python function as a named op with kernels and a gradient."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def _devices(device_types: str | Sequence[str] | None) -> list[str | None]:
 
 
 class CustomOpDef(KeptRules):
-    """An op registered from Python: call it, or register more about it.
+    """An op registered from Python: call it, or register more rules for it.
 
-    Each op is the one instance of a subclass of its own, whose ``__call__`` is made from the
+    Each op is the only instance of its own subclass, whose ``__call__`` is generated from the
     schema: calls bind their arguments like those of any Python function.
     """
 
@@ -68,19 +68,19 @@ class CustomOpDef(KeptRules):
 
     @property
     def tags(self) -> Any:
-        """What was given as ``tags``."""
+        """The value that was passed as ``tags``."""
         return self._tags
 
     # ------------------------------------------------------------------ the call
 
     def _kernel(self) -> Fn | None:
-        """The function that computes on the CPU."""
+        """Returns the function that computes on the CPU, or None."""
         if "cpu" in self._kernels and "cpu" not in self._disabled:
             return self._kernels["cpu"]
         return self._kernels.get(None)
 
     def _rebuild(self) -> None:
-        """Makes the call anew from what is registered."""
+        """Generates the call again from the registered rules."""
         cls: Any = type(self)
         kernel = self._kernel()
         if kernel is None:
@@ -93,9 +93,9 @@ class CustomOpDef(KeptRules):
             cls.__call__ = _call.make(self._schema_object, kernel, self._make_apply(kernel))
 
     def _make_apply(self, kernel: Fn) -> Fn:
-        """What carries out a call when an argument concerns autograd or a transform."""
+        """Returns the function for calls whose arguments concern autograd or a transform."""
         impl = self._autograd_impl
-        if self._schema_object.is_mutable:  # only where there are samples; then for each of them
+        if self._schema_object.is_mutable:  # called only under vmap, for each sample
             return self._make_function(self).apply  # type: ignore[no-any-return]
         if impl is None or self._vmap_fn is None:
             return impl or self._make_function(kernel).apply
@@ -116,10 +116,10 @@ class CustomOpDef(KeptRules):
         """Registers the gradient.
 
         Args:
-            backward: ``backward(ctx, *grads)`` gives one gradient for each positional argument:
-                None for what is no tensor, a list for a list of tensors.
-            setup_context: ``setup_context(ctx, inputs, output)`` keeps what backward needs; ops
-                with keyword-only arguments get ``(ctx, inputs, keyword_only_inputs, output)``.
+            backward: ``backward(ctx, *grads)`` returns one gradient for each positional argument:
+                None if it is not a tensor, a list for a list of tensors.
+            setup_context: ``setup_context(ctx, inputs, output)`` saves what backward needs; for ops
+                with keyword-only arguments ``(ctx, inputs, keyword_only_inputs, output)``.
 
         Raises:
             RuntimeError: the op writes its arguments.
@@ -142,7 +142,7 @@ class CustomOpDef(KeptRules):
     def register_kernel(
         self, device_types: str | Sequence[str] | None, fn: Fn | None = None, /
     ) -> Fn:
-        """Registers how to compute on some devices, None: on all; usable as a decorator."""
+        """Registers a kernel for some devices, None: for all; usable as a decorator."""
 
         def register(fn: Fn) -> Fn:
             for device in _devices(device_types):
@@ -154,7 +154,7 @@ class CustomOpDef(KeptRules):
 
     @contextlib.contextmanager
     def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
-        """Within the block the kernel of a device is switched off (or on again)."""
+        """Disables (or enables) the kernel of a device in a with block."""
         before = set(self._disabled)
         (self._disabled.discard if enabled else self._disabled.add)(device_type)
         self._rebuild()
@@ -184,22 +184,22 @@ def custom_op(
 ) -> Any:
     """Registers a Python function as the op ``name``; usable as a decorator.
 
-    The function runs without recording. It may not return an argument or anything that shares
+    The function runs without recording. It must not return an argument or anything that shares
     memory with one. An op of the same name is replaced.
 
     Args:
         name: "namespace::name".
         fn: the function, with annotations (see ``infer_schema``) unless ``schema`` is given.
-        mutates_args: names of the tensors it writes; their versions are counted up.
-        device_types: the devices it is for; None means all.
+        mutates_args: names of the tensors it writes; their versions are incremented.
+        device_types: the devices of the kernel; None means all.
         schema: "(Tensor x, float a=1.0) -> Tensor", instead of annotations.
-        tags: kept as they are.
+        tags: stored without change.
 
     Returns:
-        the CustomOpDef, or a decorator that makes it.
+        the CustomOpDef, or a decorator that creates it.
 
     Raises:
-        ValueError: the name or the signature is none an op can have.
+        ValueError: the name or the signature is not valid for an op.
     """
     namespace, opname = _op_table.split(name)
 

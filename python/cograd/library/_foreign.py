@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gradients from Python for ops that C++ or C registered.
+"""Registers gradients from Python for ops of C++ or C.
 
-`register_autograd("ns::op", ...)` puts a `ForeignOpDef` in the place of the compiled op: it calls
-the op itself where nothing is recorded, and an autograd Function around it where an argument
-requires grad. Calls from C++ by name still reach the op without that gradient.
+`register_autograd("ns::op", ...)` replaces the compiled op by a `ForeignOpDef`: it calls the op
+itself if nothing is recorded, and an autograd Function around it if an argument requires grad.
+Calls from C++ by name still reach the op without that gradient.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
 
 
 def _parameter(argument: dict[str, Any]) -> inspect.Parameter:
-    """One argument of `_C._describe_op`; its default is text there."""
+    """Returns the parameter for one argument of `_C._describe_op`, whose default is text."""
     text = argument["default"]
     default: Any = inspect.Parameter.empty
     if text is not None:
@@ -48,7 +48,7 @@ def _parameter(argument: dict[str, Any]) -> inspect.Parameter:
 
 
 class ForeignOpDef(KeptRules):
-    """A compiled op with what was registered for it from Python."""
+    """A compiled op with the rules registered for it from Python."""
 
     def __init__(self, qualname: str) -> None:
         self._qualname = qualname
@@ -56,7 +56,7 @@ class ForeignOpDef(KeptRules):
         self._look_up()
 
     def _look_up(self) -> None:
-        """Takes the op of this name as it is registered now."""
+        """Looks up the op that is currently registered with this name."""
         qualname = self._qualname
         self._raw: Any = _C._find_op(qualname)
         described = _C._describe_op(qualname)
@@ -80,7 +80,7 @@ class ForeignOpDef(KeptRules):
 
     @property
     def default(self) -> ForeignOpDef:
-        """The op itself; overloads are ops of their own."""
+        """The op itself; overloads are separate ops."""
         return self
 
     def __getattr__(self, name: str) -> Any:
@@ -95,12 +95,12 @@ class ForeignOpDef(KeptRules):
         try:
             bound = self.__signature__.bind(*args, **kwargs)
         except TypeError:
-            return self._raw(*args, **kwargs)  # raises, and says more
+            return self._raw(*args, **kwargs)  # raises with a better message
         bound.apply_defaults()
         return self._function.apply(*bound.arguments.values())
 
     def _goes_there(self, values: list[Any]) -> bool:
-        """Whether the rules from Python are for a call with these arguments."""
+        """Returns whether the rules from Python apply to a call with these arguments."""
         if self._backward_fn is not None or self._jvp_fn is not None:
             return any(t._is_concerned for t in _tensors(values))
         return any(_C._describe_samples(t) is not None for t in _tensors(values))
@@ -109,7 +109,7 @@ class ForeignOpDef(KeptRules):
         """Registers the gradient; see `CustomOpDef.register_autograd`.
 
         Raises:
-            RuntimeError: the op writes its arguments, or records its gradient itself.
+            RuntimeError: the op writes its arguments, or has its own gradient.
         """
         self._check_formula()
         self._backward_fn, self._setup_context_fn = backward, setup_context
@@ -126,10 +126,10 @@ class ForeignOpDef(KeptRules):
                 "autograd formula for that."
             )
         if self._own_gradient:
-            raise RuntimeError(f"{who}: {self._qualname} has a gradient of its own, from C++ or C")
+            raise RuntimeError(f"{who}: {self._qualname} has its own gradient, from C++ or C")
 
     def _reload(self) -> None:
-        """Goes over to the op that a rebuilt library registered in the place of this one."""
+        """Switches to the op that a rebuilt library registered with this name."""
         self._look_up()
         if self._backward_fn is not None or self._jvp_fn is not None:
             try:
@@ -138,7 +138,7 @@ class ForeignOpDef(KeptRules):
                 self._backward_fn = self._setup_context_fn = None
                 self._jvp_fn = self._jvp_setup_fn = None
                 warnings.warn(
-                    f"{self._qualname} was loaded anew, and the gradient registered for it from "
+                    f"{self._qualname} was reloaded, and the gradient registered for it from "
                     f"Python is dropped: {e}",
                     RuntimeWarning,
                     stacklevel=2,
@@ -146,13 +146,13 @@ class ForeignOpDef(KeptRules):
         self._rebuild()
 
     def _rebuild(self) -> None:
-        """Makes the Function around the op. Keyword-only arguments come last in its inputs."""
+        """Creates the Function around the op. Keyword-only arguments are its last inputs."""
         shape = OpShape(self._qualname, self._positional, self._keywords, self._lists)
         rules = (self._backward_fn, self._jvp_fn, self._vmap_fn)
         self._function = make_function(shape, self._raw, self) if any(rules) else None
 
     def register_kernel(self, device_types: Any, fn: Fn | None = None, /) -> Fn:
-        """Raises: the op computes in C++ or C."""
+        """Raises RuntimeError: the op computes in C++ or C."""
         raise RuntimeError(
             f"register_kernel: {self._qualname} is an op of C++ or C, with the kernels that are "
             "registered there"
@@ -160,7 +160,7 @@ class ForeignOpDef(KeptRules):
 
 
 def adopt(qualname: str) -> ForeignOpDef | None:
-    """The definition of a compiled op of that name, entered for `cograd.ops`; None: no such op."""
+    """Returns a definition of a compiled op, registered in `cograd.ops`; None: no such op."""
     try:
         definition = ForeignOpDef(qualname)
     except AttributeError:
@@ -170,7 +170,7 @@ def adopt(qualname: str) -> ForeignOpDef | None:
 
 
 def refresh(names: Iterable[str], gone: Iterable[str]) -> None:
-    """After a library was loaded anew: its ops replace those adopted here, `gone` are dropped."""
+    """Updates adopted ops after their library was loaded again; removes the ops in `gone`."""
     for name in names:
         definition = _op_table.python_ops.get(name)
         if isinstance(definition, ForeignOpDef):
@@ -182,7 +182,7 @@ def refresh(names: Iterable[str], gone: Iterable[str]) -> None:
 
 
 def _find(qualname: str) -> Any:
-    """The op, for pickle: the library must have been loaded."""
+    """Returns the op, for pickle: the library must have been loaded."""
     namespace, _, name = qualname.partition("::")
     return getattr(getattr(ops, namespace), name)
 

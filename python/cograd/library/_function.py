@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The autograd Function that carries out an op, made from the rules registered for it."""
+"""Creates the autograd Function that runs an op, from the rules registered for it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["OpShape", "make_function"]
 
 
 class OpShape(NamedTuple):
-    """What of an op's schema its Function depends on."""
+    """The properties of an op's schema on which its Function depends."""
 
     qualname: str
-    positional: int  # number of arguments that can be given by position
-    keywords: Sequence[str]  # the names of the others, which come last among the Function's
-    trees: bool  # lists of tensors among arguments or results
+    positional: int  # number of arguments that can be passed by position
+    keywords: Sequence[str]  # names of keyword-only arguments, the last inputs of the Function
+    trees: bool  # True if there are lists of tensors among arguments or results
 
 
 def _no_formula(name: str) -> Fn:
-    """The backward of an op without one."""
+    """Returns the backward of an op without a formula."""
 
     def backward(ctx: Any, *grads: Any) -> Any:
         raise RuntimeError(
@@ -36,7 +36,7 @@ def _no_formula(name: str) -> Fn:
 
 
 def _setup(shape: OpShape, functions: list[Fn]) -> Fn:
-    """One setup_context out of those registered with the gradient and the tangent."""
+    """Combines the setup_context functions of the gradient and of the tangent."""
     count, keywords = shape.positional, shape.keywords
 
     def setup(ctx: Any, inputs: Any, output: Any) -> None:
@@ -83,8 +83,9 @@ def _vmap(shape: OpShape, rule: Fn) -> Fn:
         _pytree.flatten(tuple(in_dims[count:]), leaves)
         if any(leaf is not None for leaf in leaves):
             raise NotImplementedError(
-                f"{shape.qualname}: vmap over a keyword-only argument, of which the rule of "
-                "register_vmap is not told the dim. Make it an ordinary argument"
+                f"{shape.qualname}: vmap over a keyword-only argument is not supported, "
+                "because the rule of register_vmap does not receive its dim. Make it an ordinary "
+                "argument"
             )
         named = dict(zip(keywords, args[count:], strict=True))
         return rule(info, tuple(in_dims[:count]), *args[:count], **named)
@@ -93,7 +94,7 @@ def _vmap(shape: OpShape, rule: Fn) -> Fn:
 
 
 def make_function(shape: OpShape, kernel: Fn, rules: KeptRules) -> Any:
-    """The Function; simple ops get the registered functions themselves."""
+    """Returns the Function; simple ops use the registered functions directly."""
     backward = rules._backward_fn or _no_formula(shape.qualname)
     setups = [f for f in (rules._setup_context_fn, rules._jvp_setup_fn) if f is not None]
     methods: dict[str, Callable[..., Any]] = {

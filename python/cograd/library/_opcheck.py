@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""opcheck: is an op registered as it behaves?"""
+"""opcheck: checks that an op behaves as registered."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GRADIENTS = (
 
 
 class OpCheckError(Exception):
-    """Raised by ``opcheck`` when an op does not behave as it is registered.
+    """Raised by ``opcheck`` if an op does not behave as registered.
 
     The message names the test that failed and what was seen.
     """
@@ -53,7 +53,7 @@ class _Run:
         return any(t.requires_grad for t in _tensors([list(self.args), self.kwargs]))
 
     def call_fresh(self, fn: Callable[..., Any], requires_grad: bool) -> Any:
-        """Calls ``fn`` with copies of the arguments that are leaves, as ``fn`` may write them."""
+        """Calls ``fn`` with copies of the arguments, which are leaves: ``fn`` may write them."""
         leaves: list[Any] = []
         spec = _pytree.flatten((tuple(self.args), dict(self.kwargs)), leaves)
         args, kwargs = _pytree.unflatten(spec, iter([_copied(v, requires_grad) for v in leaves]))
@@ -70,12 +70,12 @@ class _Run:
 
 
 def _schema(run: _Run) -> str:
-    """Nothing is written but what the schema says; outputs share memory with nothing."""
+    """Checks that only declared arguments are written, and that outputs share no memory."""
     return run.check(("writes", "aliasing"))
 
 
 def _autograd_registration(run: _Run) -> str:
-    """Outputs of arguments that require grad have a backward that was registered."""
+    """Checks that outputs of arguments that require grad have a registered backward."""
     if not run.wants_gradients:
         return SUCCESS
     op = run.op
@@ -94,7 +94,7 @@ def _autograd_registration(run: _Run) -> str:
 
 
 def _fake(run: _Run) -> str:
-    """What register_fake was given makes outputs like those of the op."""
+    """Checks that the function of register_fake returns outputs like those of the op."""
     op = run.op
     if not isinstance(op, CustomOpDef) or op._abstract_fn is None:
         return "SKIPPED: no fake implementation is registered, and cograd needs none"
@@ -102,12 +102,15 @@ def _fake(run: _Run) -> str:
         real = _tensors(run.call_fresh(op, requires_grad=False))
         fake = _tensors(run.call_fresh(op._abstract_fn, requires_grad=False))
     if len(real) != len(fake):
-        raise OpCheckError(f"the fake implementation gives {len(fake)} tensors, not {len(real)}")
+        raise OpCheckError(
+            f"the fake implementation returns {len(fake)} tensors, expected {len(real)}"
+        )
     for k, (a, b) in enumerate(zip(real, fake, strict=True)):
         for name, get in _METADATA.items():
             if get(a) != get(b):
                 raise OpCheckError(
-                    f"output {k} has the {name} {get(a)}, the fake implementation says {get(b)}"
+                    f"output {k} has the {name} {get(a)}, but the fake implementation returns "
+                    f"{get(b)}"
                 )
     return SUCCESS
 
@@ -120,7 +123,7 @@ _METADATA: dict[str, Callable[[Tensor], Any]] = {
 
 
 def _gradients(run: _Run) -> str:
-    """Gradients are right, for all layouts and subsets."""
+    """Checks gradients, for all layouts and subsets of the inputs."""
     if not run.wants_gradients:
         return "SKIPPED: no argument requires grad"
     return run.check(_GRADIENTS)
@@ -155,25 +158,26 @@ def opcheck(
     atol: float | None = None,
     rtol: float | None = None,
 ) -> dict[str, str]:
-    """Checks that an op behaves as it is registered.
+    """Checks that an op behaves as registered.
 
     ``test_schema`` finds undeclared writes and aliases, ``test_autograd_registration`` missing
-    formulas, ``test_faketensor`` compares with what register_fake was given, ``test_gradcheck``
+    formulas, ``test_faketensor`` compares with the function of register_fake, ``test_gradcheck``
     checks first and second derivatives with all layouts and subsets. The two ``aot`` tests of torch
-    are accepted and skipped. For everything else there is to check see ``cograd.testing.check``.
+    are accepted and skipped. ``cograd.testing.check`` runs more checks.
 
     Args:
         op: an op, its name, or any callable.
         args, kwargs: its arguments.
         test_utils: the tests to run.
-        raise_exception: raise on a failure; otherwise the result says so.
+        raise_exception: raise on a failure; otherwise the result contains it.
         atol, rtol: tolerances of the finite differences.
 
     Returns:
         "SUCCESS", "SKIPPED: why" or "FAILED: why" for each test.
 
     Raises:
-        OpCheckError: a test failed. ValueError: there is no such test.
+        OpCheckError: a test failed.
+        ValueError: there is no such test.
     """
     op = _resolve(op) if isinstance(op, str) else op
     names = [test_utils] if isinstance(test_utils, str) else list(test_utils)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Library, and the functions that register something about an op given by name."""
+"""Library, and functions that register rules for an op by its name."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ __all__ = [
 
 Fn = Callable[..., Any]
 _KINDS = ("DEF", "FRAGMENT", "IMPL")
-_owners: dict[str, weakref.ref[Library]] = {}  # of namespaces, by Library(ns, "DEF")
+_owners: dict[str, weakref.ref[Library]] = {}  # namespace -> the Library(ns, "DEF") that owns it
 
 
 def _resolve(op: Any) -> CustomOpDef | ForeignOpDef:
-    """The definition of an op given as itself or by name.
+    """Returns the definition of an op, passed as itself or by name.
 
     Raises:
-        ValueError: there is no such op. TypeError: it is no op.
+        ValueError: there is no such op.
+        TypeError: ``op`` is neither an op nor a name.
     """
     if isinstance(op, (CustomOpDef, ForeignOpDef)):
         return op
@@ -56,9 +57,9 @@ def register_autograd(
 
     Args:
         op: an op of ``custom_op``, or its name, "namespace::name".
-        backward: ``backward(ctx, *grads)`` gives one gradient for each positional argument.
-        setup_context: ``setup_context(ctx, inputs, output)`` keeps what ``backward`` needs.
-        lib: accepted and without effect.
+        backward: ``backward(ctx, *grads)`` returns one gradient for each positional argument.
+        setup_context: ``setup_context(ctx, inputs, output)`` saves what ``backward`` needs.
+        lib: accepted and ignored.
 
     Raises:
         ValueError: there is no such op.
@@ -75,13 +76,13 @@ def register_kernel(
     *,
     lib: Any = None,
 ) -> Fn:
-    """Registers how an op computes on some devices; usable as a decorator.
+    """Registers a kernel of an op for some devices; usable as a decorator.
 
     Args:
         op: an op, or its name.
-        device_types: "cpu" and the like, several of them, or None: on all.
+        device_types: "cpu" and the like, several of them, or None: all devices.
         func: the function, of the op's arguments.
-        lib: accepted and without effect.
+        lib: accepted and ignored.
 
     Raises:
         ValueError: there is no such op.
@@ -90,14 +91,14 @@ def register_kernel(
 
 
 def register_fake(op: Any, func: Fn | None = None, /, *, lib: Any = None) -> Fn:
-    """Keeps a function that makes outputs of the right shape, which ``opcheck`` compares.
+    """Stores a function that returns outputs of the right shape, with which ``opcheck`` compares.
 
     Usable as a decorator; see ``CustomOpDef.register_fake``.
 
     Args:
         op: an op, or its name.
         func: a function of the op's arguments that computes nothing.
-        lib: accepted and without effect.
+        lib: accepted and ignored.
 
     Raises:
         ValueError: there is no such op.
@@ -107,7 +108,7 @@ def register_fake(op: Any, func: Fn | None = None, /, *, lib: Any = None) -> Fn:
 
 
 def impl_abstract(op: Any, func: Fn | None = None, /, *, lib: Any = None) -> Fn:
-    """The old name of ``register_fake``; warns with FutureWarning."""
+    """Calls ``register_fake``, whose old name this is; warns with FutureWarning."""
     warnings.warn(
         "library.impl_abstract is the old name of library.register_fake",
         FutureWarning,
@@ -117,13 +118,13 @@ def impl_abstract(op: Any, func: Fn | None = None, /, *, lib: Any = None) -> Fn:
 
 
 def register_vmap(op: Any, func: Fn | None = None, /, *, lib: Any = None) -> Fn:
-    """Registers how an op works on a batch of samples; usable as a decorator.
+    """Registers an op's batching rule; usable as a decorator.
 
     Args:
         op: an op, or its name.
-        func: ``func(info, in_dims, *args)`` gives (outputs, their batch dims); ``info`` has
+        func: ``func(info, in_dims, *args)`` returns (outputs, their batch dims); ``info`` has
             ``batch_size`` and ``randomness``.
-        lib: accepted and without effect.
+        lib: accepted and ignored.
 
     Raises:
         ValueError: there is no such op.
@@ -138,9 +139,9 @@ def register_jvp(
 
     Args:
         op: an op, or its name.
-        func: ``func(ctx, *tangents)`` gives one tangent for each output.
-        setup_context: ``setup_context(ctx, inputs, output)`` keeps what ``func`` needs.
-        lib: accepted and without effect.
+        func: ``func(ctx, *tangents)`` returns one tangent for each output.
+        setup_context: ``setup_context(ctx, inputs, output)`` saves what ``func`` needs.
+        lib: accepted and ignored.
 
     Raises:
         ValueError: there is no such op.
@@ -156,15 +157,16 @@ def _remove(ops: list[CustomOpDef]) -> None:
 
 
 class Library:
-    """Defines ops from schemas and says how they compute. They go when the Library goes.
+    """Defines ops by schema and registers their kernels. The ops are removed with the Library.
 
     Args:
         ns: the namespace.
-        kind: "DEF" (the one that owns the namespace), "FRAGMENT" or "IMPL" (no ``define``).
-        dispatch_key: what ``impl`` registers for, unless it says so itself.
+        kind: "DEF" (owns the namespace), "FRAGMENT" or "IMPL" (no ``define``).
+        dispatch_key: default dispatch key of ``impl``.
 
     Raises:
-        ValueError: another kind. RuntimeError: the namespace has an owner already.
+        ValueError: ``kind`` is unknown.
+        RuntimeError: the namespace has an owner already.
     """
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
@@ -191,8 +193,8 @@ class Library:
         """Defines an op, "name(Tensor x, float a=1.0) -> Tensor", and returns its name.
 
         Raises:
-            ValueError: the schema cannot be read. RuntimeError: there is such an op already, or
-                the kind of this Library is "IMPL".
+            ValueError: the schema cannot be parsed.
+            RuntimeError: the op exists already, or the kind of this Library is "IMPL".
         """
         if self.kind == "IMPL":
             raise RuntimeError(f"{self}: a Library of the kind IMPL cannot define ops")
@@ -209,16 +211,16 @@ class Library:
     def impl(
         self, op_name: Any, fn: Fn, dispatch_key: str = "", *, allow_override: bool = True
     ) -> None:
-        """Says how an op computes.
+        """Registers a kernel of an op.
 
         Args:
             op_name: "name", "namespace::name" or the op.
-            dispatch_key: "CPU" or "CompositeExplicitAutograd" (a kernel, nothing is recorded),
-                "CompositeImplicitAutograd" (made of differentiable ops), "Autograd" (called where
-                an argument requires grad) or "Meta" (outputs of the right shape).
+            dispatch_key: "CPU" or "CompositeExplicitAutograd" (a kernel, not recorded),
+                "CompositeImplicitAutograd" (composed of differentiable ops), "Autograd" (called if
+                an argument requires grad) or "Meta" (returns outputs of the right shape).
 
         Raises:
-            RuntimeError: no such op, or no such dispatch key.
+            RuntimeError: the op or the dispatch key does not exist.
         """
         op = op_name if isinstance(op_name, CustomOpDef) else self._find(str(op_name))
         key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
@@ -230,7 +232,7 @@ class Library:
             op._rebuild()
         elif key == "Meta":
             op.register_fake(fn)
-        elif key.isalpha() and key.isupper():  # CPU, and devices that are not here
+        elif key.isalpha() and key.isupper():  # CPU, and devices that cograd does not have
             op._composite = op._composite and key != "CPU"
             op.register_kernel(key.lower(), fn)
         else:
@@ -253,21 +255,21 @@ class Library:
             del _owners[self.ns]
 
 
-_kept: dict[str, Library] = {}  # of define() without a Library
+_kept: dict[str, Library] = {}  # libraries of ops that were defined without a Library
 
 
 def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any = ()) -> None:
-    """Defines an op by its schema; ``impl`` says how it computes.
+    """Defines an op by its schema; ``impl`` registers its kernels.
 
     Args:
         qualname: "namespace::name".
         schema: the schema without the name, "(Tensor x, float a=1.0) -> Tensor".
-        lib: the ``Library`` that keeps the op; None: it stays until the end.
-        tags: kept as they are.
+        lib: the ``Library`` that owns the op; None: the op is never removed.
+        tags: stored without change.
 
     Raises:
-        ValueError: the name or the schema cannot be read.
-        RuntimeError: there is such an op already.
+        ValueError: the name or the schema cannot be parsed.
+        RuntimeError: the op exists already.
     """
     namespace, name = _op_table.split(qualname)
     if lib is None:
@@ -278,16 +280,16 @@ def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any 
 def impl(
     qualname: str, types: str | Sequence[str], func: Fn | None = None, *, lib: Any = None
 ) -> Any:
-    """Says how an op computes on devices or for dispatch keys; usable as a decorator.
+    """Registers a kernel for devices or dispatch keys; usable as a decorator.
 
     Args:
         qualname: "namespace::name".
-        types: "cpu", "default" (all devices), or a dispatch key as of ``Library.impl``; or several.
+        types: "cpu", "default" (all devices), or a dispatch key of ``Library.impl``; or several.
         func: the function, of the op's arguments.
-        lib: the ``Library`` that keeps it.
+        lib: the ``Library`` that owns the registration.
 
     Raises:
-        RuntimeError: no such op, or no such dispatch key.
+        RuntimeError: the op or the dispatch key does not exist.
     """
     namespace, name = _op_table.split(qualname)
     library = lib or _kept.setdefault(namespace, Library(namespace, "FRAGMENT"))

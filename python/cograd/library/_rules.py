@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rules of an op, whatever language it computes in."""
+"""The rules of an op, common to ops in Python and in C++."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Fn = Callable[..., Any]
 
 
 class KeptRules:
-    """What was registered for an op besides its kernels."""
+    """The rules registered for an op besides its kernels."""
 
     _qualname: str
     _abstract_fn: Fn | None = None
@@ -21,23 +21,23 @@ class KeptRules:
     _vmap_fn: Fn | None = None
 
     def _rebuild(self) -> None:
-        """Makes the call anew from what is registered."""
+        """Generates the call again from the registered rules."""
 
     def _check_tangent_rule(self) -> None:
-        """Raises if the op can have no rule for tangents from Python."""
+        """Raises RuntimeError if the op cannot have a tangent rule from Python."""
 
     def register_fake(self, fn: Fn, /) -> Fn:
-        """Keeps a function that makes outputs of the right shape and dtype; opcheck compares."""
+        """Stores a function that returns outputs of the right shape and dtype, for opcheck."""
         self._abstract_fn = fn
         return fn
 
     def register_vmap(self, func: Fn | None = None) -> Fn:
         """Registers a batching rule; usable as a decorator.
 
-        Inside of a vmap ``func(info, in_dims, *args, **kwargs)`` is called with tensors that hold
-        all samples, in the dims ``in_dims`` (None: they are equal; for a list of tensors a list).
-        ``info`` has ``batch_size`` and ``randomness``. It returns the output or outputs, and the
-        dim or dims of the samples in them. Without a rule the op runs sample by sample.
+        Under vmap ``func(info, in_dims, *args, **kwargs)`` is called with physical tensors, batched
+        in the dims ``in_dims`` (None: not batched; for a list of tensors a list). ``info`` has
+        ``batch_size`` and ``randomness``. It returns the output or outputs, and their batch dim or
+        dims. Without a rule the op runs sample by sample.
         """
 
         def register(func: Fn) -> Fn:
@@ -48,18 +48,19 @@ class KeptRules:
         return register if func is None else register(func)
 
     def register_jvp(self, func: Fn | None = None, /, *, setup_context: Fn | None = None) -> Fn:
-        """Registers the rule for tangents, of forward mode; usable as a decorator.
+        """Registers the tangent rule for forward mode; usable as a decorator.
 
         Args:
-            func: ``func(ctx, *tangents)`` gets a tangent for each positional argument (None for
-                what is no tensor, a list for a list of tensors) and returns one for each output.
-            setup_context: keeps what ``func`` needs by ``ctx.save_for_forward``, with the
-                arguments of register_autograd's, which runs before if there is one.
+            func: ``func(ctx, *tangents)`` is called with a tangent for each positional argument
+                (None if it is not a tensor, a list for a list of tensors) and returns one for each
+                output.
+            setup_context: saves what ``func`` needs with ``ctx.save_for_forward``; called with the
+                arguments of register_autograd's setup_context, and after it.
 
-        Without a rule tangents come from the backward of register_autograd.
+        Without a rule tangents are computed from the backward of register_autograd.
 
         Raises:
-            RuntimeError: the op writes its arguments, or has a gradient of its own.
+            RuntimeError: the op writes its arguments, or has its own gradient.
         """
         self._check_tangent_rule()
 

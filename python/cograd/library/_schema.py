@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Signatures of ops: read from text and from annotations, written as text."""
+"""Signatures of ops: parsed from text, inferred from annotations, formatted as text."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _SIMPLE: dict[Any, str] = {
 _NUMBERS = frozenset((int, float, bool))
 _SEQUENCES = (list, collections.abc.Sequence)
 _RETURNS = {"Tensor", "Tensor[]", "SymInt", "float", "bool", "Scalar"}
-# Types in schemas as people write them, and the name used here.
+# Type names that schemas may use, and their canonical names.
 _SYNONYMS = {"int": "SymInt", "complex": "Scalar", "number": "Scalar"}
 
 
 @dataclass(frozen=True)
 class Argument:
-    """One parameter: its type is such as "Tensor", "Tensor?", "Tensor[]" or "SymInt"."""
+    """One parameter; its type is, for example, "Tensor", "Tensor?", "Tensor[]" or "SymInt"."""
 
     name: str
     type: str
@@ -46,16 +46,16 @@ class Argument:
 
     @property
     def is_tensor(self) -> bool:
-        """Whether it is a tensor or None."""
+        """Whether the argument is a tensor or None."""
         return self.type in ("Tensor", "Tensor?")
 
     @property
     def is_tensor_list(self) -> bool:
-        """Whether it holds several tensors."""
+        """Whether the argument holds several tensors."""
         return self.type.startswith("Tensor") and "[]" in self.type
 
     def text(self, index: int) -> str:
-        """As in a schema; mutated tensors get the letter a and the argument's index."""
+        """Formats the argument for a schema; a mutated tensor is annotated (a<index>!)."""
         kind = self.type
         if self.mutated:
             kind = kind.replace("Tensor", f"Tensor(a{index}!)", 1)
@@ -67,7 +67,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Schema:
-    """The signature of an op: ``str()`` gives "name(Tensor x, float a=1.0) -> Tensor"."""
+    """The signature of an op; ``str()`` formats "name(Tensor x, float a=1.0) -> Tensor"."""
 
     name: str
     arguments: tuple[Argument, ...] = ()
@@ -90,7 +90,7 @@ class Schema:
         return any(argument.mutated for argument in self.arguments)
 
     def signature(self) -> inspect.Signature:
-        """For inspect.signature and help()."""
+        """Returns the signature for inspect.signature and help()."""
         kinds = inspect.Parameter
         return inspect.Signature(
             [
@@ -109,7 +109,7 @@ class Schema:
 
 
 def _type_name(annotation: Any) -> str | None:
-    """The schema's word for an annotation; None if there is none."""
+    """Returns the schema's type name for an annotation, or None."""
     if annotation is Tensor:
         return "Tensor"
     if annotation in _SIMPLE:
@@ -141,7 +141,7 @@ def _return_types(annotation: Any) -> tuple[str, ...] | None:
 
 
 def infer(fn: Callable[..., Any], mutates_args: str | Iterable[str], name: str = "") -> Schema:
-    """The schema of an annotated function; the errors are those of ``infer_schema``."""
+    """Infers the schema of an annotated function; raises as ``infer_schema``."""
     signature = inspect.signature(fn)
 
     def fail(text: str) -> typing.NoReturn:
@@ -168,7 +168,6 @@ def infer(fn: Callable[..., Any], mutates_args: str | Iterable[str], name: str =
         if parameter.annotation is REQUIRED:
             fail(f"Parameter {parameter.name} must have a type annotation.")
         kind = _type_name(hints[parameter.name])
-        # An annotation of X with the default None means X or None.
         if kind is None:
             fail(
                 f"Parameter {parameter.name} has unsupported type {hints[parameter.name]}. The "
@@ -205,14 +204,14 @@ def infer_schema(
     mutates_args: str | Iterable[str],
     op_name: str | None = None,
 ) -> str:
-    """The schema of a function as text, from its annotations.
+    """Infers the schema of a function, as text, from its annotations.
 
     Args:
         mutates_args: names of the tensors that the function writes, or "unknown" for all.
-        op_name: put before the parenthesis.
+        op_name: name before the parenthesis.
 
     Raises:
-        ValueError: an annotation is missing or of a type that an op cannot have.
+        ValueError: an annotation is missing or has a type that ops do not support.
     """
     return str(infer(prototype_function, mutates_args, op_name or ""))
 
@@ -221,14 +220,14 @@ def infer_schema(
 
 
 def _canonical(kind: str) -> str:
-    """A type as people write it in the words used here: "int[]" is "SymInt[]"."""
+    """Replaces a type name by its canonical name: "int[]" by "SymInt[]"."""
     base = re.match(r"\w+", kind)
     assert base is not None  # the parser has checked the word
     return _SYNONYMS.get(base[0], base[0]) + kind[base.end() :]
 
 
 def _default(value: str | None) -> Any:
-    """The value of a default that the parser has read."""
+    """Evaluates a default that the parser has read."""
     if value is None:
         return REQUIRED
     value = {"true": "True", "false": "False", "none": "None"}.get(value, value)
@@ -239,10 +238,10 @@ def _default(value: str | None) -> Any:
 
 
 def parse(text: str, name: str = "") -> Schema:
-    """Reads "name(Tensor x, float a=1.0, *, Tensor(a!) out) -> Tensor"; the name may be missing.
+    """Parses "name(Tensor x, float a=1.0, *, Tensor(a!) out) -> Tensor"; the name is optional.
 
     Raises:
-        ValueError: it cannot be read.
+        ValueError: the text cannot be parsed.
     """
     found = cograd._C._parse_schema(text)
     if not found["has_result"]:

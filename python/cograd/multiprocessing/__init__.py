@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Python's ``multiprocessing`` with tensors that cross processes by shared memory.
+"""Python's ``multiprocessing`` with tensors in shared memory.
 
-Importing it teaches the queues, pipes and process arguments of ``multiprocessing`` itself to send
+Importing this module makes queues, pipes and process arguments of ``multiprocessing`` itself send
 tensors without a copy: the receiver sees the sender's memory.
 """
 
@@ -41,22 +41,22 @@ _strategy = "file_descriptor"
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The names that ``set_sharing_strategy`` takes."""
+    """Returns the names that ``set_sharing_strategy`` accepts."""
     return set(_STRATEGIES)
 
 
 def get_sharing_strategy() -> str:
-    """The name that was set; ``"file_descriptor"`` at first."""
+    """Returns the name that was set; ``"file_descriptor"`` at first."""
     return _strategy
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Keeps a name for programs that choose one: memory is shared by descriptor under both.
+    """Stores a name, which has no effect: memory is always shared by descriptor.
 
-    Nothing is ever given a name in the file system, so nothing can be left there.
+    Shared memory never has a name in the file system, so it cannot be left there.
 
     Raises:
-        ValueError: another name.
+        ValueError: the name is unknown.
     """
     global _strategy
     if new_strategy not in _STRATEGIES:

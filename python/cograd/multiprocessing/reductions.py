@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How ``multiprocessing`` sends tensors: the descriptor of an anonymous file, and the geometry."""
+"""Makes ``multiprocessing`` send tensors as sizes, strides and the descriptor of a memory file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ForkingPickler = reduction.ForkingPickler
 
 
 def rebuild_storage(handle: Any, nbytes: int) -> UntypedStorage:
-    """Maps the memory behind ``handle``; the same memory is mapped once a process."""
+    """Maps the memory behind ``handle``; a process maps the same memory only once."""
     fd = handle.detach()
     try:
         return _C._open_shared(fd, nbytes, True, False)  # type: ignore[no-any-return]
@@ -39,19 +39,19 @@ def _shared_copy(storage: UntypedStorage) -> UntypedStorage:
 
 
 def reduce_storage(storage: UntypedStorage) -> tuple[Any, ...]:
-    """What to pickle of a storage: its file, or that of a copy in shared memory."""
+    """Reduces a storage to its file, or to that of a copy in shared memory."""
     if storage.nbytes() == 0:
         return storage.__reduce_ex__(2)  # type: ignore[return-value]
     if _C._shared_fd(storage) < 0:
         storage = _shared_copy(storage)
     popen = context.get_spawning_popen()
-    if popen is not None:  # its child gets the descriptor later: until then the file must be open
+    if popen is not None:  # keeps the file open until the child gets it
         vars(popen).setdefault("_cograd_storages", []).append(storage)
     return rebuild_storage, (reduction.DupFd(_C._shared_fd(storage)), storage.nbytes())
 
 
 def reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
-    """What to pickle of a tensor, whose memory moves to shared memory if nothing else uses it.
+    """Reduces a tensor, and moves its memory to shared memory if nothing else uses it.
 
     Raises:
         RuntimeError: the tensor has a history.
@@ -62,7 +62,7 @@ def reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
 
 
 def init_reductions() -> None:
-    """Registers these with ``multiprocessing``; importing ``cograd.multiprocessing`` does."""
+    """Registers the reductions with ``multiprocessing``; called when this package is imported."""
     ForkingPickler.register(UntypedStorage, reduce_storage)
     for kind in (Tensor, Parameter):
         ForkingPickler.register(kind, reduce_tensor)

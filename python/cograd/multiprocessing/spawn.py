@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Running one function in several processes, and telling what went wrong in them."""
+"""Runs one function in several processes, and reports their failures."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ __all__ = [
 
 
 class ProcessException(Exception):  # noqa: N818
-    """A process of ``start_processes`` failed.
+    """Raised if a process of ``start_processes`` failed.
 
     Attributes:
-        error_index: its number.
-        error_pid: its process number.
+        error_index: index of the process.
+        error_pid: pid of the process.
     """
 
     def __init__(self, msg: str, error_index: int, error_pid: int) -> None:
@@ -47,14 +47,14 @@ class ProcessException(Exception):  # noqa: N818
 
 
 class ProcessRaisedException(ProcessException):
-    """The function raised; the message holds its traceback."""
+    """Raised if the function raised; the message contains its traceback."""
 
     def __init__(self, msg: str, error_index: int, error_pid: int) -> None:
         super().__init__(msg, error_index, error_pid)
 
 
 class ProcessExitedException(ProcessException):
-    """The process ended with an exit code or by a signal."""
+    """Raised if the process ended with an exit code or by a signal."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class ProcessExitedException(ProcessException):
 
 
 def _end_with_parent() -> None:
-    """Ends this process when its parent has: nobody would join it."""
+    """Ends this process when its parent has ended, because nothing would join it."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -101,8 +101,8 @@ class ProcessContext:
     """The processes of one ``start_processes``.
 
     Args:
-        processes: started ones.
-        error_files: for each the receiving end of a pipe that brings a traceback.
+        processes: started processes.
+        error_files: for each process the receiving end of a pipe that transfers a traceback.
     """
 
     def __init__(self, processes: list[Any], error_files: list[Any]) -> None:
@@ -111,15 +111,15 @@ class ProcessContext:
         self.sentinels = {process.sentinel: i for i, process in enumerate(processes)}
 
     def pids(self) -> list[int]:
-        """The process numbers."""
+        """Returns the pids of the processes."""
         return [int(process.pid) for process in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
         """Waits for one or more processes to end; True once all have.
 
         Args:
-            timeout: seconds to wait at most.
-            grace_period: seconds that the others have to end after SIGTERM when one failed; 30 if
+            timeout: maximum number of seconds to wait.
+            grace_period: seconds that the others have to end after SIGTERM if one failed; 30 if
                 None. Then they are killed.
 
         Raises:
@@ -174,7 +174,7 @@ class ProcessContext:
 
 
 class SpawnContext(ProcessContext):
-    """What ``spawn`` returns."""
+    """The processes of one ``spawn``."""
 
 
 def start_processes(
@@ -187,12 +187,12 @@ def start_processes(
 ) -> ProcessContext | None:
     """Calls ``fn(i, *args)`` in process ``i`` of ``nprocs``.
 
-    Under ``mpiexec -n nprocs`` these processes are there already, as long as no process group was
-    made: each calls ``fn`` with its own rank, and nothing is started.
+    Under ``mpiexec -n nprocs`` these processes exist already, as long as no process group is
+    initialized: each calls ``fn`` with its own rank, and no process is started.
 
     Args:
-        join: wait for all; else the ``ProcessContext`` to wait with is returned.
-        daemon: the processes end with this one.
+        join: whether to wait for all; otherwise the ``ProcessContext`` is returned.
+        daemon: whether the processes end with this one.
         start_method: ``"spawn"``, ``"fork"`` or ``"forkserver"``.
 
     Raises:
@@ -205,9 +205,9 @@ _Context = TypeVar("_Context", bound=ProcessContext)
 
 
 def _is_rank(nprocs: int) -> bool:
-    """Whether mpiexec has started as many processes as are asked for, each to call this.
+    """True if mpiexec has started ``nprocs`` processes, each of which calls this.
 
-    A program whose ranks are to start processes of their own has made its process group before.
+    A program whose ranks start their own processes must initialize its process group before.
     """
     position = _launcher.position()
     if position is None or position[1] != nprocs or nprocs == 1:
@@ -217,7 +217,7 @@ def _is_rank(nprocs: int) -> bool:
 
 
 def _warn_of_shared(args: Sequence[Any]) -> None:
-    """What the ranks shall share was made by each of them."""
+    """Warns about arguments to be shared, because each rank has created its own."""
     for at, value in enumerate(args):
         kind = type(value)
         if kind.__module__.partition(".")[0] != "multiprocessing" and not (
@@ -281,7 +281,7 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> SpawnContext | None:
-    """``start_processes`` with new interpreters; ``fn`` must be importable."""
+    """Calls ``start_processes`` with new interpreters; ``fn`` must be importable."""
     if start_method != "spawn":
         warnings.warn(
             f"This method only supports start_method=spawn (got: {start_method}). To use a "

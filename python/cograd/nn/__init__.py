@@ -38,7 +38,7 @@ from .parameter import Parameter as Parameter
 from .parameter import UninitializedBuffer as UninitializedBuffer
 from .parameter import UninitializedParameter as UninitializedParameter
 
-# sorted() keeps type checkers from reading this: they follow the imports above, through cycles too.
+# Type checkers do not read sorted(): they follow the imports above, through cycles too.
 __all__: list[str] = sorted(
     [
         "Buffer",

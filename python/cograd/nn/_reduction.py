@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ``reduction`` and its deprecated forerunners mean to a loss."""
+"""Resolves the ``reduction`` of a loss and the two deprecated flags that preceded it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cograd import Tensor
 
 
 def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """The ``reduction`` that torch's deprecated pair of flags stands for."""
+    """Returns the ``reduction`` that corresponds to torch's deprecated pair of flags."""
     if size_average is None and reduce is None:
         return reduction
     if reduce is False:
@@ -18,7 +18,7 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
 
 
 def get_enum(reduction: str) -> int:
-    """The number that torch's kernels have for a reduction: none 0, mean 1, sum 2."""
+    """Returns the number that torch's kernels use for a reduction: none 0, mean 1, sum 2."""
     known = {"none": 0, "mean": 1, "elementwise_mean": 1, "sum": 2}
     if reduction not in known:
         raise ValueError(f"{reduction} is not a valid value for reduction")
@@ -28,7 +28,7 @@ def get_enum(reduction: str) -> int:
 def legacy_get_string(
     size_average: bool | None, reduce: bool | None, emit_warning: bool = True
 ) -> str:
-    """The ``reduction`` of the deprecated pair, of which None is True."""
+    """Returns the ``reduction`` for the deprecated pair of flags; None counts as True."""
     found = legacy_reduction(size_average is not False, reduce, "mean")
     if emit_warning:
         warnings.warn(
@@ -42,12 +42,12 @@ def legacy_get_string(
 def legacy_get_enum(
     size_average: bool | None, reduce: bool | None, emit_warning: bool = True
 ) -> int:
-    """The number of ``legacy_get_string``."""
+    """Returns ``get_enum`` of what ``legacy_get_string`` returns."""
     return get_enum(legacy_get_string(size_average, reduce, emit_warning))
 
 
 def reduce_loss(loss: Tensor, reduction: str) -> Tensor:
-    """``loss`` after its reduction: 'none', 'mean' or 'sum'."""
+    """Reduces ``loss`` by 'none', 'mean' or 'sum'."""
     if reduction == "mean":
         return loss.mean()
     if reduction == "sum":

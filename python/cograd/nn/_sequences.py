@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sequences of different lengths: padded, packed, and as lists."""
+"""Sequences of different lengths: padded, packed, and as lists of tensors."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ class _Fields(NamedTuple):
 
 
 class PackedSequence(_Fields):
-    """Sequences of different lengths, step by step, the longest first.
+    """Sequences of different lengths, stored step by step, the longest sequence first.
 
-    RNN, LSTM and GRU take and give them. Made by ``pack_padded_sequence`` and ``pack_sequence``,
-    not by hand.
+    RNN, LSTM and GRU accept and return packed sequences. Create one with
+    ``pack_padded_sequence`` or ``pack_sequence``, not by calling the constructor.
 
     Args:
-        data: (total, *): the values of step 0 of all sequences, then those of step 1 of the
+        data: (total, *): the values of step 0 of all sequences, then the values of step 1 of the
             sequences that have one, and so on.
-        batch_sizes: (longest), int64: how many sequences each step has.
-        sorted_indices: (N), the sequences in that order, None for the order they had.
-        unsorted_indices: its inverse, which follows if it is None.
+        batch_sizes: (longest), int64: how many sequences have each step.
+        sorted_indices: (N), the indices that sort the sequences by length; None if they were
+            sorted already.
+        unsorted_indices: the inverse permutation; computed if it is None.
 
     Raises:
-        AssertionError: no ``batch_sizes``, and ``data`` is no pair.
+        AssertionError: ``batch_sizes`` is missing, and ``data`` is not a pair.
     """
 
     __slots__ = ()
@@ -69,7 +70,7 @@ class PackedSequence(_Fields):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The same with ``data.to(...)``."""
+        """Returns a copy whose data is ``data.to(...)``."""
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
@@ -78,7 +79,7 @@ class PackedSequence(_Fields):
         return moved
 
     def cpu(self) -> PackedSequence:
-        """Itself: there is no other device."""
+        """Returns itself: there is no other device."""
         return self.to("cpu")
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
@@ -87,53 +88,53 @@ class PackedSequence(_Fields):
         return moved
 
     def double(self) -> PackedSequence:
-        """The same in float64."""
+        """Returns a copy with float64 data."""
         return self.to(dtype=cograd.float64)
 
     def float(self) -> PackedSequence:
-        """The same in float32."""
+        """Returns a copy with float32 data."""
         return self.to(dtype=cograd.float32)
 
     def half(self) -> PackedSequence:
-        """The same in float16."""
+        """Returns a copy with float16 data."""
         return self.to(dtype=cograd.float16)
 
     def long(self) -> PackedSequence:
-        """The same in int64."""
+        """Returns a copy with int64 data."""
         return self.to(dtype=cograd.int64)
 
     def int(self) -> PackedSequence:
-        """The same in int32."""
+        """Returns a copy with int32 data."""
         return self.to(dtype=cograd.int32)
 
     def short(self) -> PackedSequence:
-        """The same in int16."""
+        """Returns a copy with int16 data."""
         return self.to(dtype=cograd.int16)
 
     def char(self) -> PackedSequence:
-        """The same in int8."""
+        """Returns a copy with int8 data."""
         return self.to(dtype=cograd.int8)
 
     def byte(self) -> PackedSequence:
-        """The same in uint8."""
+        """Returns a copy with uint8 data."""
         return self.to(dtype=cograd.uint8)
 
     def pin_memory(self) -> PackedSequence:
-        """Itself."""
+        """Returns itself: memory is never pinned."""
         return self
 
     def is_pinned(self) -> bool:
-        """False."""
+        """Returns False: memory is never pinned."""
         return False
 
     @property
     def is_cuda(self) -> bool:
-        """False."""
+        """Returns False: there is no GPU."""
         return False
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The inverse of a permutation (N,); None of None."""
+    """Returns the inverse of a permutation (N,), or None if it is None."""
     if permutation is None:
         return None
     inverse = cograd.empty_like(permutation)
@@ -142,7 +143,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 
 
 def _rows_of(lengths: Tensor, steps: int) -> Tensor:
-    """The rows of (steps * N) that sequences of these lengths, the longest first, have."""
+    """Returns the flat indices that sequences of these descending lengths fill in (steps, N)."""
     present = cograd.arange(steps).unsqueeze(1) < lengths.unsqueeze(0)
     return cograd.argwhere(present.flatten())[:, 0]
 
@@ -156,10 +157,10 @@ def pack_padded_sequence(
     """Packs padded sequences (T, N, *), or (N, T, *) if ``batch_first``.
 
     Args:
-        lengths: (N,) numbers from 1 to T; falling unless ``enforce_sorted`` is false.
+        lengths: (N,) integers from 1 to T; in descending order unless ``enforce_sorted`` is False.
 
     Raises:
-        RuntimeError: the lengths do not fit or are not sorted.
+        RuntimeError: the lengths do not fit the input or are not sorted.
     """
     lengths = cograd.as_tensor(lengths, dtype=cograd.int64)
     order = None
@@ -204,9 +205,9 @@ def pad_packed_sequence(
     padding_value: float = 0.0,
     total_length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The padded sequences (T, N, *), or (N, T, *), and their lengths (N,).
+    """Returns the padded sequences (T, N, *), or (N, T, *), and their lengths (N,).
 
-    T is ``total_length`` if given.
+    T is ``total_length`` if given, else the length of the longest sequence.
 
     Raises:
         ValueError: ``total_length`` is less than the longest sequence.
@@ -239,7 +240,7 @@ def pad_sequence(
     padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:
-    """Sequences (L_i, *) stacked as (T, N, *), or (N, T, *), T the longest of the lengths."""
+    """Stacks sequences (L_i, *) as (T, N, *), or (N, T, *), where T is the longest length."""
     if not isinstance(sequences, Iterable):
         raise RuntimeError(
             "pad_sequence: Expected iterable for input sequences, but got arg of type: "
@@ -264,20 +265,20 @@ def pad_sequence(
 def unpad_sequence(
     padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False
 ) -> list[Tensor]:
-    """The sequences (L_i, *) of padded ones (T, N, *), or (N, T, *), of these lengths."""
+    """Splits padded sequences (T, N, *), or (N, T, *), into a list of (L_i, *) of these lengths."""
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
     return [x[: int(n)] for x, n in zip(padded_sequences.unbind(0), lengths)]
 
 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Packs sequences (L_i, *), the longest first unless ``enforce_sorted`` is false."""
+    """Packs sequences (L_i, *); sorted by length unless ``enforce_sorted`` is False."""
     items = list(sequences)
     lengths = cograd.tensor([item.shape[0] for item in items])
     return pack_padded_sequence(pad_sequence(items), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences (L_i, *) of packed ones, in the order before packing."""
+    """Splits packed sequences into a list of (L_i, *), in the order before packing."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

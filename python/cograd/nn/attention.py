@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The switches of attention's kernels: accepted, there is one."""
+"""torch's switches between attention kernels: accepted without effect, as there is one kernel."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class SDPBackend(Enum):
 def sdpa_kernel(
     backends: list[SDPBackend] | SDPBackend, set_priority: bool = False
 ) -> Iterator[dict[Any, Any]]:
-    """Context manager, or decorator, that changes nothing: attention has one kernel, by blocks.
+    """Does nothing, as a context manager or decorator: attention has a single blocked kernel.
 
     Args:
-        backends: those that may be used; the kernel here is taken for any of them.
-        set_priority: whether their order counts.
+        backends: the backends that are allowed; the kernel here counts as any of them.
+        set_priority: whether the order of ``backends`` matters; ignored.
 
     Raises:
         AssertionError: ``backends`` is neither an SDPBackend nor a list.

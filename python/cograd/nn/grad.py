@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gradients of convolutions as functions of their own; they can be differentiated again."""
+"""Gradients of convolutions as separate, differentiable functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _pull(
             f"{op}(): expected grad_output of the dtype of {kind}, {other.dtype}, "
             f"got {grad_output.dtype}"
         )
-    # Convolution is linear: its gradient is the same at every point, under vmap too.
+    # Convolution is linear in each argument, so its gradient is the same at every point.
     at = cograd.zeros(tuple(size), dtype=other.dtype)
     (grad,) = cograd.func.vjp(conv, at)[1](grad_output)
     return cast(Tensor, grad)
@@ -54,7 +54,7 @@ def conv1d_input(
     input_size: Any, weight: Tensor, grad_output: Tensor,
     stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of ``conv1d`` for its input."""
+    """Returns the gradient of ``conv1d`` with respect to its input."""
     return _of_input(F.conv1d, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
@@ -62,7 +62,7 @@ def conv1d_weight(
     input: Tensor, weight_size: Any, grad_output: Tensor,
     stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of ``conv1d`` for its weight."""
+    """Returns the gradient of ``conv1d`` with respect to its weight."""
     return _of_weight(
         F.conv1d, weight_size, input, grad_output, (stride, padding, dilation, groups)
     )
@@ -72,7 +72,7 @@ def conv2d_input(
     input_size: Any, weight: Tensor, grad_output: Tensor,
     stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of ``conv2d`` for its input."""
+    """Returns the gradient of ``conv2d`` with respect to its input."""
     return _of_input(F.conv2d, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
@@ -80,7 +80,7 @@ def conv2d_weight(
     input: Tensor, weight_size: Any, grad_output: Tensor,
     stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of ``conv2d`` for its weight."""
+    """Returns the gradient of ``conv2d`` with respect to its weight."""
     return _of_weight(
         F.conv2d, weight_size, input, grad_output, (stride, padding, dilation, groups)
     )
@@ -90,7 +90,7 @@ def conv3d_input(
     input_size: Any, weight: Tensor, grad_output: Tensor,
     stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of ``conv3d`` for its input."""
+    """Returns the gradient of ``conv3d`` with respect to its input."""
     return _of_input(F.conv3d, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
@@ -98,7 +98,7 @@ def conv3d_weight(
     input: Tensor, weight_size: Any, grad_output: Tensor,
     stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of ``conv3d`` for its weight."""
+    """Returns the gradient of ``conv3d`` with respect to its weight."""
     return _of_weight(
         F.conv3d, weight_size, input, grad_output, (stride, padding, dilation, groups)
     )

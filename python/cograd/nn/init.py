@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In-place initialisation of tensors; every function returns the tensor it was given."""
+"""Initialises tensors in place; every function returns its argument."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def _fill(tensor: Tensor, method: str, *args: Any, generator: Any = None) -> Ten
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Fills with U(a, b)."""
+    """Fills the tensor with samples from U(a, b)."""
     return _fill(tensor, "uniform_", a, b, generator=generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Fills with N(mean, std^2)."""
+    """Fills the tensor with samples from N(mean, std^2)."""
     return _fill(tensor, "normal_", mean, std, generator=generator)
 
 
@@ -81,7 +81,7 @@ def _normal_cdf(x: float) -> float:
 def _reject_normal(
     tensor: Tensor, mean: float, std: float, a: float, b: float, options: dict[str, Any]
 ) -> Tensor:
-    """Normal numbers, drawn again where they are outside of [a, b]."""
+    """Samples normal numbers again until they are within [a, b]."""
     low, high = (tensor.new_tensor(limit).item() for limit in (a, b))
     result = cograd.empty_like(tensor).normal_(mean, std, **options)
     while bool((outside := (result < low) | (result > high)).any()):
@@ -93,7 +93,7 @@ def _reject_normal(
 def _reject_uniform(
     tensor: Tensor, mean: float, std: float, a: float, b: float, options: dict[str, Any]
 ) -> Tensor:
-    """Uniform numbers of [a, b], drawn again where a second one is above the density."""
+    """Samples uniform numbers in [a, b], again until a second one is below the density."""
     peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
     result = cograd.empty_like(tensor)
     pending = cograd.ones_like(tensor, dtype=cograd.bool)
@@ -113,9 +113,9 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Any = None,
 ) -> Tensor:
-    """Fills with N(mean, std^2) limited to [a, b].
+    """Fills the tensor with samples from N(mean, std^2) truncated to [a, b].
 
-    By inversion of the distribution function; under ``set_rng("torch")`` by rejection, as torch.
+    Inverts the distribution function; under ``set_rng("torch")`` uses rejection, as torch does.
     """
     mean, std, a, b = float(mean), float(std), float(a), float(b)
     if mean < a - 2 * std or mean > b + 2 * std:
@@ -142,22 +142,22 @@ def _no_grad_trunc_normal_(
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fills with ``val``."""
+    """Fills the tensor with ``val``."""
     return _fill(tensor, "fill_", val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fills with 1."""
+    """Fills the tensor with 1."""
     return _fill(tensor, "fill_", 1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fills with 0."""
+    """Fills the tensor with 0."""
     return _fill(tensor, "zero_")
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """Fills a 2-dim tensor with the identity."""
+    """Fills a 2-dim tensor with the identity matrix."""
     if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     with cograd.no_grad():
@@ -166,7 +166,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Fills a 3- to 5-dim convolution kernel so that it passes its input channels on."""
+    """Fills a 3- to 5-dim convolution kernel so that it passes its input channels through."""
     if tensor.dim() not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
     if tensor.shape[0] % groups != 0:
@@ -184,7 +184,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor by which weights are scaled for ``nonlinearity``; ``param`` is a slope."""
+    """Returns the scale factor of weights for ``nonlinearity``; ``param`` is its negative slope."""
     if nonlinearity in (
         "linear",
         "conv1d",
@@ -228,14 +228,14 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fills with U(-a, a), a = gain * sqrt(6 / (fan_in + fan_out))."""
+    """Fills the tensor from U(-a, a), a = gain * sqrt(6 / (fan_in + fan_out))."""
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     bound = gain * math.sqrt(6.0 / float(fan_in + fan_out))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fills with N(0, std^2), std = gain * sqrt(2 / (fan_in + fan_out))."""
+    """Fills the tensor from N(0, std^2), std = gain * sqrt(2 / (fan_in + fan_out))."""
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(fan_in + fan_out)), generator)
 
@@ -258,7 +258,7 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Tensor:
-    """Fills with U(-b, b), b = gain * sqrt(3 / fan)."""
+    """Fills the tensor from U(-b, b), b = gain * sqrt(3 / fan)."""
     if _is_empty(tensor):
         return tensor
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
@@ -272,14 +272,14 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Tensor:
-    """Fills with N(0, std^2), std = gain / sqrt(fan)."""
+    """Fills the tensor from N(0, std^2), std = gain / sqrt(fan)."""
     if _is_empty(tensor):
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """Fills with a (semi-)orthogonal matrix; dims behind the first are flattened.
+    """Fills the tensor with a (semi-)orthogonal matrix; the dims after the first are flattened.
 
     Raises:
         NotImplementedError: this build has no ``linalg.qr``.
@@ -301,7 +301,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Fills a 2-dim tensor with N(0, std^2) and zeroes the part ``sparsity`` of each column."""
+    """Fills a 2-dim tensor from N(0, std^2) and zeroes the fraction ``sparsity`` of each column."""
     if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, cols = tensor.shape
@@ -315,7 +315,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
 
 
 def _renamed(function: Any) -> Any:
-    """``function`` under its old name, without the underscore, which warns."""
+    """Returns ``function`` under its old name, without the underscore; calling it warns."""
     new = function.__name__
     old = new[:-1]
 
@@ -329,7 +329,7 @@ def _renamed(function: Any) -> Any:
         return function(*args, **kwargs)  # type: ignore[no-any-return]
 
     call.__name__ = call.__qualname__ = old
-    call.__doc__ = f"{new} under its old name, which warns."
+    call.__doc__ = f"Calls ``{new}`` under its deprecated name, which warns."
     return call
 
 

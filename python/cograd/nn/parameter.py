@@ -28,7 +28,7 @@ class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
 
 
 def _rebuild_parameter(data: Tensor, requires_grad: bool) -> Parameter:
-    """Inverse of ``Parameter.__reduce_ex__``."""
+    """Inverts ``Parameter.__reduce_ex__``."""
     return Parameter(data, requires_grad)
 
 
@@ -36,20 +36,21 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that becomes part of ``Module.parameters()`` when it is assigned to a module.
 
     Args:
-        data: the values, any shape; shared, not copied. ``None`` makes an empty tensor.
-        requires_grad: whether gradients are recorded; False is needed for integers and bool.
+        data: the values, of any shape; shared, not copied. ``None`` makes an empty tensor.
+        requires_grad: whether autograd records operations on it; must be False for integers and
+            bool.
 
     Raises:
-        TypeError: ``data`` is no tensor.
-        RuntimeError: integers or bool that would require grad, or ``data`` of a Tensor subclass
-            whose ``detach()`` changes its type.
+        TypeError: ``data`` is not a tensor.
+        RuntimeError: integers or bool with ``requires_grad``, or ``data`` of a Tensor subclass
+            whose ``detach()`` returns another type.
     """
 
     __torch_function__ = cograd._C._disabled_torch_function_impl
     __cograd_function__ = cograd._C._disabled_torch_function_impl
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
-        """Makes ``data`` a parameter."""
+        """Makes a parameter of ``data``."""
         if data is None:
             data = cograd.empty(0)
         if type(data) is Tensor or type(data) is Parameter:
@@ -67,7 +68,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
                 "that detach() returns an instance of the same type, "
                 f"but it returned type {type(marked).__name__}."
             )
-        result: Any = marked  # an instance of a subclass of Tensor that only claims to be one
+        result: Any = marked  # an instance of a Tensor subclass that is only marked as a parameter
         result._is_param = True
         return result  # type: ignore[no-any-return]
 
@@ -105,7 +106,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
     """A tensor that becomes a buffer of the module it is assigned to.
 
     Args:
-        data: the values, any shape; shared, not copied. ``None`` makes an empty tensor.
+        data: the values, of any shape; shared, not copied. ``None`` makes an empty tensor.
         persistent: whether the buffer is part of the module's ``state_dict``.
     """
 
@@ -113,7 +114,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
     __cograd_function__ = cograd._C._disabled_torch_function_impl
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
-        """Makes ``data`` a buffer."""
+        """Makes a buffer of ``data``."""
         if data is None:
             data = cograd.empty(0)
         refuse_torch("Buffer", data)
@@ -124,15 +125,15 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
 
 class UninitializedTensorMixin:
-    """A tensor without a shape, until ``materialize`` gives it one.
+    """A tensor that has no shape until ``materialize`` gives it one.
 
-    ``materialize`` makes it an instance of ``cls_to_become`` with undefined values.
+    ``materialize`` turns it into an instance of ``cls_to_become`` with undefined values.
     """
 
     cls_to_become: type = Tensor
 
     def materialize(self, shape: Sequence[int], device: Any = None, dtype: Any = None) -> None:
-        """Makes this a tensor of ``shape`` with undefined values."""
+        """Turns this into a tensor of ``shape`` with undefined values."""
         tensor: Any = self
         dtype = tensor.dtype if dtype is None else dtype
         tensor.data = cograd.empty(tuple(shape), device=device, dtype=dtype)
@@ -140,7 +141,7 @@ class UninitializedTensorMixin:
 
     @property
     def shape(self) -> Any:
-        """There is none yet: raises RuntimeError."""
+        """Raises RuntimeError: there is no shape yet."""
         raise RuntimeError(
             "Can't access the shape of an uninitialized parameter or buffer. This error usually "
             "happens in `load_state_dict` when trying to load an uninitialized parameter into an "
@@ -150,22 +151,22 @@ class UninitializedTensorMixin:
 
 
 def is_lazy(param: Any) -> bool:
-    """Whether ``param`` has no shape yet."""
+    """Returns whether ``param`` has no shape yet."""
     return isinstance(param, UninitializedTensorMixin)
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A Parameter whose shape is not known yet.
 
-    Lazy modules have them until the first call; ``materialize(shape)`` makes it a Parameter of
-    undefined values.
+    Lazy modules have such parameters until their first call; ``materialize(shape)`` turns it into
+    a Parameter with undefined values.
 
     Args:
-        requires_grad: whether gradients are recorded.
-        device, dtype: of the values; None for the default.
+        requires_grad: whether autograd records operations on it.
+        device, dtype: those of the values; None for the default.
 
     Raises:
-        RuntimeError: its shape is asked for.
+        RuntimeError: its shape is accessed.
     """
 
     cls_to_become = Parameter
@@ -173,7 +174,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     def __new__(
         cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
     ) -> UninitializedParameter:
-        """Makes one without elements."""
+        """Makes a parameter without elements."""
         data = cograd.empty(0, device=device, dtype=dtype)
         return Tensor._make_subclass(cls, data, requires_grad)  # type: ignore[no-any-return]
 
@@ -194,15 +195,15 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """A buffer whose shape is not known yet.
 
-    ``materialize(shape)`` makes it a tensor of undefined values.
+    ``materialize(shape)`` turns it into a tensor with undefined values.
 
     Args:
-        requires_grad: whether gradients are recorded.
-        device, dtype: of the values; None for the default.
-        persistent: whether it is part of the module's ``state_dict``.
+        requires_grad: whether autograd records operations on it.
+        device, dtype: those of the values; None for the default.
+        persistent: whether the buffer is part of the module's ``state_dict``.
 
     Raises:
-        RuntimeError: its shape is asked for.
+        RuntimeError: its shape is accessed.
     """
 
     cls_to_become = Tensor
@@ -214,7 +215,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         dtype: Any = None,
         persistent: bool = True,
     ) -> UninitializedBuffer:
-        """Makes one without elements."""
+        """Makes a buffer without elements."""
         data = cograd.empty(0, device=device, dtype=dtype)
         result: Any = Tensor._make_subclass(cls, data, requires_grad)
         result.persistent = persistent

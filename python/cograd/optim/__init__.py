@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Optimizers and learning-rate schedules with torch.optim's names and numbers."""
+"""Optimizers and learning-rate schedules with torch.optim's names and numerics."""
 
 from typing import TYPE_CHECKING
 

@@ -16,15 +16,15 @@ __all__ = ["Adafactor", "adafactor"]
 
 
 def _mean_square(grad: Tensor, dim: int) -> Tensor:
-    """(grad * grad).mean(dim, keepdim=True), without the squares of all elements."""
+    """Returns (grad * grad).mean(dim, keepdim=True) without storing the squares of all elements."""
     return cograd.norm(grad, dim=dim, keepdim=True).square_().div_(grad.size(dim))
 
 
 class Adafactor(Optimizer):
-    """Adam without a mean, whose running square of a matrix is a row times a column.
+    """Adam without momentum, with a rank-1 running mean of squares for matrices.
 
     Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost
-    (arXiv:1804.04235), with ``lr`` as the largest relative step and decoupled weight decay.
+    (arXiv:1804.04235), where ``lr`` is the largest relative step and weight decay is decoupled.
 
     Each step::
 
@@ -33,23 +33,23 @@ class Adafactor(Optimizer):
         u = g / sqrt(r c / mean(r))
         p -= max(eps[1], rms(p)) min(lr, 1 / sqrt(t)) u / max(1, rms(u) / d)
 
-    g is the gradient (minus it with ``maximize``). Vectors keep the square itself. State: step (t),
-    row_var (r) and col_var (c), or variance.
+    g is the gradient (its negative with ``maximize``). Vectors keep the squares themselves. State:
+    step (t), row_var (r) and col_var (c), or variance.
 
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the largest relative step, a number or a tensor of one element.
-        beta2_decay: the running square forgets the part step^beta2_decay in each step.
-        eps: the least running square's root, None for that of the dtype; the least root mean
-            square of a parameter.
-        d: the largest root mean square of an update.
-        weight_decay: lr * weight_decay times the parameter is taken from it first.
-        foreach: accepted; it changes nothing.
-        maximize: maximize instead of minimize.
+        beta2_decay: each step, the running mean of squares keeps the fraction 1 - step^beta2_decay.
+        eps: the lower limit of the root of the running mean of squares, None for that of the dtype;
+            the lower limit of the root mean square of a parameter.
+        d: the upper limit of the root mean square of an update.
+        weight_decay: lr * weight_decay times the parameter is subtracted from it first.
+        foreach: accepted and ignored.
+        maximize: whether to maximize instead of minimize.
 
     Raises:
-        ValueError: an option out of range.
-        RuntimeError: a complex parameter, in ``step``.
+        ValueError: an option is out of range.
+        RuntimeError: a parameter is complex, in ``step``.
     """
 
     _later_options: ClassVar[dict[str, Any]] = {"foreach": None}
@@ -126,7 +126,7 @@ class Adafactor(Optimizer):
 
     @staticmethod
     def _variance(grad: Tensor, state: dict[str, Any], weight: float, least: float) -> Tensor:
-        """An estimate of the running square, in new memory."""
+        """Returns an estimate of the running mean of squares, in new memory."""
         if grad.dim() <= 1:
             variance: Tensor = state["variance"].lerp_(grad * grad, weight)
             return variance.clone()
@@ -156,22 +156,22 @@ def adafactor(
     eps2: float,
     maximize: bool,
 ) -> None:
-    """One step of Adafactor for tensors and state that are not an optimizer's.
+    """Runs one step of Adafactor on tensors and state that no optimizer owns.
 
     Args:
-        params: what is updated, in place.
-        grads: a gradient for each.
-        row_vars, col_vars, variances, state_steps: the state of each, written in place; vectors
-            have a variance, all others a row and a column.
-        grad_scale: the gradients are divided by it.
-        found_inf: if it is not 0 nothing is done.
-        has_complex: accepted; nothing follows from it.
-        foreach, d, lr, beta2_decay, weight_decay, maximize: as Adafactor's.
-        eps1, eps2: Adafactor's eps.
+        params: the tensors to update in place.
+        grads: one gradient for each parameter.
+        row_vars, col_vars, variances, state_steps: the state of each parameter, written in place;
+            vectors have a variance, all other parameters have a row and a column.
+        grad_scale: the divisor of the gradients.
+        found_inf: if it is not 0, the step is skipped.
+        has_complex: accepted and ignored.
+        foreach, d, lr, beta2_decay, weight_decay, maximize: as in Adafactor.
+        eps1, eps2: the two values of Adafactor's ``eps``.
 
     Raises:
-        ValueError: lists of different lengths.
-        RuntimeError: a complex parameter, or a leaf that requires grad while grad mode is on.
+        ValueError: the lists have different lengths.
+        RuntimeError: a parameter is complex, or a leaf requires grad while grad mode is on.
     """
     group = {
         "d": d,

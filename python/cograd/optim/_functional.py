@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The optimizers as functions over lists of tensors; each is defined beside its class."""
+"""The optimizers as functions on lists of tensors; each is defined next to its class."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hooks of optimizers, of one and of all."""
+"""Registers hooks of one optimizer, and global hooks of all optimizers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _add(hooks: _Hooks, hook: Callable[..., Any], prepend: bool = False) -> Remo
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Runs ``hook(optimizer, args, kwargs)`` before every step of every optimizer.
 
-    What it returns, unless None, is a tuple of new args and kwargs.
+    If the hook returns something other than None, it must be a tuple of new args and kwargs.
     """
     return _add(_global_pre_hooks, hook)
 
@@ -38,7 +38,7 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
 
 
 class Hooked:
-    """The part of an optimizer that keeps hooks."""
+    """Stores the hooks of an optimizer; a mixin of Optimizer."""
 
     _optimizer_step_pre_hooks: _Hooks
     _optimizer_step_post_hooks: _Hooks
@@ -52,17 +52,17 @@ class Hooked:
             setattr(self, name, OrderedDict())
 
     def _patch_step_function(self) -> None:
-        """Does nothing: ``step`` has its hooks since the class was made. Wrappers call it."""
+        """Does nothing: the class has wrapped ``step`` already. Other libraries call this."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "step" in cls.__dict__:  # a step written by the user gets the hooks too
+        if "step" in cls.__dict__:  # wrap a step that a user defines, too
             cls.step = _with_hooks(cls.__dict__["step"])  # type: ignore[attr-defined]
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Runs ``hook(optimizer, args, kwargs)`` before ``step``.
 
-        What it returns, unless None, is a tuple of new args and kwargs.
+        If the hook returns something other than None, it must be a tuple of new args and kwargs.
         """
         return _add(self._optimizer_step_pre_hooks, hook)
 
@@ -96,11 +96,11 @@ class Hooked:
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """``step`` between the optimizer's pre and post hooks."""
+    """Returns ``step`` with the optimizer's pre-hooks and post-hooks around it."""
 
     @wraps(step)
     def hooked(self: Hooked, *args: Any, **kwargs: Any) -> Any:
-        if "_optimizer_step_pre_hooks" not in self.__dict__:  # __init__ of Optimizer was not called
+        if "_optimizer_step_pre_hooks" not in self.__dict__:  # Optimizer.__init__ was not called
             self._init_hooks()
         for hook in chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
             new = hook(self, args, kwargs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Steps of optimizers over lists of tensors: what the functions beside the classes share."""
+"""Runs optimizer steps on lists of tensors; shared by the optimizers' functional forms."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _states(columns: dict[str, _Column], count: int) -> list[dict[str, Any]]:
 
 
 def _put_back(columns: dict[str, Any], states: list[dict[str, Any]]) -> None:
-    """Puts what a step made, or replaced, into the caller's lists."""
+    """Writes tensors that a step created or replaced into the caller's lists."""
     for name, column in columns.items():
         for i, state in enumerate(states):
             if column[i] is not state.get(name):
@@ -59,22 +59,22 @@ def step_lists(
     grad_scale: Tensor | None = None,
     found_inf: Tensor | None = None,
 ) -> None:
-    """One step of optimizer ``kind`` for tensors and state that are not an optimizer's.
+    """Runs one step of optimizer ``kind`` on tensors and state that no optimizer owns.
 
     Args:
-        kind: the class, whose loop in the core or formula is run.
-        params: what is updated, in place.
-        grads: a gradient for each.
-        columns: a list for each name of the state. The tensors are written in place; those that
-            are None, and all if the step is differentiable, are put into the list.
+        kind: the optimizer class, whose loop in the core or formula is run.
+        params: the tensors to update in place.
+        grads: one gradient for each parameter.
+        columns: a list for each name of the state. The tensors are written in place; the list gets
+            new tensors in place of None, and in place of all if the step is differentiable.
         group: the options, as in an optimizer's group.
-        grad_scale: the gradients are divided by it.
-        found_inf: if it is not 0 nothing is done.
+        grad_scale: the divisor of the gradients.
+        found_inf: if it is not 0, the step is skipped.
 
     Raises:
-        ValueError: lists of different lengths.
-        RuntimeError: modes that exclude each other, a step that is not a tensor, or a leaf that
-            requires grad while grad mode is on and the step is not differentiable.
+        ValueError: the lists have different lengths.
+        RuntimeError: modes exclude each other, a step is not a tensor, or a leaf requires grad
+            while grad mode is on and the step is not differentiable.
     """
     op = kind.__name__.lower()
     modes = {name: group.get(name) for name in ("foreach", "fused", "differentiable", "capturable")}
@@ -116,7 +116,7 @@ def _step_in_place(
             "mode is on; call it under no_grad()"
         )
     with cograd.no_grad():
-        # Other tensors over the same memory: the caller's keep the gradients that they have.
+        # Aliases of the same memory: the caller's tensors keep their own .grad.
         aliases = [param.detach() for param in params]
         for alias, grad in zip(aliases, grads):
             alias.grad = grad.detach()

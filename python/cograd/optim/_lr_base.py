@@ -22,13 +22,13 @@ _EPOCH = (
 
 
 def _watch_steps(optimizer: Any) -> None:
-    """Has the optimizer note that ``step`` was called, for the warnings about call order."""
+    """Makes the optimizer record calls of ``step``, for warnings about the call order."""
     if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         return
     function = getattr(optimizer.step, "__func__", None)
-    if function is None:  # a function that was assigned to this optimizer
+    if function is None:  # a function was assigned to this optimizer
         function = _without_self(optimizer.step)
-    reference = weakref.ref(optimizer)  # no cycle: an optimizer is freed when it is dropped
+    reference = weakref.ref(optimizer)  # avoids a cycle: a dropped optimizer is freed
 
     @functools.wraps(function)
     def step(*args: Any, **kwargs: Any) -> Any:
@@ -45,7 +45,7 @@ def _without_self(step: Any) -> Any:
 
 
 def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
-    """One value for each group: those of a sequence, or the same for all."""
+    """Returns one value for each group: those of a sequence, or the same value for all."""
     groups = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
         value = [value] * groups
@@ -62,12 +62,12 @@ def _copied(value: Any) -> Any:
 
 
 def values_of(optimizer: Optimizer, key: str) -> list[Any]:
-    """An option of every group; tensors are copied."""
+    """Returns the value of an option in every group; tensors are copied."""
     return [_copied(group[key]) for group in optimizer.param_groups]
 
 
 def set_option(group: dict[str, Any], key: str, value: Any) -> None:
-    """Sets an option of a group; one that is a tensor keeps its identity."""
+    """Sets an option of a group; a tensor is written in place."""
     if isinstance(group[key], Tensor):
         group[key].fill_(number(value))
     else:
@@ -75,19 +75,19 @@ def set_option(group: dict[str, Any], key: str, value: Any) -> None:
 
 
 class LRScheduler:
-    """Base class: ``get_lr`` gives the learning rate of every group at ``self.last_epoch``.
+    """Base class: ``get_lr`` returns the learning rate of every group at ``self.last_epoch``.
 
-    ``step()`` is called after each epoch's optimizer steps, and sets 'lr' of every group; the
+    Call ``step()`` after each epoch's optimizer steps; it sets 'lr' of every group. The
     constructor makes the first step. Subclasses define ``get_lr``.
 
     Args:
-        optimizer: whose groups' 'lr' is set.
-        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+        optimizer: the optimizer whose groups' 'lr' is set.
+        last_epoch: -1 for a new schedule, else the epoch to resume from; groups then need
             'initial_lr'.
 
     Raises:
-        TypeError: ``optimizer`` is no Optimizer.
-        KeyError: a group without 'initial_lr' where it goes on.
+        TypeError: ``optimizer`` is not an Optimizer.
+        KeyError: a group has no 'initial_lr' when resuming.
     """
 
     _get_lr_called_within_step = False
@@ -119,19 +119,19 @@ class LRScheduler:
             self._is_initial = False
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer."""
+        """Returns a dict of all attributes but the optimizer."""
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over what ``state_dict()`` returned."""
+        """Restores what ``state_dict()`` returned."""
         self.__dict__.update(state_dict)
 
     def get_last_lr(self) -> list[Any]:
-        """The learning rates that the last ``step`` set."""
+        """Returns the learning rates that the last ``step`` set."""
         return self._last_lr
 
     def get_lr(self) -> list[Any]:
-        """The learning rates at ``self.last_epoch``; subclasses define it."""
+        """Returns the learning rates at ``self.last_epoch``; subclasses define it."""
         raise NotImplementedError
 
     def step(self, epoch: int | None = None) -> None:
@@ -144,7 +144,7 @@ class LRScheduler:
         self._update_lr(epoch)
 
     def _update_lr(self, epoch: int | None = None) -> None:
-        """Sets the learning rates of an epoch, None for the next one."""
+        """Sets the learning rates of an epoch; None means the next one."""
         self._get_lr_called_within_step = True
         try:
             lrs = self._next_lrs(epoch)
@@ -166,7 +166,7 @@ class LRScheduler:
         return self.get_lr() if closed is None else closed()
 
     def _warn_outside_step(self) -> None:
-        """For ``get_lr``, whose value is that of a step under way."""
+        """Warns if ``get_lr`` is called outside of ``step``, where its result is not valid."""
         if not self._get_lr_called_within_step:
             warnings.warn(
                 "To get the last learning rate computed by the scheduler, please use "
@@ -175,7 +175,7 @@ class LRScheduler:
             )
 
     def _check_order(self) -> None:
-        """Warns where the optimizer has made no step, as far as its ``step`` tells."""
+        """Warns if the optimizer's ``step`` was replaced or has not been called yet."""
         if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
             warnings.warn(
                 "Seems like `optimizer.step()` has been overridden after learning rate scheduler "

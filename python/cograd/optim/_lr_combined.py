@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Schedules made of schedules."""
+"""Schedules that combine other schedules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .optimizer import Optimizer
 
 
 class _Combined(LRScheduler):
-    """Checks, saving and loading of several schedules of one optimizer."""
+    """Checks, saves and loads several schedules of one optimizer."""
 
     _schedulers: Sequence[LRScheduler]
 
@@ -36,31 +36,31 @@ class _Combined(LRScheduler):
                 )
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer, with the states of the schedules."""
+        """Returns a dict of all attributes but the optimizer, with the states of the schedules."""
         state = {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "_schedulers")}
         state["_schedulers"] = [scheduler.state_dict() for scheduler in self._schedulers]
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over what ``state_dict()`` returned."""
+        """Restores what ``state_dict()`` returned."""
         self.__dict__.update({k: v for k, v in state_dict.items() if k != "_schedulers"})
         for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"]):
             scheduler.load_state_dict(saved)
 
 
 class SequentialLR(_Combined):
-    """One schedule after the other; the next one begins at each of the epochs ``milestones``.
+    """Runs one schedule after the other; the next one begins at each epoch of ``milestones``.
 
     Args:
-        optimizer: whose groups' 'lr' is set.
-        schedulers: the schedules, of the same optimizer.
-        milestones: epochs, rising, one fewer than schedules.
-        last_epoch: counted from, -1 for a new schedule.
+        optimizer: the optimizer whose groups' 'lr' is set.
+        schedulers: the schedules, all of this optimizer.
+        milestones: ascending epochs, one fewer than there are schedules.
+        last_epoch: the epoch to count from, -1 for a new schedule.
 
     Raises:
-        ValueError: no schedules, several optimizers, a ReduceLROnPlateau, or not one milestone less
-            than schedules.
-        TypeError: something that is no schedule.
+        ValueError: there are no schedules, there are several optimizers, one is a
+            ReduceLROnPlateau, or the number of milestones is not one less than that of schedules.
+        TypeError: an item is not a schedule.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class SequentialLR(_Combined):
         self._last_lr = first.get_last_lr()
 
     def recursive_undo(self, sched: LRScheduler | None = None) -> None:
-        """Takes back the epoch that each schedule counted when it was made."""
+        """Undoes the epoch that each schedule counted when it was created."""
         sched = self if sched is None else sched
         if hasattr(sched, "_schedulers"):
             for part in sched._schedulers:
@@ -102,7 +102,7 @@ class SequentialLR(_Combined):
             sched.last_epoch -= 1
 
     def step(self) -> None:  # type: ignore[override]
-        """Moves to the next epoch, of the schedule whose turn it is."""
+        """Moves the active schedule to the next epoch."""
         self.last_epoch += 1
         turn = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[turn]
@@ -114,15 +114,16 @@ class SequentialLR(_Combined):
 
 
 class ChainedScheduler(_Combined):
-    """Several schedules at once, each of which changes what the one before left.
+    """Runs several schedules at once; each one changes the rate that the previous one left.
 
     Args:
-        schedulers: the schedules, of one optimizer.
-        optimizer: theirs; None for that of the first.
+        schedulers: the schedules, all of one optimizer.
+        optimizer: their optimizer; None for that of the first schedule.
 
     Raises:
-        ValueError: no schedules, several optimizers, or a ReduceLROnPlateau.
-        TypeError: something that is no schedule.
+        ValueError: there are no schedules, there are several optimizers, or one is a
+            ReduceLROnPlateau.
+        TypeError: an item is not a schedule.
     """
 
     def __init__(

@@ -13,28 +13,29 @@ from .optimizer import Optimizer
 
 
 class CyclicLR(LRScheduler):
-    """Up from ``base_lr`` to ``max_lr`` and down again, over and over.
+    """Cycles the rate up from ``base_lr`` to ``max_lr`` and down again.
 
     Smith, Cyclical Learning Rates for Training Neural Networks (arXiv:1506.01186).
 
     Args:
-        optimizer: whose groups' 'lr' is set.
-        base_lr: the least rate, of all groups or one for each.
-        max_lr: the largest, before it is scaled.
-        step_size_up: steps on the way up.
-        step_size_down: steps on the way down; None for as many.
-        mode: 'triangular', 'triangular2' (half as high in each cycle) or 'exp_range' (times
-            gamma^step).
-        gamma: of 'exp_range'.
-        scale_fn: a function in place of the mode's.
-        scale_mode: whether it gets the number of the cycle ('cycle') or the step ('iterations').
-        cycle_momentum: the momentum, or Adam's first beta, goes the other way.
-        base_momentum: its least value.
-        max_momentum: its largest.
+        optimizer: the optimizer whose groups' 'lr' is set.
+        base_lr: the lowest rate, for all groups, or one for each.
+        max_lr: the highest rate, before scaling.
+        step_size_up: number of steps on the way up.
+        step_size_down: number of steps on the way down; None means ``step_size_up``.
+        mode: 'triangular', 'triangular2' (halves the height in each cycle) or 'exp_range' (scales
+            it by gamma^step).
+        gamma: the base for 'exp_range'.
+        scale_fn: a function to use instead of the mode's.
+        scale_mode: whether it receives the number of the cycle ('cycle') or step ('iterations').
+        cycle_momentum: whether the momentum, or Adam's first beta, moves in the opposite direction.
+        base_momentum: the lowest momentum.
+        max_momentum: the highest momentum.
         last_epoch: -1 for a new schedule.
 
     Raises:
-        ValueError: an unknown mode, or an optimizer without momentum with ``cycle_momentum``.
+        ValueError: the mode is unknown, or ``cycle_momentum`` is set and the optimizer has no
+            momentum.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class CyclicLR(LRScheduler):
             group["momentum"] = value
 
     def scale_fn(self, x: float) -> float:
-        """What the height of a cycle is multiplied by."""
+        """Returns the factor of a cycle's height."""
         if self._scale_fn_custom is not None:
             return float(self._scale_fn_custom(x))
         if self.mode == "triangular2":
@@ -103,7 +104,7 @@ class CyclicLR(LRScheduler):
         return float(self.gamma**x) if self.mode == "exp_range" else 1.0
 
     def get_lr(self) -> list[Any]:
-        """The learning rates at ``self.last_epoch``; sets the momenta too."""
+        """Returns the learning rates at ``self.last_epoch``; also sets the momenta."""
         self._warn_outside_step()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         part = 1.0 + self.last_epoch / self.total_size - cycle
@@ -122,7 +123,7 @@ class CyclicLR(LRScheduler):
         ]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer; of ``scale_fn`` only what is no function."""
+        """Returns all attributes but the optimizer; ``scale_fn`` only if it has state."""
         state = super().state_dict()
         fn = state["_scale_fn_custom"]
         plain = fn is None or isinstance(fn, types.FunctionType)
@@ -130,7 +131,7 @@ class CyclicLR(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over what ``state_dict()`` returned; the function stays that of this object."""
+        """Restores what ``state_dict()`` returned; the function stays this object's own."""
         fn, saved = self._scale_fn_custom, state_dict["_scale_fn_custom"]
         super().load_state_dict({**state_dict, "_scale_fn_custom": fn})
         if saved is not None and fn is not None:
@@ -138,25 +139,25 @@ class CyclicLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine to ``eta_min`` in ``T_0`` epochs, then again in ``T_mult`` times as many.
+    """Decays by half a cosine in ``T_0`` epochs, then restarts, ``T_mult`` times longer.
 
     lr = eta_min + (initial_lr - eta_min) (1 + cos(pi T_cur / T_i)) / 2, where T_cur counts from the
-    last restart and T_i is the length of this cosine. ``step(epoch)`` takes fractions of epochs.
+    last restart and T_i is the length of this cosine. ``step(epoch)`` accepts fractional epochs.
 
     Loshchilov and Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts (arXiv:1608.03983).
 
     Args:
-        optimizer: whose groups' 'lr' is set.
-        T_0: epochs of the first cosine, a positive int.
-        T_mult: what the length is multiplied by at a restart, a positive int.
-        eta_min: the least rate.
-        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+        optimizer: the optimizer whose groups' 'lr' is set.
+        T_0: number of epochs of the first cosine, a positive int.
+        T_mult: the factor of the length at each restart, a positive int.
+        eta_min: the lowest rate.
+        last_epoch: -1 for a new schedule, else the epoch to resume from; groups then need
             'initial_lr'.
 
     Raises:
-        TypeError: ``optimizer`` is no Optimizer.
-        KeyError: a group without 'initial_lr' where it goes on.
-        ValueError: ``T_0`` or ``T_mult`` is no positive int, or ``eta_min`` no number.
+        TypeError: ``optimizer`` is not an Optimizer.
+        KeyError: a group has no 'initial_lr' when resuming.
+        ValueError: ``T_0`` or ``T_mult`` is not a positive int, or ``eta_min`` is not a number.
     """
 
     def __init__(
@@ -183,13 +184,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The learning rates at ``self.T_cur`` of this cosine."""
+        """Returns the learning rates at ``self.T_cur`` of this cosine."""
         self._warn_outside_step()
         part = 1 + math.cos(math.pi * self.T_cur / self.T_i)
         return [self.eta_min + (base - self.eta_min) * part / 2 for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """Moves to the next epoch, or to any one, which may lie between two."""
+        """Moves to the next epoch, or to any given one, which may be fractional."""
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -211,7 +212,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._set_lrs(lrs)
 
     def _place(self, epoch: float) -> None:
-        """Finds the cosine that an epoch is in."""
+        """Finds the cosine that contains an epoch."""
         if epoch < self.T_0:
             self.T_i, self.T_cur = self.T_0, epoch
         elif self.T_mult == 1:

@@ -13,21 +13,22 @@ from .optimizer import Optimizer
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times ``factor`` when a metric has not become better for more than ``patience`` epochs.
+    """Multiplies the rate by ``factor`` if a metric has not improved for ``patience`` epochs.
 
     Args:
-        optimizer: whose groups' 'lr' is set.
-        mode: 'min' or 'max', what is better.
-        factor: below 1.
-        patience: epochs without a better metric that are let pass.
-        threshold: how much better it has to be.
-        threshold_mode: 'rel', as a part of the best, or 'abs'.
-        cooldown: epochs after a reduction that do not count.
-        min_lr: the least rate, of all groups or one for each.
-        eps: smaller reductions are not made.
+        optimizer: the optimizer whose groups' 'lr' is set.
+        mode: 'min' or 'max', the direction of improvement.
+        factor: the factor of the rate, below 1.
+        patience: number of epochs without improvement that are tolerated.
+        threshold: the smallest change that counts as an improvement.
+        threshold_mode: 'rel', relative to the best value, or 'abs'.
+        cooldown: number of epochs after a reduction that are not counted.
+        min_lr: the lowest rate, for all groups, or one for each.
+        eps: reductions smaller than this are skipped.
 
     Raises:
-        ValueError: an unknown mode, a factor of 1 or more, or ``min_lr`` of another length.
+        ValueError: the mode is unknown, ``factor`` is not below 1, or the length of ``min_lr`` does
+            not fit.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether epochs do not count yet, after a reduction."""
+        """Returns whether epochs are not counted yet after a reduction."""
         return self.cooldown_counter > 0
 
     def _is_better(self, value: float, best: float) -> bool:
@@ -92,7 +93,7 @@ class ReduceLROnPlateau(LRScheduler):
         return sign * value > sign * (best * (1.0 + sign * self.threshold))
 
     def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Takes the metric of an epoch, a number or a tensor of one element."""
+        """Records the metric of an epoch, a number or a tensor of one element."""
         current = float(metrics)
         if epoch is None:
             epoch = self.last_epoch + 1
@@ -131,6 +132,6 @@ class ReduceLROnPlateau(LRScheduler):
                 set_option(group, "lr", new)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over what ``state_dict()`` returned."""
+        """Restores what ``state_dict()`` returned."""
         self.__dict__.update(state_dict)
         self._init_is_better(self.mode, self.threshold, self.threshold_mode)

@@ -16,17 +16,17 @@ __all__ = ["Muon"]
 
 
 def _rounded(x: Tensor) -> Tensor:
-    """The nearest bfloat16s, as float32."""
+    """Rounds to the nearest bfloat16 values, stored as float32."""
     return x.to(cograd.bfloat16).to(cograd.float32)
 
 
 def _orthogonalized(
     update: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float
 ) -> Tensor:
-    """About U V^T of the singular value decomposition, by Newton-Schulz iterations in bfloat16.
+    """Approximates U V^T of the singular value decomposition by bfloat16 Newton-Schulz iterations.
 
-    Products of bfloat16s are added up in float32 and rounded; so are those of float32s that hold
-    bfloat16s, which BLAS multiplies.
+    Products of bfloat16 matrices are accumulated in float32 and rounded. Products of float32
+    matrices with bfloat16 values give the same result, and BLAS computes them.
     """
     if steps >= 100:
         raise ValueError("Number of steps must be less than 100 for computational efficiency")
@@ -45,11 +45,11 @@ def _orthogonalized(
 
 
 class Muon(Optimizer):
-    """Momentum whose matrix is replaced by the nearest orthogonal one.
+    """Momentum whose matrix is replaced by the nearest orthogonal matrix.
 
     Jordan et al., Muon: An optimizer for hidden layers in neural networks (2024); 'match_rms_adamw'
-    is of Liu et al., Muon is Scalable for LLM Training (arXiv:2502.16982). For the matrices of
-    hidden layers: biases and embeddings go to another optimizer.
+    is from Liu et al., Muon is Scalable for LLM Training (arXiv:2502.16982). It is for the matrices
+    of hidden layers; use another optimizer for biases and embeddings.
 
     Each step::
 
@@ -62,18 +62,18 @@ class Muon(Optimizer):
     Args:
         params: matrices, (name, matrix) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.
-        weight_decay: lr * weight_decay times the parameter is taken from it first.
-        momentum: of the running mean of gradients.
-        nesterov: takes the gradient into the mean once more.
-        ns_coefficients: of the iteration's quintic polynomial.
-        eps: the least norm that a matrix is divided by.
-        ns_steps: iterations.
-        adjust_lr_fn: how the rate follows from the shape: 'original' (also None), by the root of
-            rows over columns, or 'match_rms_adamw', by 0.2 times the root of the longer side.
+        weight_decay: lr * weight_decay times the parameter is subtracted from it first.
+        momentum: decay rate of the running mean of gradients.
+        nesterov: whether to mix the gradient into the mean once more.
+        ns_coefficients: coefficients of the iteration's quintic polynomial.
+        eps: the lower limit of the norm that a matrix is divided by.
+        ns_steps: number of iterations.
+        adjust_lr_fn: how the rate depends on the shape: 'original' (or None) scales it by the root
+            of rows over columns, 'match_rms_adamw' by 0.2 times the root of the longer side.
 
     Raises:
-        ValueError: an option out of range, or a parameter that is no matrix.
-        RuntimeError: a complex parameter, in ``step``.
+        ValueError: an option is out of range, or a parameter is not a matrix.
+        RuntimeError: a parameter is complex, in ``step``.
     """
 
     _counters = ()

@@ -20,32 +20,33 @@ def _linear(start: float, end: float, part: float) -> float:
 
 
 class OneCycleLR(LRScheduler):
-    """From ``max_lr / div_factor`` up to ``max_lr``, then down to far below the start.
+    """Raises the rate from ``max_lr / div_factor`` to ``max_lr``, then lowers it to far less.
 
-    ``step`` is called after every batch. With ``cycle_momentum`` the momentum, or Adam's first
-    beta, goes the other way. Smith and Topin, Super-Convergence: Very Fast Training of Neural
-    Networks Using Large Learning Rates (arXiv:1708.07120).
+    Call ``step`` after every batch. With ``cycle_momentum``, the momentum, or Adam's first beta,
+    moves in the opposite direction. Smith and Topin, Super-Convergence: Very Fast Training of
+    Neural Networks Using Large Learning Rates (arXiv:1708.07120).
 
     Args:
-        optimizer: whose groups' 'lr' is set.
-        max_lr: the largest rate, of all groups or one for each.
-        total_steps: the length; None for epochs * steps_per_epoch.
-        epochs, steps_per_epoch: the length as a product.
-        pct_start: the part of it that goes up, a float in [0, 1].
+        optimizer: the optimizer whose groups' 'lr' is set.
+        max_lr: the highest rate, for all groups, or one for each.
+        total_steps: number of steps; None for epochs * steps_per_epoch.
+        epochs, steps_per_epoch: factors of the number of steps.
+        pct_start: the fraction of the steps in which the rate rises, a float in [0, 1].
         anneal_strategy: 'cos' or 'linear'.
-        cycle_momentum: whether the momentum moves too.
-        base_momentum: the least momentum, of all groups or one for each.
-        max_momentum: the largest.
-        div_factor: ``max_lr`` over the first rate.
-        final_div_factor: the first rate over the last.
-        three_phase: goes down as long as up, to the first rate, and then on to the last.
-        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+        cycle_momentum: whether the momentum changes too.
+        base_momentum: the lowest momentum, for all groups, or one for each.
+        max_momentum: the highest momentum.
+        div_factor: ``max_lr`` divided by the first rate.
+        final_div_factor: the first rate divided by the last.
+        three_phase: whether the rate falls to the first rate in as many steps as it rises, and then
+            to the last.
+        last_epoch: -1 for a new schedule, else the epoch to resume from; groups then need
             'initial_lr'.
 
     Raises:
-        TypeError: ``optimizer`` is no Optimizer.
-        ValueError: no length, an option out of range, an optimizer without momentum with
-            ``cycle_momentum``, or more than ``total_steps`` steps.
+        TypeError: ``optimizer`` is not an Optimizer.
+        ValueError: no length is given, an option is out of range, ``cycle_momentum`` is set and the
+            optimizer has no momentum, or there are more than ``total_steps`` steps.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class OneCycleLR(LRScheduler):
             group["momentum"] = value
 
     def get_lr(self) -> list[Any]:
-        """The learning rates at ``self.last_epoch``."""
+        """Returns the learning rates at ``self.last_epoch``."""
         self._warn_outside_step()
         step = self.last_epoch
         if step > self.total_steps:
@@ -145,7 +146,7 @@ def _total_steps(total: int | None, epochs: int | None, per_epoch: int | None) -
 
 
 def _phases(total: int, pct_start: float, three_phase: bool) -> list[dict[str, Any]]:
-    """The last step of each phase, and the options that it goes between."""
+    """Returns the last step of each phase, and the options between which the phase moves."""
     warm = float(pct_start * total) - 1
     if three_phase:
         return [

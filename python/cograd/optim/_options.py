@@ -11,7 +11,7 @@ from cograd import Tensor
 
 
 class _Required:
-    """Marks an option that every parameter group has to give."""
+    """Marks an option that every parameter group must set."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -21,12 +21,12 @@ required = _Required()
 
 
 def number(value: Any) -> Any:
-    """A hyper-parameter as a plain number; tensors of one element are allowed for most."""
+    """Converts a hyper-parameter to a plain number; most may be tensors of one element."""
     return value.item() if isinstance(value, Tensor) else value
 
 
 def plain(group: dict[str, Any]) -> dict[str, Any]:
-    """A group whose options are plain numbers."""
+    """Returns a group whose options are plain numbers."""
     group = {key: number(value) for key, value in group.items()}
     if "betas" in group:
         group["betas"] = tuple(number(beta) for beta in group["betas"])
@@ -34,7 +34,7 @@ def plain(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_lr(lr: Any, message: str = "Invalid learning rate: {}") -> None:
-    """Raises ValueError for a negative learning rate."""
+    """Raises ValueError if the learning rate is negative."""
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise ValueError("Tensor lr must be 1-element")
     if not number(lr) >= 0.0:
@@ -42,13 +42,13 @@ def check_lr(lr: Any, message: str = "Invalid learning rate: {}") -> None:
 
 
 def check_not_negative(name: str, value: Any) -> None:
-    """Raises ValueError for a negative option."""
+    """Raises ValueError if the option is negative."""
     if not value >= 0.0:
         raise ValueError(f"Invalid {name} value: {value}")
 
 
 def check_betas(betas: Sequence[Any]) -> None:
-    """Raises ValueError for a beta outside of [0, 1)."""
+    """Raises ValueError if a beta is not in [0, 1)."""
     for i, beta in enumerate(betas):
         if isinstance(beta, Tensor) and beta.numel() != 1:
             raise ValueError(f"Tensor betas[{i}] must be 1-element")
@@ -63,7 +63,7 @@ def check_modes(
     differentiable: bool = False,
     capturable: bool = False,
 ) -> None:
-    """Raises RuntimeError for modes that exclude each other or do not exist here."""
+    """Raises RuntimeError for modes that exclude each other or are not supported."""
     if fused and differentiable:
         raise RuntimeError("`fused` does not support `differentiable`")
     if fused and foreach:
@@ -73,7 +73,7 @@ def check_modes(
 
 
 def refuse_capturable() -> None:
-    """Raises RuntimeError: there is no graph of kernels that a step could be captured in."""
+    """Raises RuntimeError: cograd has no graphs of kernels that could capture a step."""
     raise RuntimeError(
         "capturable=True is for steps that are captured in a CUDA graph; cograd computes on the "
         "CPU, where there is nothing to capture. Set capturable=False."
@@ -81,6 +81,6 @@ def refuse_capturable() -> None:
 
 
 def new_counter(value: float = 0.0, fused: bool | None = None) -> Tensor:
-    """A 0-dim counter such as 'step': float32, or float64 where that is the default dtype."""
+    """Creates a 0-dim counter such as 'step': float32, or float64 if that is the default dtype."""
     double = cograd.get_default_dtype() == cograd.float64 and not fused
     return cograd.tensor(value, dtype=cograd.float64 if double else cograd.float32)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The update rules as plain arithmetic.
+"""The update rules of optimizers as plain arithmetic.
 
-They are for ``differentiable=True``, where gradients flow through a step, and for whatever the
-loops of the core do not take. Each rule gives the new parameter and puts new tensors into its
+They serve ``differentiable=True``, where gradients flow through a step, and cases that the loops
+of the core do not support. Each rule returns the new parameter and stores new tensors in its
 state; nothing is written in place, so that a graph over many steps stays valid. Options may be
-tensors that require grad. Parameters are real: complex ones come as their parts.
+tensors that require grad. Parameters are real: complex ones are passed as pairs of reals.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cograd import Tensor
 
 
 def _used(option: Any) -> bool:
-    """Whether an option has an effect; a tensor may require grad, so its value does not matter."""
+    """Returns whether an option has an effect; a tensor counts, as it may require grad."""
     return isinstance(option, Tensor) or option != 0
 
 
@@ -26,7 +26,7 @@ def _decayed(param: Tensor, grad: Tensor, group: dict[str, Any]) -> Tensor:
 
 
 def _decay(param: Tensor, grad: Tensor, group: dict[str, Any]) -> tuple[Tensor, Tensor]:
-    """Parameter and gradient after either kind of weight decay."""
+    """Applies either kind of weight decay; returns the parameter and the gradient."""
     if not group["decoupled_weight_decay"]:
         return param, _decayed(param, grad, group)
     if _used(group["weight_decay"]):
@@ -35,19 +35,19 @@ def _decay(param: Tensor, grad: Tensor, group: dict[str, Any]) -> tuple[Tensor, 
 
 
 def _moments(grad: Tensor, state: dict[str, Any], beta1: Any, beta2: Any) -> tuple[Tensor, Tensor]:
-    """The running means of gradients and of their squares."""
+    """Updates and returns the running means of gradients and of their squares."""
     mean = state["exp_avg"] = state["exp_avg"] + (1 - beta1) * (grad - state["exp_avg"])
     square = state["exp_avg_sq"] = beta2 * state["exp_avg_sq"] + (1 - beta2) * grad * grad
     return mean, square
 
 
 def _value(counter: Tensor) -> Any:
-    """A counter of the state as a number, unless gradients flow through it."""
+    """Returns a counter of the state as a number, unless gradients flow through it."""
     return counter if counter.requires_grad else counter.item()
 
 
 def sgd(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-    """SGD's new parameter. Unlike torch's, the first momentum buffer keeps its history too."""
+    """Returns SGD's new parameter. Unlike in torch, the first momentum buffer keeps its history."""
     grad, momentum = _decayed(param, grad, group), group["momentum"]
     if _used(momentum):
         buf = state.get("momentum_buffer")
@@ -58,7 +58,7 @@ def sgd(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any
 
 
 def adam(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-    """Adam's and AdamW's new parameter."""
+    """Returns the new parameter of Adam and AdamW."""
     lr, (beta1, beta2) = group["lr"], group["betas"]
     step = state["step"].item()
     param, grad = _decay(param, grad, group)
@@ -71,7 +71,7 @@ def adam(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, An
 
 
 def rmsprop(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-    """RMSprop's new parameter."""
+    """Returns RMSprop's new parameter."""
     alpha, momentum = group["alpha"], group["momentum"]
     grad = _decayed(param, grad, group)
     square = state["square_avg"] = alpha * state["square_avg"] + (1 - alpha) * grad * grad
@@ -85,7 +85,7 @@ def rmsprop(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str,
 
 
 def adagrad(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-    """Adagrad's new parameter."""
+    """Returns Adagrad's new parameter."""
     grad = _decayed(param, grad, group)
     total = state["sum"] = state["sum"] + grad * grad
     rate = group["lr"] / (1 + (state["step"].item() - 1) * group["lr_decay"])
@@ -93,7 +93,7 @@ def adagrad(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str,
 
 
 def adadelta(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-    """Adadelta's new parameter."""
+    """Returns Adadelta's new parameter."""
     rho, eps = group["rho"], group["eps"]
     grad = _decayed(param, grad, group)
     square = state["square_avg"] = rho * state["square_avg"] + (1 - rho) * grad * grad
@@ -103,7 +103,7 @@ def adadelta(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str
 
 
 def adamax(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-    """Adamax's new parameter."""
+    """Returns Adamax's new parameter."""
     beta1, beta2 = group["betas"]
     grad = _decayed(param, grad, group)
     mean = state["exp_avg"] = state["exp_avg"] + (1 - beta1) * (grad - state["exp_avg"])
@@ -113,7 +113,7 @@ def adamax(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, 
 
 
 def nadam(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-    """NAdam's new parameter."""
+    """Returns NAdam's new parameter."""
     lr, (beta1, beta2), psi = group["lr"], group["betas"], group["momentum_decay"]
     step = state["step"].item()
     param, grad = _decay(param, grad, group)
@@ -129,7 +129,7 @@ def nadam(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, A
 
 
 def radam(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-    """RAdam's new parameter."""
+    """Returns RAdam's new parameter."""
     beta1, beta2 = group["betas"]
     step = state["step"].item()
     param, grad = _decay(param, grad, group)
@@ -145,7 +145,7 @@ def radam(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, A
 
 
 def rprop(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-    """Rprop's new parameter."""
+    """Returns Rprop's new parameter."""
     (shorter, longer), (least, most) = group["etas"], group["step_sizes"]
     turn = grad * state["prev"]
     kept = cograd.ones_like(turn)
@@ -156,7 +156,7 @@ def rprop(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, A
 
 
 def asgd(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-    """ASGD's new parameter."""
+    """Returns ASGD's new parameter."""
     lr, lambd = group["lr"], group["lambd"]
     step, eta, mu = state["step"].item(), _value(state["eta"]), _value(state["mu"])
     param = param * (1 - lambd * eta) - eta * _decayed(param, grad, group)
@@ -170,7 +170,7 @@ def asgd(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, An
 def apply(
     rule: Any, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]
 ) -> None:
-    """One step by a rule. With grad mode on the state is replaced, otherwise written in place."""
+    """Runs one step of a rule. In grad mode the state is replaced, else it is written in place."""
     recorded = cograd.is_grad_enabled()
     parts = param.is_complex()
     of_parts = {key for key, value in state.items() if isinstance(value, Tensor) and parts}
@@ -184,7 +184,7 @@ def apply(
         new = rule(cograd.view_as_real(old), cograd.view_as_real(grad), seen, group)
     else:
         new = rule(old, grad, seen, group)
-    # First what may be refused: then nothing else was written.
+    # Write the parameter first: the write may raise, and then nothing else has changed.
     param.copy_(cograd.view_as_complex(new.contiguous()) if parts else new)
     for key, value in seen.items():
         if value is before.get(key):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An optimizer with other parameters and state for a while."""
+"""Temporarily replaces the parameters and the state of an optimizer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAME = "swap_in_optimizer_params_and_state requires "
 
 
 def _checked_state(state_dict: Any) -> tuple[dict[Any, Any], list[Any]]:
-    """State and groups of what ``state_dict()`` returns; RuntimeError for anything else."""
+    """Returns the state and the groups of a ``state_dict()``; raises if it is invalid."""
     if not isinstance(state_dict, dict):
         raise RuntimeError(_NAME + "the dict that optimizer.state_dict() returns.")
     state, groups = state_dict.get("state"), state_dict.get("param_groups")
@@ -40,7 +40,7 @@ def _checked_state(state_dict: Any) -> tuple[dict[Any, Any], list[Any]]:
 
 
 def _checked_group(index: int, group: dict[str, Any], new: Any) -> list[int]:
-    """The indices of a group's parameters; RuntimeError where it is not like the optimizer's."""
+    """Returns a group's parameter indices; raises RuntimeError if the groups do not match."""
     if not isinstance(new, dict):
         raise RuntimeError(_NAME + "each param group to be a dict.")
     indices = new.get("params")
@@ -66,17 +66,17 @@ def swap_in_optimizer_params_and_state(
     swapin_parameters: dict[str, Tensor],
     swapin_optim_state: dict[str, Any],
 ) -> Iterator[None]:
-    """Gives an optimizer other parameters, state and options until the block ends.
+    """Replaces an optimizer's parameters, state and options until the block ends.
 
-    Writes into the tensors that were given stay; whatever else is assigned meanwhile is dropped.
+    In-place writes to the given tensors persist; other assignments inside the block are dropped.
 
     Args:
-        optimizer: one that has state.
-        swapin_parameters: in the order of the optimizer's.
-        swapin_optim_state: as ``optimizer.state_dict()`` returns it.
+        optimizer: an optimizer that has state.
+        swapin_parameters: the parameters, in the order of the optimizer's.
+        swapin_optim_state: a result of ``optimizer.state_dict()``.
 
     Raises:
-        RuntimeError: the optimizer has no state yet, or what is given does not fit it.
+        RuntimeError: the optimizer has no state yet, or the arguments do not fit it.
     """
     if not optimizer.state:
         raise RuntimeError(_NAME + "initialized optimizer state.")

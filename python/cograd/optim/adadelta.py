@@ -17,7 +17,7 @@ __all__ = ["Adadelta", "adadelta"]
 
 
 class Adadelta(Optimizer):
-    """Gradients times the root of the running square of the steps over that of the gradients.
+    """Scales gradients by the running RMS of the updates over that of the gradients.
 
     Zeiler, ADADELTA: An Adaptive Learning Rate Method (arXiv:1212.5701).
 
@@ -28,7 +28,7 @@ class Adadelta(Optimizer):
         u = rho u + (1 - rho) d^2
         p -= lr d
 
-    g is the gradient (minus it with ``maximize``), to which weight_decay times p is added.
+    g is the gradient (its negative with ``maximize``) plus weight_decay times p.
 
     State: step, square_avg (v), acc_delta (u). Parameters are floating or complex; complex ones
     count as pairs of real ones.
@@ -36,17 +36,17 @@ class Adadelta(Optimizer):
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.
-        rho: of both running squares.
-        eps: added to both.
-        weight_decay: times the parameter is added to the gradient.
-        foreach: whether one call updates all parameters: None and True do, False takes the formula.
-        maximize: maximize instead of minimize.
-        capturable: refused; it is for CUDA graphs.
-        differentiable: autograd records the steps.
+        rho: decay rate of both running means of squares.
+        eps: added to both running means of squares.
+        weight_decay: ``weight_decay`` times the parameter is added to the gradient.
+        foreach: None and True update all parameters in one call, False applies the formula to each.
+        maximize: whether to maximize instead of minimize.
+        capturable: not supported, as it is for CUDA graphs; True raises.
+        differentiable: whether autograd records the steps.
 
     Raises:
-        ValueError: an option out of range.
-        RuntimeError: capturable.
+        ValueError: an option is out of range.
+        RuntimeError: ``capturable`` is set.
     """
 
     _later_options: ClassVar[dict[str, Any]] = {
@@ -121,19 +121,18 @@ def adadelta(
     weight_decay: float,
     maximize: bool,
 ) -> None:
-    """One step of Adadelta for tensors and state that are not an optimizer's.
+    """Runs one step of Adadelta on tensors and state that no optimizer owns.
 
     Args:
-        params: what is updated, in place.
-        grads: a gradient for each.
-        square_avgs, acc_deltas, state_steps: the state of each, written in place.
-        has_complex: accepted; nothing follows from it.
-        capturable, foreach, differentiable, lr, rho, eps, weight_decay, maximize: as
-            Adadelta's.
+        params: the tensors to update in place.
+        grads: one gradient for each parameter.
+        square_avgs, acc_deltas, state_steps: the state of each parameter, written in place.
+        has_complex: accepted and ignored.
+        capturable, foreach, differentiable, lr, rho, eps, weight_decay, maximize: as in Adadelta.
 
     Raises:
-        ValueError: lists of different lengths.
-        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+        ValueError: the lists have different lengths.
+        RuntimeError: modes exclude each other, ``capturable`` is set, or a leaf requires grad while
             grad mode is on and the step is not differentiable.
     """
     group = {

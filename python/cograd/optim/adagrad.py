@@ -17,7 +17,7 @@ __all__ = ["Adagrad", "adagrad"]
 
 
 class Adagrad(Optimizer):
-    """Gradients over the root of the sum of all their squares.
+    """Divides gradients by the root of the sum of all their squares.
 
     Duchi, Hazan and Singer, Adaptive Subgradient Methods for Online Learning and Stochastic
     Optimization (2011).
@@ -27,7 +27,7 @@ class Adagrad(Optimizer):
         s = s + g^2
         p -= lr / (1 + (t - 1) lr_decay) * g / (sqrt(s) + eps)
 
-    g is the gradient (minus it with ``maximize``), to which weight_decay times p is added.
+    g is the gradient (its negative with ``maximize``) plus weight_decay times p.
 
     State: step (t), sum (s). Parameters are floating or complex; complex ones count as pairs of
     real ones.
@@ -36,17 +36,17 @@ class Adagrad(Optimizer):
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.
         lr_decay: the rate is lr / (1 + (step - 1) * lr_decay).
-        weight_decay: times the parameter is added to the gradient.
-        initial_accumulator_value: where the sum of squares begins.
+        weight_decay: ``weight_decay`` times the parameter is added to the gradient.
+        initial_accumulator_value: initial value of the sum of squares.
         eps: added to the denominator.
-        foreach: whether one call updates all parameters: None and True do, False takes the formula.
-        maximize: maximize instead of minimize.
-        differentiable: autograd records the steps.
-        fused: as ``foreach``; True refuses parameters that are not floating.
+        foreach: None and True update all parameters in one call, False applies the formula to each.
+        maximize: whether to maximize instead of minimize.
+        differentiable: whether autograd records the steps.
+        fused: as ``foreach``; with True, parameters that are not floating raise.
 
     Raises:
-        ValueError: an option out of range.
-        RuntimeError: fused together with differentiable or foreach.
+        ValueError: an option is out of range.
+        RuntimeError: ``fused`` is set together with ``differentiable`` or ``foreach``.
     """
 
     _later_options: ClassVar[dict[str, Any]] = {
@@ -129,21 +129,20 @@ def adagrad(
     eps: float,
     maximize: bool,
 ) -> None:
-    """One step of Adagrad for tensors and state that are not an optimizer's.
+    """Runs one step of Adagrad on tensors and state that no optimizer owns.
 
     Args:
-        params: what is updated, in place.
-        grads: a gradient for each.
-        state_sums, state_steps: the state of each, written in place.
-        grad_scale: the gradients are divided by it.
-        found_inf: if it is not 0 nothing is done.
-        has_sparse_grad, has_complex: accepted; nothing follows from them.
-        fused, foreach, differentiable, lr, weight_decay, lr_decay, eps, maximize: as
-            Adagrad's.
+        params: the tensors to update in place.
+        grads: one gradient for each parameter.
+        state_sums, state_steps: the state of each parameter, written in place.
+        grad_scale: the divisor of the gradients.
+        found_inf: if it is not 0, the step is skipped.
+        has_sparse_grad, has_complex: accepted and ignored.
+        fused, foreach, differentiable, lr, weight_decay, lr_decay, eps, maximize: as in Adagrad.
 
     Raises:
-        ValueError: lists of different lengths.
-        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+        ValueError: the lists have different lengths.
+        RuntimeError: modes exclude each other, ``capturable`` is set, or a leaf requires grad while
             grad mode is on and the step is not differentiable.
     """
     group = {

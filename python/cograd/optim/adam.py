@@ -17,7 +17,7 @@ __all__ = ["Adam", "adam"]
 
 
 class Adam(Optimizer):
-    """Adam: steps of the running mean of gradients over the root of their running square.
+    """Adam: steps by the running mean of gradients over the root of that of their squares.
 
     Kingma and Ba, Adam: A Method for Stochastic Optimization (arXiv:1412.6980); amsgrad of Reddi et
     al., On the Convergence of Adam and Beyond (arXiv:1904.09237).
@@ -28,7 +28,7 @@ class Adam(Optimizer):
         v = beta2 v + (1 - beta2) g^2
         p -= lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps)
 
-    g is the gradient (minus it with ``maximize``), to which weight_decay times p is added.
+    g is the gradient (its negative with ``maximize``) plus weight_decay times p.
 
     State: step (t), exp_avg (m), exp_avg_sq (v), and with ``amsgrad`` max_exp_avg_sq. Parameters
     are floating or complex; complex ones count as pairs of real ones.
@@ -36,20 +36,20 @@ class Adam(Optimizer):
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.
-        betas: of the running means of the gradient and of its square.
+        betas: decay rates of the running means of the gradient and of its square.
         eps: added to the denominator.
-        weight_decay: times the parameter is added to the gradient.
-        amsgrad: divides by the largest running square so far.
-        foreach: whether one call updates all parameters: None and True do, False takes the formula.
-        maximize: maximize instead of minimize.
-        capturable: refused; it is for CUDA graphs.
-        differentiable: autograd records the steps.
-        fused: as ``foreach``; True refuses parameters that are not floating.
-        decoupled_weight_decay: makes it AdamW.
+        weight_decay: ``weight_decay`` times the parameter is added to the gradient.
+        amsgrad: whether to divide by the largest running mean of squares so far.
+        foreach: None and True update all parameters in one call, False applies the formula to each.
+        maximize: whether to maximize instead of minimize.
+        capturable: not supported, as it is for CUDA graphs; True raises.
+        differentiable: whether autograd records the steps.
+        fused: as ``foreach``; with True, parameters that are not floating raise.
+        decoupled_weight_decay: whether to decay as AdamW does.
 
     Raises:
-        ValueError: an option out of range.
-        RuntimeError: modes that exclude each other, or capturable.
+        ValueError: an option is out of range.
+        RuntimeError: modes exclude each other, or ``capturable`` is set.
     """
 
     _later_options: ClassVar[dict[str, Any]] = {
@@ -146,21 +146,22 @@ def adam(
     eps: float,
     maximize: bool,
 ) -> None:
-    """One step of Adam for tensors and state that are not an optimizer's.
+    """Runs one step of Adam on tensors and state that no optimizer owns.
 
     Args:
-        params: what is updated, in place.
-        grads: a gradient for each.
-        exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps: the state of each, written in place.
-        grad_scale: the gradients are divided by it.
-        found_inf: if it is not 0 nothing is done.
-        has_complex: accepted; nothing follows from it.
+        params: the tensors to update in place.
+        grads: one gradient for each parameter.
+        exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps: the state of each parameter, written in
+            place.
+        grad_scale: the divisor of the gradients.
+        found_inf: if it is not 0, the step is skipped.
+        has_complex: accepted and ignored.
         foreach, capturable, differentiable, fused, decoupled_weight_decay, amsgrad, beta1,
-            beta2, lr, weight_decay, eps, maximize: as Adam's.
+            beta2, lr, weight_decay, eps, maximize: as in Adam.
 
     Raises:
-        ValueError: lists of different lengths.
-        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+        ValueError: the lists have different lengths.
+        RuntimeError: modes exclude each other, ``capturable`` is set, or a leaf requires grad while
             grad mode is on and the step is not differentiable.
     """
     group = {

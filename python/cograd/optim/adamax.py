@@ -17,7 +17,7 @@ __all__ = ["Adamax", "adamax"]
 
 
 class Adamax(Optimizer):
-    """Adam with the running maximum of the gradients' sizes in place of their running square.
+    """Adam with the running maximum of absolute gradients instead of the mean of squares.
 
     Kingma and Ba, Adam: A Method for Stochastic Optimization, section 7.1 (arXiv:1412.6980).
 
@@ -27,7 +27,7 @@ class Adamax(Optimizer):
         u = max(beta2 u, |g| + eps)
         p -= lr / (1 - beta1^t) * m / u
 
-    g is the gradient (minus it with ``maximize``), to which weight_decay times p is added.
+    g is the gradient (its negative with ``maximize``) plus weight_decay times p.
 
     State: step (t), exp_avg (m), exp_inf (u). Parameters are floating or complex; complex ones
     count as pairs of real ones.
@@ -35,17 +35,17 @@ class Adamax(Optimizer):
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.
-        betas: of the running mean and of the running maximum.
-        eps: added to the size of a gradient.
-        weight_decay: times the parameter is added to the gradient.
-        foreach: whether one call updates all parameters: None and True do, False takes the formula.
-        maximize: maximize instead of minimize.
-        capturable: refused; it is for CUDA graphs.
-        differentiable: autograd records the steps.
+        betas: decay rates of the running mean and of the running maximum.
+        eps: added to the absolute value of a gradient.
+        weight_decay: ``weight_decay`` times the parameter is added to the gradient.
+        foreach: None and True update all parameters in one call, False applies the formula to each.
+        maximize: whether to maximize instead of minimize.
+        capturable: not supported, as it is for CUDA graphs; True raises.
+        differentiable: whether autograd records the steps.
 
     Raises:
-        ValueError: an option out of range.
-        RuntimeError: capturable.
+        ValueError: an option is out of range.
+        RuntimeError: ``capturable`` is set.
     """
 
     _later_options: ClassVar[dict[str, Any]] = {
@@ -120,19 +120,19 @@ def adamax(
     lr: float,
     weight_decay: float,
 ) -> None:
-    """One step of Adamax for tensors and state that are not an optimizer's.
+    """Runs one step of Adamax on tensors and state that no optimizer owns.
 
     Args:
-        params: what is updated, in place.
-        grads: a gradient for each.
-        exp_avgs, exp_infs, state_steps: the state of each, written in place.
-        has_complex: accepted; nothing follows from it.
-        foreach, maximize, differentiable, capturable, eps, beta1, beta2, lr, weight_decay: as
-            Adamax's.
+        params: the tensors to update in place.
+        grads: one gradient for each parameter.
+        exp_avgs, exp_infs, state_steps: the state of each parameter, written in place.
+        has_complex: accepted and ignored.
+        foreach, maximize, differentiable, capturable, eps, beta1, beta2, lr, weight_decay: as in
+            Adamax.
 
     Raises:
-        ValueError: lists of different lengths.
-        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+        ValueError: the lists have different lengths.
+        RuntimeError: modes exclude each other, ``capturable`` is set, or a leaf requires grad while
             grad mode is on and the step is not differentiable.
     """
     group = {

@@ -13,7 +13,7 @@ __all__ = ["AdamW", "adamw"]
 
 
 class AdamW(Adam):
-    """Adam with weight decay applied to the parameters instead of the gradients.
+    """Adam with weight decay that applies to the parameters instead of the gradients.
 
     Loshchilov and Hutter, Decoupled Weight Decay Regularization (arXiv:1711.05101).
 
@@ -24,7 +24,7 @@ class AdamW(Adam):
         v = beta2 v + (1 - beta2) g^2
         p -= lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps)
 
-    g is the gradient (minus it with ``maximize``).
+    g is the gradient (its negative with ``maximize``).
 
     State: step (t), exp_avg (m), exp_avg_sq (v), and with ``amsgrad`` max_exp_avg_sq. Parameters
     are floating or complex; complex ones count as pairs of real ones.
@@ -32,19 +32,19 @@ class AdamW(Adam):
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.
-        betas: of the running means of the gradient and of its square.
+        betas: decay rates of the running means of the gradient and of its square.
         eps: added to the denominator.
-        weight_decay: lr * weight_decay times the parameter is taken from it first.
-        amsgrad: divides by the largest running square so far.
-        foreach: whether one call updates all parameters: None and True do, False takes the formula.
-        maximize: maximize instead of minimize.
-        capturable: refused; it is for CUDA graphs.
-        differentiable: autograd records the steps.
-        fused: as ``foreach``; True refuses parameters that are not floating.
+        weight_decay: lr * weight_decay times the parameter is subtracted from it first.
+        amsgrad: whether to divide by the largest running mean of squares so far.
+        foreach: None and True update all parameters in one call, False applies the formula to each.
+        maximize: whether to maximize instead of minimize.
+        capturable: not supported, as it is for CUDA graphs; True raises.
+        differentiable: whether autograd records the steps.
+        fused: as ``foreach``; with True, parameters that are not floating raise.
 
     Raises:
-        ValueError: an option out of range.
-        RuntimeError: modes that exclude each other, or capturable.
+        ValueError: an option is out of range.
+        RuntimeError: modes exclude each other, or ``capturable`` is set.
     """
 
     _later_options: ClassVar[dict[str, Any]] = {
@@ -111,7 +111,7 @@ def adamw(
     eps: float,
     maximize: bool,
 ) -> None:
-    """``adam`` with decoupled_weight_decay; arguments and errors are the same."""
+    """Runs ``adam`` with decoupled_weight_decay; arguments and errors are the same."""
     adam(
         params,
         grads,

@@ -17,7 +17,7 @@ __all__ = ["ASGD", "asgd"]
 
 
 class ASGD(Optimizer):
-    """SGD with a falling rate, and the mean of the parameters from step ``t0`` on.
+    """SGD with a decreasing rate, and the mean of the parameters from step ``t0`` on.
 
     Polyak and Juditsky, Acceleration of Stochastic Approximation by Averaging (1992). The mean is
     ``state[param]["ax"]``.
@@ -28,7 +28,7 @@ class ASGD(Optimizer):
         ax = ax + mu (p - ax)
         eta = lr / (1 + lambd lr t)^alpha;  mu = 1 / max(1, t - t0)
 
-    g is the gradient (minus it with ``maximize``), to which weight_decay times p is added.
+    g is the gradient (its negative with ``maximize``) plus weight_decay times p.
 
     State: step (t), eta, mu, ax. Parameters are floating or complex; complex ones count as pairs of
     real ones.
@@ -36,18 +36,18 @@ class ASGD(Optimizer):
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.
-        lambd: of the parameters' decay.
-        alpha: the power by which the rate falls.
+        lambd: decay rate of the parameters.
+        alpha: the exponent of the decrease of the rate.
         t0: the step at which averaging begins.
-        weight_decay: times the parameter is added to the gradient.
-        foreach: whether one call updates all parameters: None and True do, False takes the formula.
-        maximize: maximize instead of minimize.
-        capturable: refused; it is for CUDA graphs.
-        differentiable: autograd records the steps.
+        weight_decay: ``weight_decay`` times the parameter is added to the gradient.
+        foreach: None and True update all parameters in one call, False applies the formula to each.
+        maximize: whether to maximize instead of minimize.
+        capturable: not supported, as it is for CUDA graphs; True raises.
+        differentiable: whether autograd records the steps.
 
     Raises:
-        ValueError: an option out of range.
-        RuntimeError: capturable.
+        ValueError: an option is out of range.
+        RuntimeError: ``capturable`` is set.
     """
 
     _later_options: ClassVar[dict[str, Any]] = {
@@ -124,19 +124,19 @@ def asgd(
     alpha: float,
     weight_decay: float,
 ) -> None:
-    """One step of ASGD for tensors and state that are not an optimizer's.
+    """Runs one step of ASGD on tensors and state that no optimizer owns.
 
     Args:
-        params: what is updated, in place.
-        grads: a gradient for each.
-        axs, mus, etas, state_steps: the state of each, written in place.
-        has_complex: accepted; nothing follows from it.
-        foreach, maximize, differentiable, capturable, lambd, lr, t0, alpha, weight_decay: as
-            ASGD's.
+        params: the tensors to update in place.
+        grads: one gradient for each parameter.
+        axs, mus, etas, state_steps: the state of each parameter, written in place.
+        has_complex: accepted and ignored.
+        foreach, maximize, differentiable, capturable, lambd, lr, t0, alpha, weight_decay: as in
+            ASGD.
 
     Raises:
-        ValueError: lists of different lengths.
-        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+        ValueError: the lists have different lengths.
+        RuntimeError: modes exclude each other, ``capturable`` is set, or a leaf requires grad while
             grad mode is on and the step is not differentiable.
     """
     group = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limited-memory BFGS, with a line search for the strong Wolfe conditions."""
+"""Limited-memory BFGS with a line search for the strong Wolfe conditions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["LBFGS"]
 
 
 class _Point(NamedTuple):
-    """Of a line search: how far, the loss there, its gradient and its slope along the line."""
+    """A point of a line search: step length, loss, gradient and slope along the line."""
 
     t: Any
     loss: float
@@ -28,7 +28,7 @@ _Evaluate = Callable[[Any], _Point]
 
 
 def _cubic_minimum(a: _Point, b: _Point, bounds: tuple[Any, Any] | None = None) -> Any:
-    """Where the cubic through two points with their slopes is least, within bounds."""
+    """Returns the minimum, within bounds, of the cubic through two points with their slopes."""
     low, high = bounds or (min(a.t, b.t), max(a.t, b.t))
     left, right = (a, b) if a.t <= b.t else (b, a)
     d1 = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
@@ -41,7 +41,7 @@ def _cubic_minimum(a: _Point, b: _Point, bounds: tuple[Any, Any] | None = None) 
 
 
 class _StrongWolfe:
-    """A search along a line for a point with a lower loss and a flatter slope.
+    """Searches along a line for a point with a lower loss and a flatter slope.
 
     Nocedal and Wright, Numerical Optimization, algorithms 3.5 and 3.6.
     """
@@ -49,20 +49,20 @@ class _StrongWolfe:
     def __init__(self, evaluate: _Evaluate, start: _Point, tolerance: Any, limit: int) -> None:
         self.evaluate = evaluate
         self.start = start
-        self.tolerance = tolerance  # of the bracket's length
+        self.tolerance = tolerance  # relative to the bracket's length
         self.limit = limit
-        self.count = 0  # of points after the first
+        self.count = 0  # number of points after the first
 
     def too_high(self, point: _Point) -> bool:
-        """Whether the loss falls less than the slope at the start promises."""
+        """Returns whether the loss falls less than the initial slope requires."""
         return bool(point.loss > self.start.loss + 1e-4 * point.t * self.start.slope)
 
     def flat(self, point: _Point) -> bool:
-        """Whether the slope is far less than at the start."""
+        """Returns whether the slope is flat enough compared with the initial slope."""
         return bool(abs(point.slope) <= -0.9 * self.start.slope)
 
     def bracket(self, t: Any) -> tuple[list[_Point], bool]:
-        """Two points with a good one in between, or that one and True."""
+        """Returns two points with a good one in between and False, or the good one and True."""
         before, now = self.start, self.evaluate(t)
         while self.count < self.limit:
             if self.too_high(now) or (self.count > 1 and now.loss >= before.loss):
@@ -78,10 +78,10 @@ class _StrongWolfe:
         return [self.start, now], False
 
     def run(self, t: Any) -> _Point:
-        """The point that was found, from a first guess."""
+        """Runs the search from a first guess and returns the point that it finds."""
         ends, done = self.bracket(t)
         low, high = (0, 1) if ends[0].loss <= ends[-1].loss else (1, 0)
-        close = False  # the last guess was next to an end
+        close = False  # whether the last guess was next to an end
         while not done and self.count < self.limit:
             first, last = sorted((ends[0].t, ends[1].t))
             if abs(last - first) * self.tolerance[1] < self.tolerance[0]:
@@ -109,24 +109,24 @@ class _StrongWolfe:
 
 
 class LBFGS(Optimizer):
-    """L-BFGS: steps along the gradient times an inverse Hessian of the last steps' differences.
+    """L-BFGS: multiplies gradients by an inverse Hessian estimated from the last steps.
 
     Liu and Nocedal, On the Limited Memory BFGS Method for Large Scale Optimization (1989); the
     line search is that of Nocedal and Wright, Numerical Optimization, section 3.5. It keeps
-    ``history_size + 1`` copies of all parameters, and has one group.
+    ``history_size + 1`` copies of all parameters, and supports only one group.
 
     Args:
-        params: tensors or (name, tensor) pairs; complex ones count as their parts.
+        params: tensors or (name, tensor) pairs; complex ones count as pairs of reals.
         lr: the length of a step, or the first guess of the line search.
-        max_iter: iterations of one ``step``.
-        max_eval: calls of the closure in one ``step``; None is 5 / 4 of ``max_iter``.
-        tolerance_grad: ends where no element of the gradient is larger.
-        tolerance_change: ends where the loss or the parameters change less.
-        history_size: steps that are remembered.
+        max_iter: number of iterations of one ``step``.
+        max_eval: number of closure calls in one ``step``; None means 5 / 4 of ``max_iter``.
+        tolerance_grad: stops when no element of the gradient is larger.
+        tolerance_change: stops when the loss or the parameters change less.
+        history_size: number of steps to remember.
         line_search_fn: 'strong_wolfe' or None.
 
     Raises:
-        ValueError: a negative learning rate, or several groups.
+        ValueError: the learning rate is negative, or there are several groups.
     """
 
     _counters = ()
@@ -177,7 +177,7 @@ class LBFGS(Optimizer):
     def _search(
         self, closure: Callable[[], Any], t: Any, d: Tensor, start: _Point, limit: int
     ) -> tuple[_Point, int]:
-        """The point of a line search, and how often it called the closure."""
+        """Returns the point that the line search finds, and how often it called the closure."""
         group = self.param_groups[0]
         if group["line_search_fn"] != "strong_wolfe":
             raise RuntimeError("only 'strong_wolfe' is supported")
@@ -195,7 +195,7 @@ class LBFGS(Optimizer):
         return search.run(t), search.count + 1
 
     def _direction(self, state: dict[str, Any], grad: Tensor) -> Tensor:
-        """Minus the gradient times the inverse Hessian, which takes the last step in."""
+        """Returns minus the inverse Hessian, updated by the last step, times the gradient."""
         if state["n_iter"] == 1:
             state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
             return grad.neg()
@@ -223,10 +223,10 @@ class LBFGS(Optimizer):
 
     @cograd.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Up to ``max_iter`` iterations.
+        """Runs up to ``max_iter`` iterations.
 
         Args:
-            closure: computes the loss and its gradients again, and returns the loss.
+            closure: recomputes the loss and its gradients, and returns the loss.
 
         Returns:
             the first loss.

@@ -40,7 +40,7 @@ __all__ = [
 
 
 class _ByFunction(LRScheduler):
-    """What the schedules that call a function of the user's have in common."""
+    """Base class of the schedules that call a user's function."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class _ByFunction(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer; of the lambdas only objects that are no functions."""
+        """Returns all attributes but the optimizer; lambdas only if they are objects with state."""
         state = {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "lr_lambdas")}
         state["lr_lambdas"] = [
             None if isinstance(fn, types.FunctionType) else fn.__dict__.copy()
@@ -69,7 +69,7 @@ class _ByFunction(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over what ``state_dict()`` returned; functions stay those of this object."""
+        """Restores what ``state_dict()`` returned; functions stay this object's own."""
         self.__dict__.update({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
         for fn, saved in zip(self.lr_lambdas, state_dict["lr_lambdas"]):
             if saved is not None:
@@ -77,22 +77,22 @@ class _ByFunction(LRScheduler):
 
 
 class LambdaLR(_ByFunction):
-    """lr = initial_lr * lr_lambda(epoch).
+    """Sets lr = initial_lr * lr_lambda(epoch).
 
     Args:
-        optimizer: whose groups' 'lr' is set.
-        lr_lambda: of the epoch to a factor, or a list with one function for each group.
-        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+        optimizer: the optimizer whose groups' 'lr' is set.
+        lr_lambda: maps an epoch to a factor, or a list with one such function for each group.
+        last_epoch: -1 for a new schedule, else the epoch to resume from; groups then need
             'initial_lr'.
 
     Raises:
-        TypeError: ``lr_lambda`` is no function.
-        KeyError: a group without 'initial_lr' where it goes on.
-        ValueError: a list of another length than groups.
+        TypeError: ``lr_lambda`` is not a function.
+        KeyError: a group has no 'initial_lr' when resuming.
+        ValueError: the list's length is not the number of groups.
     """
 
     def get_lr(self) -> list[Any]:
-        """The learning rates at ``self.last_epoch``."""
+        """Returns the learning rates at ``self.last_epoch``."""
         self._warn_outside_step()
         return [
             base * fn(self.last_epoch)
@@ -101,22 +101,22 @@ class LambdaLR(_ByFunction):
 
 
 class MultiplicativeLR(_ByFunction):
-    """lr is multiplied by lr_lambda(epoch) in every epoch from 1 on.
+    """Multiplies lr by lr_lambda(epoch) in every epoch from 1 on.
 
     Args:
-        optimizer: whose groups' 'lr' is set.
-        lr_lambda: of the epoch to a factor, or a list with one function for each group.
-        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+        optimizer: the optimizer whose groups' 'lr' is set.
+        lr_lambda: maps an epoch to a factor, or a list with one such function for each group.
+        last_epoch: -1 for a new schedule, else the epoch to resume from; groups then need
             'initial_lr'.
 
     Raises:
-        TypeError: ``lr_lambda`` is no function.
-        KeyError: a group without 'initial_lr' where it goes on.
-        ValueError: a list of another length than groups.
+        TypeError: ``lr_lambda`` is not a function.
+        KeyError: a group has no 'initial_lr' when resuming.
+        ValueError: the list's length is not the number of groups.
     """
 
     def get_lr(self) -> list[Any]:
-        """The learning rates at ``self.last_epoch``."""
+        """Returns the learning rates at ``self.last_epoch``."""
         self._warn_outside_step()
         if self._is_initial:
             return self._current()
@@ -127,20 +127,20 @@ class MultiplicativeLR(_ByFunction):
 
 
 class StepLR(LRScheduler):
-    """lr = initial_lr * gamma^floor(epoch / step_size).
+    """Sets lr = initial_lr * gamma^floor(epoch / step_size).
 
-    Each step multiplies the present rate, so that other schedules' changes stay.
+    Each step multiplies the current rate, so that changes by other schedules persist.
 
     Args:
-        optimizer: whose groups' 'lr' is set.
-        step_size: epochs between two steps.
-        gamma: what the rate is multiplied by.
-        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+        optimizer: the optimizer whose groups' 'lr' is set.
+        step_size: number of epochs between two steps.
+        gamma: the factor of the rate.
+        last_epoch: -1 for a new schedule, else the epoch to resume from; groups then need
             'initial_lr'.
 
     Raises:
-        TypeError: ``optimizer`` is no Optimizer.
-        KeyError: a group without 'initial_lr' where it goes on.
+        TypeError: ``optimizer`` is not an Optimizer.
+        KeyError: a group has no 'initial_lr' when resuming.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class StepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The learning rates at ``self.last_epoch``."""
+        """Returns the learning rates at ``self.last_epoch``."""
         self._warn_outside_step()
         if self.last_epoch == 0 or self.last_epoch % self.step_size != 0:
             return self._current()
@@ -163,20 +163,20 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """lr is multiplied by ``gamma`` at each of the epochs ``milestones``.
+    """Multiplies lr by ``gamma`` at each of the epochs ``milestones``.
 
     A milestone that is listed twice counts twice.
 
     Args:
-        optimizer: whose groups' 'lr' is set.
-        milestones: epochs.
-        gamma: what the rate is multiplied by.
-        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+        optimizer: the optimizer whose groups' 'lr' is set.
+        milestones: the epochs.
+        gamma: the factor of the rate.
+        last_epoch: -1 for a new schedule, else the epoch to resume from; groups then need
             'initial_lr'.
 
     Raises:
-        TypeError: ``optimizer`` is no Optimizer.
-        KeyError: a group without 'initial_lr' where it goes on.
+        TypeError: ``optimizer`` is not an Optimizer.
+        KeyError: a group has no 'initial_lr' when resuming.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The learning rates at ``self.last_epoch``."""
+        """Returns the learning rates at ``self.last_epoch``."""
         self._warn_outside_step()
         factor = self.gamma ** self.milestones.get(self.last_epoch, 0)
         return [lr * factor for lr in self._current()]
@@ -202,19 +202,19 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """lr = initial_lr * factor before epoch ``total_iters``, initial_lr from there on.
+    """Sets lr = initial_lr * factor before epoch ``total_iters``, initial_lr from there on.
 
     Args:
-        optimizer: whose groups' 'lr' is set.
-        factor: in [0, 1]; 0 cannot be taken back: ZeroDivisionError at ``total_iters``.
-        total_iters: the epoch at which the factor ends.
-        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+        optimizer: the optimizer whose groups' 'lr' is set.
+        factor: in [0, 1]; 0 cannot be undone: it raises ZeroDivisionError at ``total_iters``.
+        total_iters: the epoch from which the factor no longer applies.
+        last_epoch: -1 for a new schedule, else the epoch to resume from; groups then need
             'initial_lr'.
 
     Raises:
-        TypeError: ``optimizer`` is no Optimizer.
-        KeyError: a group without 'initial_lr' where it goes on.
-        ValueError: ``factor`` outside of [0, 1].
+        TypeError: ``optimizer`` is not an Optimizer.
+        KeyError: a group has no 'initial_lr' when resuming.
+        ValueError: ``factor`` is not in [0, 1].
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class ConstantLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The learning rates at ``self.last_epoch``."""
+        """Returns the learning rates at ``self.last_epoch``."""
         self._warn_outside_step()
         if self.last_epoch == 0:
             return [lr * self.factor for lr in self._current()]
@@ -245,22 +245,22 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """lr = initial_lr * f, f going from ``start_factor`` to ``end_factor`` on a line.
+    """Sets lr = initial_lr * f, where f goes linearly from ``start_factor`` to ``end_factor``.
 
     f = start_factor + (end_factor - start_factor) min(epoch, total_iters) / total_iters.
 
     Args:
-        optimizer: whose groups' 'lr' is set.
-        start_factor: at epoch 0, in (0, 1].
-        end_factor: from ``total_iters`` on, in [0, 1].
-        total_iters: epochs of the way.
-        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+        optimizer: the optimizer whose groups' 'lr' is set.
+        start_factor: the factor at epoch 0, in (0, 1].
+        end_factor: the factor from ``total_iters`` on, in [0, 1].
+        total_iters: number of epochs of the change.
+        last_epoch: -1 for a new schedule, else the epoch to resume from; groups then need
             'initial_lr'.
 
     Raises:
-        TypeError: ``optimizer`` is no Optimizer.
-        KeyError: a group without 'initial_lr' where it goes on.
-        ValueError: a factor out of its range.
+        TypeError: ``optimizer`` is not an Optimizer.
+        KeyError: a group has no 'initial_lr' when resuming.
+        ValueError: a factor is out of its range.
     """
 
     def __init__(
@@ -284,7 +284,7 @@ class LinearLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The learning rates at ``self.last_epoch``."""
+        """Returns the learning rates at ``self.last_epoch``."""
         self._warn_outside_step()
         if self.last_epoch == 0:
             return [lr * self.start_factor for lr in self._current()]
@@ -301,17 +301,17 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """lr = initial_lr * gamma^epoch.
+    """Sets lr = initial_lr * gamma^epoch.
 
     Args:
-        optimizer: whose groups' 'lr' is set.
-        gamma: what the rate is multiplied by in each epoch.
-        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+        optimizer: the optimizer whose groups' 'lr' is set.
+        gamma: the factor of the rate in each epoch.
+        last_epoch: -1 for a new schedule, else the epoch to resume from; groups then need
             'initial_lr'.
 
     Raises:
-        TypeError: ``optimizer`` is no Optimizer.
-        KeyError: a group without 'initial_lr' where it goes on.
+        TypeError: ``optimizer`` is not an Optimizer.
+        KeyError: a group has no 'initial_lr' when resuming.
     """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
@@ -319,7 +319,7 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The learning rates at ``self.last_epoch``."""
+        """Returns the learning rates at ``self.last_epoch``."""
         self._warn_outside_step()
         if self._is_initial or self.last_epoch == 0:
             return self._current()
@@ -330,18 +330,18 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """lr = initial_lr * (1 - epoch / total_iters)^power, 0 from ``total_iters`` on.
+    """Sets lr = initial_lr * (1 - epoch / total_iters)^power, 0 from ``total_iters`` on.
 
     Args:
-        optimizer: whose groups' 'lr' is set.
-        total_iters: epochs of the way.
-        power: of the polynomial; 1 is a line.
-        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+        optimizer: the optimizer whose groups' 'lr' is set.
+        total_iters: number of epochs of the decay.
+        power: exponent of the polynomial; 1 is a line.
+        last_epoch: -1 for a new schedule, else the epoch to resume from; groups then need
             'initial_lr'.
 
     Raises:
-        TypeError: ``optimizer`` is no Optimizer.
-        KeyError: a group without 'initial_lr' where it goes on.
+        TypeError: ``optimizer`` is not an Optimizer.
+        KeyError: a group has no 'initial_lr' when resuming.
     """
 
     def __init__(
@@ -356,7 +356,7 @@ class PolynomialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The learning rates at ``self.last_epoch``."""
+        """Returns the learning rates at ``self.last_epoch``."""
         self._warn_outside_step()
         if self._is_initial or self.last_epoch == 0 or self.last_epoch > self.total_iters:
             return self._current()
@@ -370,21 +370,22 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """lr = eta_min + (initial_lr - eta_min) (1 + cos(pi epoch / T_max)) / 2.
+    """Sets lr = eta_min + (initial_lr - eta_min) (1 + cos(pi epoch / T_max)) / 2.
 
-    Half a cosine down in ``T_max`` epochs, then up again in as many. Loshchilov and Hutter, SGDR:
-    Stochastic Gradient Descent with Warm Restarts (arXiv:1608.03983), without restarts.
+    The rate falls by half a cosine in ``T_max`` epochs, then rises in as many. Loshchilov and
+    Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts (arXiv:1608.03983), without
+    restarts.
 
     Args:
-        optimizer: whose groups' 'lr' is set.
-        T_max: epochs of half a cosine.
-        eta_min: the least rate.
-        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+        optimizer: the optimizer whose groups' 'lr' is set.
+        T_max: number of epochs of half a cosine.
+        eta_min: the lowest rate.
+        last_epoch: -1 for a new schedule, else the epoch to resume from; groups then need
             'initial_lr'.
 
     Raises:
-        TypeError: ``optimizer`` is no Optimizer.
-        KeyError: a group without 'initial_lr' where it goes on.
+        TypeError: ``optimizer`` is not an Optimizer.
+        KeyError: a group has no 'initial_lr' when resuming.
     """
 
     def __init__(
@@ -395,7 +396,7 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The learning rates at ``self.last_epoch``."""
+        """Returns the learning rates at ``self.last_epoch``."""
         self._warn_outside_step()
         if self._is_initial or self.last_epoch == 0:
             return self._current()

@@ -29,7 +29,7 @@ class NAdam(Optimizer):
         c = lr mu_{t+1} / (1 - mu_1 ... mu_{t+1}) m + lr (1 - mu_t) / (1 - mu_1 ... mu_t) g
         p -= c / (sqrt(v / (1 - beta2^t)) + eps)
 
-    g is the gradient (minus it with ``maximize``), to which weight_decay times p is added.
+    g is the gradient (its negative with ``maximize``) plus weight_decay times p.
 
     State: step (t), mu_product, exp_avg (m), exp_avg_sq (v). Parameters are floating or complex;
     complex ones count as pairs of real ones.
@@ -37,19 +37,20 @@ class NAdam(Optimizer):
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.
-        betas: of the running means of the gradient and of its square.
+        betas: decay rates of the running means of the gradient and of its square.
         eps: added to the denominator.
-        weight_decay: times the parameter is added to the gradient.
-        momentum_decay: how fast the momentum grows to its limit.
-        decoupled_weight_decay: lr * weight_decay times the parameter is taken from it instead.
-        foreach: whether one call updates all parameters: None and True do, False takes the formula.
-        maximize: maximize instead of minimize.
-        capturable: refused; it is for CUDA graphs.
-        differentiable: autograd records the steps.
+        weight_decay: ``weight_decay`` times the parameter is added to the gradient.
+        momentum_decay: how fast the momentum approaches its limit.
+        decoupled_weight_decay: whether lr * weight_decay times the parameter is subtracted from it
+            instead.
+        foreach: None and True update all parameters in one call, False applies the formula to each.
+        maximize: whether to maximize instead of minimize.
+        capturable: not supported, as it is for CUDA graphs; True raises.
+        differentiable: whether autograd records the steps.
 
     Raises:
-        ValueError: an option out of range.
-        RuntimeError: capturable.
+        ValueError: an option is out of range.
+        RuntimeError: ``capturable`` is set.
     """
 
     _later_options: ClassVar[dict[str, Any]] = {
@@ -136,19 +137,20 @@ def nadam(
     momentum_decay: float,
     eps: float,
 ) -> None:
-    """One step of NAdam for tensors and state that are not an optimizer's.
+    """Runs one step of NAdam on tensors and state that no optimizer owns.
 
     Args:
-        params: what is updated, in place.
-        grads: a gradient for each.
-        exp_avgs, exp_avg_sqs, mu_products, state_steps: the state of each, written in place.
-        has_complex: accepted; nothing follows from it.
+        params: the tensors to update in place.
+        grads: one gradient for each parameter.
+        exp_avgs, exp_avg_sqs, mu_products, state_steps: the state of each parameter, written in
+            place.
+        has_complex: accepted and ignored.
         decoupled_weight_decay, foreach, capturable, differentiable, maximize, beta1, beta2,
-            lr, weight_decay, momentum_decay, eps: as NAdam's.
+            lr, weight_decay, momentum_decay, eps: as in NAdam.
 
     Raises:
-        ValueError: lists of different lengths.
-        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+        ValueError: the lists have different lengths.
+        RuntimeError: modes exclude each other, ``capturable`` is set, or a leaf requires grad while
             grad mode is on and the step is not differentiable.
     """
     group = {

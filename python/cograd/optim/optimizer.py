@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Optimizer: parameter groups, state and state_dict shared by all optimizers."""
+"""Optimizer: the parameter groups, state and state_dict shared by all optimizers."""
 
 from __future__ import annotations
 
@@ -32,26 +32,27 @@ __all__ = [
 
 _Loss = TypeVar("_Loss")
 ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
-_NO_STEP = cograd.tensor(0.0)  # stands in where an optimizer counts no steps
+_NO_STEP = cograd.tensor(0.0)  # passed where an optimizer counts no steps
 
 
 class Optimizer(Hooked):
     """Base class of optimizers.
 
-    Subclasses define ``step``, or ``_rule`` (the formula) and what the core's loop needs.
+    Subclasses define ``step``, or ``_rule`` (the formula) and the members that the core's loop
+    reads.
 
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
-        defaults: options for groups that do not give them.
+        defaults: options of groups that do not set them.
     """
 
-    # Options that checkpoints of older releases lack, with what they meant then.
+    # Options that checkpoints of older releases lack, with the values that they imply.
     _later_options: ClassVar[dict[str, Any]] = {}
     # The formula of a step; see _rules.py.
     _rule: Callable[[Tensor, Tensor, dict[str, Any], dict[str, Any]], Tensor] | None = None
-    # The number of the core's loop; None: there is the formula only.
+    # The number of the core's loop; None: there is only the formula.
     _kernel: ClassVar[int | None] = None
-    # Numbers of a parameter's state, which older checkpoints may have as such.
+    # Keys of a parameter's state that older checkpoints may store as plain numbers.
     _counters: ClassVar[tuple[str, ...]] = ("step",)
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
@@ -108,8 +109,8 @@ class Optimizer(Hooked):
         """Adds a group: a dict with 'params' and options that override the defaults.
 
         Raises:
-            TypeError: the group is no dict, or holds something that is not a tensor.
-            ValueError: a parameter is no leaf, is in another group, or an option is missing.
+            TypeError: the group is not a dict, or holds something that is not a tensor.
+            ValueError: a parameter is not a leaf or is in another group, or an option is missing.
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
@@ -156,7 +157,7 @@ class Optimizer(Hooked):
         self.param_groups.append(param_group)
 
     def _check_names(self, param_group: dict[str, Any]) -> None:
-        """Raises ValueError where parameters of some groups have names and others have none."""
+        """Raises ValueError if parameters of some groups have names and those of others do not."""
         kinds = ("without names", "with names")
         new = "param_names" in param_group
         if any(("param_names" in group) != new for group in self.param_groups):
@@ -166,7 +167,7 @@ class Optimizer(Hooked):
             )
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drops the gradients of all parameters, or fills them with zeros."""
+        """Sets the gradients of all parameters to None, or fills them with zeros."""
         for group in self.param_groups:
             for param in group["params"]:
                 grad = param.grad
@@ -190,13 +191,13 @@ class Optimizer(Hooked):
     def step(self, closure: Callable[[], _Loss]) -> _Loss: ...
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One update of all parameters.
+        """Updates all parameters once.
 
         Args:
-            closure: computes the loss and its gradients again, and returns the loss.
+            closure: recomputes the loss and its gradients, and returns the loss.
 
         Returns:
-            what ``closure`` returned, or None.
+            the result of ``closure``, or None.
         """
         loss = None
         if closure is not None:
@@ -211,19 +212,19 @@ class Optimizer(Hooked):
         return loss
 
     def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        """The state of a parameter, made if this is its first step."""
+        """Returns the state of a parameter; creates it in the first step."""
         return self.state[param]  # type: ignore[no-any-return]
 
     def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        """What the core's loop gets after maximize, weight_decay and lr; see step.cpp."""
+        """Returns the options that the core's loop reads after maximize, weight_decay and lr."""
         raise NotImplementedError
 
     def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """Keys of a parameter's state: the counters, then the tensors of its size."""
+        """Returns the keys of a parameter's state: the counters, then the tensors of its size."""
         raise NotImplementedError
 
     def _update(self, group: dict[str, Any]) -> None:
-        """One step of a group, by the core's loop where it applies."""
+        """Runs one step of a group, by the core's loop if that supports it."""
         if group.get("fused"):
             self._check_fused(group)
         loops = group.get("fused") or group.get("foreach") is not False
@@ -240,7 +241,7 @@ class Optimizer(Hooked):
                 )
 
     def _run_kernel(self, group: dict[str, Any]) -> bool:
-        """All parameters in one call of the core; False, with nothing changed, if it cannot."""
+        """Updates all parameters in one call of the core; returns False if it changed nothing."""
         params = group["params"]
         if self._kernel is None or not isinstance(self.state, dict):
             return False
@@ -269,7 +270,7 @@ class Optimizer(Hooked):
         return settled
 
     def _begin_state(self, param: Tensor, group: dict[str, Any]) -> None:
-        """Makes the state that the core's loop finds missing."""
+        """Creates the state that the core's loop needs and that is missing."""
         self._init_state(param, group)
 
     def _put_back(self, states: list[tuple[Tensor, dict[str, Any] | None]]) -> None:
@@ -280,7 +281,7 @@ class Optimizer(Hooked):
                 self.state[param] = state
 
     def _run_rule(self, group: dict[str, Any]) -> None:
-        """The same by the formula."""
+        """Runs one step of a group by the formula."""
         rule = type(self)._rule
         if rule is None:
             raise NotImplementedError(f"{type(self).__name__} defines neither step nor a rule")
@@ -300,7 +301,7 @@ class Optimizer(Hooked):
     # saving
 
     def state_dict(self) -> dict[str, Any]:
-        """{'state': index to state, 'param_groups': options and parameter indices}."""
+        """Returns {'state': index to state, 'param_groups': options and parameter indices}."""
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
         index: dict[int, int] = {}
@@ -322,7 +323,7 @@ class Optimizer(Hooked):
         return result
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over groups and state of ``state_dict()``.
+        """Restores the groups and the state that ``state_dict()`` returned.
 
         Raises:
             ValueError: the numbers of groups, or of parameters in a group, differ.
@@ -360,7 +361,7 @@ class Optimizer(Hooked):
 
 
 def _cast_state(param: Tensor, value: Any, key: str | None = None) -> Any:
-    """A copy of loaded state; float tensors but 'step' take the parameter's dtype."""
+    """Returns a copy of loaded state; float tensors but 'step' get the parameter's dtype."""
     if isinstance(value, Tensor):
         fits = param.is_floating_point() or (param.is_complex() and value.is_complex())
         if key == "step" or not fits:

@@ -17,7 +17,7 @@ __all__ = ["RAdam", "radam"]
 
 
 class RAdam(Optimizer):
-    """Adam whose rate is corrected for the variance of the running square at the beginning.
+    """Adam with a rate that corrects for the variance of the adaptive rate in the first steps.
 
     Liu et al., On the Variance of the Adaptive Learning Rate and Beyond (arXiv:1908.03265).
 
@@ -29,7 +29,7 @@ class RAdam(Optimizer):
         c = sqrt((r - 4) (r - 2) n / ((n - 4) (n - 2) r) * (1 - beta2^t)) / (sqrt(v) + eps)
         p -= lr m / (1 - beta1^t) * (c if r > 5 else 1)
 
-    g is the gradient (minus it with ``maximize``), to which weight_decay times p is added.
+    g is the gradient (its negative with ``maximize``) plus weight_decay times p.
 
     State: step (t), exp_avg (m), exp_avg_sq (v). Parameters are floating or complex; complex ones
     count as pairs of real ones.
@@ -37,18 +37,19 @@ class RAdam(Optimizer):
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.
-        betas: of the running means of the gradient and of its square.
+        betas: decay rates of the running means of the gradient and of its square.
         eps: added to the denominator.
-        weight_decay: times the parameter is added to the gradient.
-        decoupled_weight_decay: lr * weight_decay times the parameter is taken from it instead.
-        foreach: whether one call updates all parameters: None and True do, False takes the formula.
-        maximize: maximize instead of minimize.
-        capturable: refused; it is for CUDA graphs.
-        differentiable: autograd records the steps.
+        weight_decay: ``weight_decay`` times the parameter is added to the gradient.
+        decoupled_weight_decay: whether lr * weight_decay times the parameter is subtracted from it
+            instead.
+        foreach: None and True update all parameters in one call, False applies the formula to each.
+        maximize: whether to maximize instead of minimize.
+        capturable: not supported, as it is for CUDA graphs; True raises.
+        differentiable: whether autograd records the steps.
 
     Raises:
-        ValueError: an option out of range.
-        RuntimeError: capturable.
+        ValueError: an option is out of range.
+        RuntimeError: ``capturable`` is set.
     """
 
     _later_options: ClassVar[dict[str, Any]] = {
@@ -127,19 +128,19 @@ def radam(
     weight_decay: float,
     eps: float,
 ) -> None:
-    """One step of RAdam for tensors and state that are not an optimizer's.
+    """Runs one step of RAdam on tensors and state that no optimizer owns.
 
     Args:
-        params: what is updated, in place.
-        grads: a gradient for each.
-        exp_avgs, exp_avg_sqs, state_steps: the state of each, written in place.
-        has_complex: accepted; nothing follows from it.
+        params: the tensors to update in place.
+        grads: one gradient for each parameter.
+        exp_avgs, exp_avg_sqs, state_steps: the state of each parameter, written in place.
+        has_complex: accepted and ignored.
         decoupled_weight_decay, foreach, differentiable, capturable, maximize, beta1, beta2,
-            lr, weight_decay, eps: as RAdam's.
+            lr, weight_decay, eps: as in RAdam.
 
     Raises:
-        ValueError: lists of different lengths.
-        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+        ValueError: the lists have different lengths.
+        RuntimeError: modes exclude each other, ``capturable`` is set, or a leaf requires grad while
             grad mode is on and the step is not differentiable.
     """
     group = {

@@ -17,7 +17,7 @@ __all__ = ["RMSprop", "rmsprop"]
 
 
 class RMSprop(Optimizer):
-    """Gradients over the root of their running square; optionally centred, with momentum.
+    """Divides gradients by their running root mean square; optionally centred, with momentum.
 
     Tieleman and Hinton, Neural Networks for Machine Learning, lecture 6.5 (2012); centred as in
     Graves, Generating Sequences With Recurrent Neural Networks (arXiv:1308.0850).
@@ -28,28 +28,29 @@ class RMSprop(Optimizer):
         b = momentum b + g / (sqrt(v) + eps)
         p -= lr b
 
-    g is the gradient (minus it with ``maximize``), to which weight_decay times p is added.
+    g is the gradient (its negative with ``maximize``) plus weight_decay times p.
 
-    With ``centered`` v - a^2 takes the place of v, a being the running mean of g. State: step,
+    With ``centered``, v - a^2 replaces v, where a is the running mean of g. State: step,
     square_avg (v), grad_avg (a), momentum_buffer (b). Parameters are floating or complex; complex
     ones count as pairs of real ones.
 
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.
-        alpha: of the running square.
+        alpha: decay rate of the running mean of squares.
         eps: added to the denominator.
-        weight_decay: times the parameter is added to the gradient.
-        momentum: of the steps; 0 keeps no buffer.
-        centered: takes the square of the running mean from the running square.
-        foreach: whether one call updates all parameters: None and True do, False takes the formula.
-        maximize: maximize instead of minimize.
-        capturable: refused; it is for CUDA graphs.
-        differentiable: autograd records the steps.
+        weight_decay: ``weight_decay`` times the parameter is added to the gradient.
+        momentum: momentum of the steps; 0 keeps no buffer.
+        centered: whether to subtract the square of the running mean from the running mean of
+            squares.
+        foreach: None and True update all parameters in one call, False applies the formula to each.
+        maximize: whether to maximize instead of minimize.
+        capturable: not supported, as it is for CUDA graphs; True raises.
+        differentiable: whether autograd records the steps.
 
     Raises:
-        ValueError: an option out of range.
-        RuntimeError: capturable.
+        ValueError: an option is out of range.
+        RuntimeError: ``capturable`` is set.
     """
 
     _later_options: ClassVar[dict[str, Any]] = {
@@ -137,20 +138,20 @@ def rmsprop(
     momentum: float,
     centered: bool,
 ) -> None:
-    """One step of RMSprop for tensors and state that are not an optimizer's.
+    """Runs one step of RMSprop on tensors and state that no optimizer owns.
 
     Args:
-        params: what is updated, in place.
-        grads: a gradient for each.
-        square_avgs, grad_avgs, momentum_buffer_list, state_steps: the state of each, written in
-            place.
-        has_complex: accepted; nothing follows from it.
+        params: the tensors to update in place.
+        grads: one gradient for each parameter.
+        square_avgs, grad_avgs, momentum_buffer_list, state_steps: the state of each parameter,
+            written in place.
+        has_complex: accepted and ignored.
         foreach, maximize, differentiable, capturable, lr, alpha, eps, weight_decay, momentum,
-            centered: as RMSprop's.
+            centered: as in RMSprop.
 
     Raises:
-        ValueError: lists of different lengths.
-        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+        ValueError: the lists have different lengths.
+        RuntimeError: modes exclude each other, ``capturable`` is set, or a leaf requires grad while
             grad mode is on and the step is not differentiable.
     """
     group = {

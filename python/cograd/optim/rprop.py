@@ -17,7 +17,7 @@ __all__ = ["Rprop", "rprop"]
 
 
 class Rprop(Optimizer):
-    """Steps by the gradient's sign; each element's step grows until the sign turns.
+    """Steps by the gradient's sign; each element's step grows until the sign changes.
 
     Riedmiller and Braun, A Direct Adaptive Method for Faster Backpropagation Learning: The RPROP
     Algorithm (1993).
@@ -25,25 +25,25 @@ class Rprop(Optimizer):
     Each step::
 
         s = s * etas[1] where g * g_before > 0, s * etas[0] where it is < 0, within step_sizes
-        p -= sign(g) s, and not at all where the sign turned
+        p -= sign(g) s, except where the sign changed
 
-    g is the gradient (minus it with ``maximize``); after a turn g_before is 0. State: step, prev
-    (g_before), step_size (s). Parameters are floating or complex; complex ones count as pairs of
-    real ones.
+    g is the gradient (its negative with ``maximize``); after a sign change g_before is 0. State:
+    step, prev (g_before), step_size (s). Parameters are floating or complex; complex ones count as
+    pairs of real ones.
 
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the first step of every element, a number or a tensor of one element.
-        etas: what a step is multiplied by where the sign turned, and where it stayed.
-        step_sizes: the least and the largest step.
-        foreach: whether one call updates all parameters: None and True do, False takes the formula.
-        maximize: maximize instead of minimize.
-        capturable: refused; it is for CUDA graphs.
-        differentiable: autograd records the steps.
+        etas: factors of the step where the sign changed, and where it did not.
+        step_sizes: the smallest and the largest step.
+        foreach: None and True update all parameters in one call, False applies the formula to each.
+        maximize: whether to maximize instead of minimize.
+        capturable: not supported, as it is for CUDA graphs; True raises.
+        differentiable: whether autograd records the steps.
 
     Raises:
-        ValueError: an option out of range.
-        RuntimeError: capturable.
+        ValueError: an option is out of range.
+        RuntimeError: ``capturable`` is set.
     """
 
     _later_options: ClassVar[dict[str, Any]] = {
@@ -116,19 +116,19 @@ def rprop(
     etaminus: float,
     etaplus: float,
 ) -> None:
-    """One step of Rprop for tensors and state that are not an optimizer's.
+    """Runs one step of Rprop on tensors and state that no optimizer owns.
 
     Args:
-        params: what is updated, in place.
-        grads: a gradient for each.
-        prevs, step_sizes, state_steps: the state of each, written in place.
-        has_complex: accepted; nothing follows from it.
+        params: the tensors to update in place.
+        grads: one gradient for each parameter.
+        prevs, step_sizes, state_steps: the state of each parameter, written in place.
+        has_complex: accepted and ignored.
         foreach, capturable, maximize, differentiable, step_size_min, step_size_max, etaminus,
-            etaplus: as Rprop's.
+            etaplus: as in Rprop.
 
     Raises:
-        ValueError: lists of different lengths.
-        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+        ValueError: the lists have different lengths.
+        RuntimeError: modes exclude each other, ``capturable`` is set, or a leaf requires grad while
             grad mode is on and the step is not differentiable.
     """
     group = {

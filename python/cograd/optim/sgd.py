@@ -16,7 +16,7 @@ __all__ = ["SGD", "sgd"]
 
 
 class SGD(Optimizer):
-    """p -= lr * buf, buf = momentum * buf + (1 - dampening) * (grad + weight_decay * p).
+    """Updates by p -= lr * buf, buf = momentum * buf + (1 - dampening) * (grad + weight_decay * p).
 
     Robbins and Monro, A Stochastic Approximation Method (1951); Nesterov's momentum in the form of
     Sutskever et al., On the importance of initialization and momentum in deep learning (2013).
@@ -26,27 +26,28 @@ class SGD(Optimizer):
         buf = momentum buf + (1 - dampening) g
         p -= lr buf;  with nesterov p -= lr (g + momentum buf)
 
-    g is the gradient (minus it with ``maximize``), to which weight_decay times p is added. The
-    first buffer is g.
+    g is the gradient (its negative with ``maximize``) plus weight_decay times p. The first buffer
+    is g.
 
-    State: momentum_buffer (buf), with ``momentum`` alone. Parameters are floating or complex;
+    State: momentum_buffer (buf), only with ``momentum``. Parameters are floating or complex;
     complex ones count as pairs of real ones.
 
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.
-        momentum: of the buffer; 0 keeps none.
-        dampening: the part of a gradient that does not go into the buffer.
-        weight_decay: times the parameter is added to the gradient.
-        nesterov: steps by grad + momentum * buf.
-        maximize: maximize instead of minimize.
-        foreach: whether one call updates all parameters: None and True do, False takes the formula.
-        differentiable: autograd records the steps.
-        fused: as ``foreach``; True refuses parameters that are not floating.
+        momentum: momentum of the buffer; 0 keeps no buffer.
+        dampening: the fraction of a gradient that is not added to the buffer.
+        weight_decay: ``weight_decay`` times the parameter is added to the gradient.
+        nesterov: whether to step by grad + momentum * buf.
+        maximize: whether to maximize instead of minimize.
+        foreach: None and True update all parameters in one call, False applies the formula to each.
+        differentiable: whether autograd records the steps.
+        fused: as ``foreach``; with True, parameters that are not floating raise.
 
     Raises:
-        ValueError: a negative option, or nesterov without momentum or with dampening.
-        RuntimeError: fused together with differentiable or foreach.
+        ValueError: an option is negative, or ``nesterov`` is set without momentum or with
+            dampening.
+        RuntimeError: ``fused`` is set together with ``differentiable`` or ``foreach``.
     """
 
     _later_options: ClassVar[dict[str, Any]] = {
@@ -104,7 +105,7 @@ class SGD(Optimizer):
         return super()._init_state(param, group) if keeps else {}
 
     def _begin_state(self, param: Tensor, group: dict[str, Any]) -> None:
-        # Its values are those of this step, which the loop writes.
+        # Only creates the buffer: the loop writes this step's values to it.
         assert param.grad is not None
         self.state[param]["momentum_buffer"] = param.grad.detach().clone()
 
@@ -126,20 +127,20 @@ def sgd(
     nesterov: bool,
     maximize: bool,
 ) -> None:
-    """One step of SGD for tensors and state that are not an optimizer's.
+    """Runs one step of SGD on tensors and state that no optimizer owns.
 
     Args:
-        params: what is updated, in place.
-        d_p_list: a gradient for each.
-        momentum_buffer_list: the state of each, written in place.
-        grad_scale: the gradients are divided by it.
-        found_inf: if it is not 0 nothing is done.
-        has_sparse_grad: accepted; nothing follows from it.
-        foreach, fused, weight_decay, momentum, lr, dampening, nesterov, maximize: as SGD's.
+        params: the tensors to update in place.
+        d_p_list: one gradient for each parameter.
+        momentum_buffer_list: the state of each parameter, written in place.
+        grad_scale: the divisor of the gradients.
+        found_inf: if it is not 0, the step is skipped.
+        has_sparse_grad: accepted and ignored.
+        foreach, fused, weight_decay, momentum, lr, dampening, nesterov, maximize: as in SGD.
 
     Raises:
-        ValueError: lists of different lengths.
-        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+        ValueError: the lists have different lengths.
+        RuntimeError: modes exclude each other, ``capturable`` is set, or a leaf requires grad while
             grad mode is on and the step is not differentiable.
     """
     group = {

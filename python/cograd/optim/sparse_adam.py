@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SparseAdam, which is not offered."""
+"""SparseAdam, which is not supported."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["SparseAdam"]
 
 
 class SparseAdam(Optimizer):
-    """Not offered: it is for gradients of a sparse layout, and every tensor here is dense.
+    """Not supported: it is for gradients of a sparse layout, and every tensor of cograd is dense.
 
     Args:
-        params, args, kwargs: those of torch; none is looked at.
+        params, args, kwargs: those of torch; all are ignored.
 
     Raises:
-        NotImplementedError: always. Adam takes the same parameters.
+        NotImplementedError: always. Adam accepts the same parameters.
     """
 
     def __init__(self, params: Any, *args: Any, **kwargs: Any) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Averages of a model's parameters over training, equal or exponential."""
+"""Averages a model's parameters over training, with equal or exponential weights."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _check_decay(decay: float) -> None:
 
 
 def _move(averaged: Sequence[Tensor], current: Sequence[Tensor], weight: float) -> None:
-    """Moves ``averaged`` by the part ``weight`` towards ``current``, tensor by tensor."""
+    """Moves ``averaged`` by the fraction ``weight`` towards ``current``, tensor by tensor."""
     for mean, new in zip(averaged, current):
         if mean.is_floating_point() or mean.is_complex():
             mean.lerp_(new, weight)
@@ -44,12 +44,12 @@ def _move(averaged: Sequence[Tensor], current: Sequence[Tensor], weight: float) 
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
-    """A function that takes lists of tensors to decay * average + (1 - decay) * current.
+    """Returns a function that updates lists to decay * average + (1 - decay) * current.
 
     Polyak and Juditsky (1992), with exponential weights.
 
     Raises:
-        ValueError: a decay outside of [0, 1].
+        ValueError: ``decay`` is not in [0, 1].
     """
     _check_decay(decay)
 
@@ -61,7 +61,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
 
 
 def get_swa_multi_avg_fn() -> Callable[..., None]:
-    """A function that takes lists of tensors to their mean over all models so far."""
+    """Returns a function that updates lists of tensors to their mean over all models so far."""
 
     @cograd.no_grad()
     def swa_update(averaged: Sequence[Tensor], current: Sequence[Tensor], number: Any) -> None:
@@ -71,10 +71,10 @@ def get_swa_multi_avg_fn() -> Callable[..., None]:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
-    """A function that returns decay * average + (1 - decay) * current.
+    """Returns a function that computes decay * average + (1 - decay) * current.
 
     Raises:
-        ValueError: a decay outside of [0, 1].
+        ValueError: ``decay`` is not in [0, 1].
     """
     _check_decay(decay)
 
@@ -87,7 +87,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
 
 
 def get_swa_avg_fn() -> Callable[..., Tensor]:
-    """A function that returns the mean over all models so far."""
+    """Returns a function that computes the mean over all models so far."""
 
     @cograd.no_grad()
     def swa_update(averaged: Tensor, current: Tensor, number: Any) -> Tensor:
@@ -98,24 +98,25 @@ def get_swa_avg_fn() -> Callable[..., Tensor]:
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are averages of the model's.
+    """A copy of a model whose parameters are averages of the model's parameters.
 
     The first ``update_parameters`` copies them; later ones average. Izmailov et al., Averaging
     Weights Leads to Wider Optima and Better Generalization (arXiv:1803.05407).
 
     Args:
-        model: what is copied.
-        device: of the copy.
-        avg_fn: (average, current, models averaged so far) to the new average; None is the mean.
-        multi_avg_fn: the same for lists of tensors, which it writes.
-        use_buffers: averages buffers too; otherwise they are copied.
+        model: the model to copy.
+        device: device of the copy.
+        avg_fn: maps (average, current, number of averaged models) to the new average; None is the
+            mean.
+        multi_avg_fn: the same for lists of tensors, which it writes in place.
+        use_buffers: whether to average buffers too; otherwise they are copied.
 
     Raises:
         AssertionError: both functions are given.
 
     Shape:
         - input and output: those of ``model``.
-        - n_averaged: (), int64, the models averaged so far.
+        - n_averaged: (), int64, the number of models averaged so far.
     """
 
     n_averaged: Tensor
@@ -140,7 +141,7 @@ class AveragedModel(Module):
         self.use_buffers = use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The averaged model's result."""
+        """Returns the output of the averaged model."""
         return self.module(*args, **kwargs)
 
     def _averaged(self, model: Module) -> list[Tensor]:
@@ -148,7 +149,7 @@ class AveragedModel(Module):
         return [tensor.detach() for tensor in chain(model.parameters(), buffers)]
 
     def update_parameters(self, model: Module) -> None:
-        """Takes the parameters of ``model`` into the average; the first ones are copied."""
+        """Adds the parameters of ``model`` to the average; the first call copies them."""
         averaged, current = self._averaged(self.module), self._averaged(model)
         if self.n_averaged == 0:
             for mean, new in zip(averaged, current):
@@ -170,12 +171,12 @@ def _is_batch_norm(module: Module) -> bool:
 
 @cograd.no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Computes the running statistics of all batch norms anew, from one pass over the data.
+    """Recomputes the running statistics of all batch norms in one pass over the data.
 
     Args:
-        loader: of batches, or of lists or tuples whose first item is the batch.
-        model: whose batch norms are updated.
-        device: where batches are moved first.
+        loader: yields batches, or lists or tuples whose first item is the batch.
+        model: the model whose batch norms are updated.
+        device: the device to move batches to.
     """
     norms: list[Any] = [module for module in model.modules() if _is_batch_norm(module)]
     if not norms:
@@ -197,21 +198,21 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """From the rate at the beginning to ``swa_lr``, in ``anneal_epochs``; then it stays.
+    """Changes the rate to ``swa_lr`` in ``anneal_epochs`` epochs and then keeps it.
 
     Izmailov et al., Averaging Weights Leads to Wider Optima and Better Generalization
     (arXiv:1803.05407).
 
     Args:
-        optimizer: whose groups' 'lr' is set.
-        swa_lr: the last rate, of all groups or one for each.
-        anneal_epochs: epochs of the way, 0 for none.
+        optimizer: the optimizer whose groups' 'lr' is set.
+        swa_lr: the last rate, for all groups, or one for each.
+        anneal_epochs: number of epochs of the change; 0 changes it at once.
         anneal_strategy: 'cos' or 'linear'.
-        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+        last_epoch: -1 for a new schedule, else the epoch to resume from; groups then need
             'initial_lr'.
 
     Raises:
-        ValueError: an unknown ``anneal_strategy``, or negative epochs.
+        ValueError: ``anneal_strategy`` is unknown, or ``anneal_epochs`` is negative.
     """
 
     def __init__(
@@ -235,14 +236,14 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def anneal_func(self, t: float) -> float:
-        """How much of the way is done at the part ``t`` of the epochs."""
+        """Returns how much of the change is done after the fraction ``t`` of the epochs."""
         return t if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
 
     def _way(self, step: int) -> float:
         return self.anneal_func(max(0, min(1, step / max(1, self.anneal_epochs))))
 
     def get_lr(self) -> list[Any]:
-        """The learning rates at this step."""
+        """Returns the learning rates at this step."""
         self._warn_outside_step()
         step = self._step_count - 1
         if self.anneal_epochs == 0:

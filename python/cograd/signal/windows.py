@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Windows of ``M`` points, of dtype float32 or float64.
 
-They are symmetric; with ``sym=False`` periodic, for spectra: the first M of M + 1 points.
+They are symmetric, or with ``sym=False`` periodic, for spectra: the first M of M + 1 points.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _made(
     options: tuple[Any, ...],
     single: bool = False,
 ) -> Tensor:
-    """A window; of one point it is 1 unless ``shape`` says so for ``single`` points, too."""
+    """Creates a window; one point is 1, unless ``single`` lets ``shape`` compute it."""
     dtype, layout, device, requires_grad = options
     dtype = cograd.get_default_dtype() if dtype is None else dtype
     if M < 0:
@@ -79,7 +79,7 @@ def bartlett(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A triangle: 1 - |2 k / (M - 1) - 1|."""
+    """Returns 1 - |2 k / (M - 1) - 1|, a triangle."""
     options = (dtype, layout, device, requires_grad)
     return _made("bartlett", M, sym, windows.triangle, (), options)
 
@@ -93,7 +93,7 @@ def blackman(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """0.42 - 0.5 cos(t) + 0.08 cos(2 t), t = 2 pi k / (M - 1)."""
+    """Returns 0.42 - 0.5 cos(t) + 0.08 cos(2 t), t = 2 pi k / (M - 1)."""
     options = (dtype, layout, device, requires_grad)
     return _made("blackman", M, sym, windows.cosine_sum, (windows.BLACKMAN,), options)
 
@@ -107,7 +107,7 @@ def cosine(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """sin(pi (k + 0.5) / M)."""
+    """Returns sin(pi (k + 0.5) / M)."""
     options = (dtype, layout, device, requires_grad)
     return _made("cosine", M, sym, _half_sine, (), options, single=True)
 
@@ -123,7 +123,7 @@ def exponential(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """exp(-|k - center| / tau); ``center`` is (M - 1) / 2 unless the window is periodic."""
+    """Returns exp(-|k - center| / tau); ``center`` is (M - 1) / 2 if the window is symmetric."""
     options = (dtype, layout, device, requires_grad)
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
@@ -142,7 +142,7 @@ def gaussian(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """exp(-(k - (M - 1) / 2)^2 / (2 std^2))."""
+    """Returns exp(-(k - (M - 1) / 2)^2 / (2 std^2))."""
     options = (dtype, layout, device, requires_grad)
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
@@ -159,7 +159,7 @@ def general_cosine(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """a_0 - a_1 cos(t) + a_2 cos(2 t) - ..., t = 2 pi k / (M - 1)."""
+    """Returns a_0 - a_1 cos(t) + a_2 cos(2 t) - ..., t = 2 pi k / (M - 1)."""
     options = (dtype, layout, device, requires_grad)
     if not isinstance(a, Iterable):
         raise TypeError("Coefficients must be a list/tuple")
@@ -179,7 +179,7 @@ def general_hamming(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The window alpha - (1 - alpha) cos(t), t = 2 pi k / (M - 1)."""
+    """Returns alpha - (1 - alpha) cos(t), t = 2 pi k / (M - 1)."""
     options = (dtype, layout, device, requires_grad)
     return _made("general_hamming", M, sym, windows.cosine_sum, ((alpha, 1 - alpha),), options)
 
@@ -193,7 +193,7 @@ def hamming(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """0.54 - 0.46 cos(t), t = 2 pi k / (M - 1)."""
+    """Returns 0.54 - 0.46 cos(t), t = 2 pi k / (M - 1)."""
     options = (dtype, layout, device, requires_grad)
     return _made("hamming", M, sym, windows.cosine_sum, ((0.54, 0.46),), options)
 
@@ -207,7 +207,7 @@ def hann(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """(1 - cos(t)) / 2, t = 2 pi k / (M - 1)."""
+    """Returns (1 - cos(t)) / 2, t = 2 pi k / (M - 1)."""
     options = (dtype, layout, device, requires_grad)
     return _made("hann", M, sym, windows.cosine_sum, ((0.5, 0.5),), options)
 
@@ -222,7 +222,7 @@ def kaiser(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """I0(beta sqrt(1 - t^2)) / I0(beta), t = 2 k / (M - 1) - 1."""
+    """Returns I0(beta sqrt(1 - t^2)) / I0(beta), t = 2 k / (M - 1) - 1."""
     options = (dtype, layout, device, requires_grad)
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
@@ -238,6 +238,6 @@ def nuttall(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Four cosines: 0.36 - 0.49 cos(t) + 0.14 cos(2 t) - 0.01 cos(3 t), t = 2 pi k / (M - 1)."""
+    """Returns 0.36 - 0.49 cos(t) + 0.14 cos(2 t) - 0.01 cos(3 t), t = 2 pi k / (M - 1)."""
     options = (dtype, layout, device, requires_grad)
     return _made("nuttall", M, sym, windows.cosine_sum, (_NUTTALL,), options)

@@ -23,7 +23,7 @@ _LAZY = {
 }
 
 
-if not TYPE_CHECKING:  # which would take it for an answer to every name
+if not TYPE_CHECKING:  # type checkers would accept every name
 
     def __getattr__(name: str) -> Any:
         if name not in _LAZY:

@@ -27,7 +27,7 @@ _TOLERANCES = {
 
 
 def default_tolerances(*inputs: Any) -> tuple[float, float]:
-    """The loosest (rtol, atol) of the dtypes of the inputs (tensors or dtypes)."""
+    """Returns the loosest (rtol, atol) of the dtypes of the inputs (tensors or dtypes)."""
     dtypes = [value.dtype if isinstance(value, Tensor) else value for value in inputs]
     pairs = [_TOLERANCES.get(dtype, (0.0, 0.0)) for dtype in dtypes]
     return max(pair[0] for pair in pairs), max(pair[1] for pair in pairs)
@@ -63,7 +63,7 @@ class _Options:
 def _differences(
     absolute: Any, relative: Any, at: Any, at_relative: Any, rtol: float, atol: float
 ) -> str:
-    """The two lines with the differences; limits are left out of an exact comparison."""
+    """Returns the two lines with the differences; exact comparisons omit the limits."""
     exact = rtol == 0 and atol == 0
     lines = []
     for name, value, index, limit in (
@@ -96,7 +96,7 @@ def _unravel(index: int, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _greatest(values: Tensor, matches: Tensor) -> tuple[Any, tuple[int, ...]]:
-    """The greatest value outside of ``matches`` and its index; NaN counts as greatest."""
+    """Returns the greatest value outside ``matches`` and its index; NaN counts as greatest."""
     values = values.masked_fill(matches, 0)
     flat = values.reshape(-1)
     if flat.dtype.is_floating_point and bool((flat != flat).any()):
@@ -167,7 +167,7 @@ def _compare_tensors(
 
 
 def _number(value: Any) -> Any:
-    """``value`` as a Python number; None if it is none."""
+    """Returns ``value`` as a Python number, or None if it is not a number."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.number, numpy.bool_)):
         return value.item()
@@ -289,13 +289,14 @@ def assert_close(
     Args:
         actual, expected: tensors, NumPy arrays, numbers, None, or sequences or mappings of them.
         rtol, atol: both or none; the defaults depend on the dtypes and are zero for integers.
-        equal_nan: NaN equals NaN.
-        check_device, check_dtype, check_stride: compare these too. ``check_layout`` is accepted;
-            there is one layout.
+        equal_nan: whether NaN equals NaN.
+        check_device, check_dtype, check_stride: also compare these. ``check_layout`` is accepted
+            and ignored; there is one layout.
         msg: replaces the message, or is called with it and returns another.
 
     Raises:
-        AssertionError: the values differ. TypeError: they cannot be compared.
+        AssertionError: the values differ.
+        TypeError: they cannot be compared.
         ValueError: only one of ``rtol`` and ``atol`` is given.
     """
     __tracebackhide__ = True

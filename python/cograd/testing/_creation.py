@@ -17,7 +17,7 @@ __all__ = ["make_tensor"]
 def _bounds(
     dtype: Any, low: Any, high: Any, least: Any, most: Any, defaults: tuple[Any, Any]
 ) -> tuple[Any, Any]:
-    """``low`` and ``high`` with their defaults, inside of what ``dtype`` can hold."""
+    """Returns ``low`` and ``high`` or their defaults, clamped to the range of ``dtype``."""
     low = defaults[0] if low is None else low
     high = defaults[1] if high is None else high
     if any(isinstance(value, float) and math.isnan(value) for value in (low, high)):
@@ -51,18 +51,18 @@ def _random(shape: tuple[int, ...], dtype: Any, device: Any, low: Any, high: Any
         info = cograd.finfo(dtype)
         low, high = _bounds(dtype, low, high, info.min, info.max, (-9, 9))
         result = cograd.empty(shape, device=device, dtype=dtype)
-        if high - low >= cograd.finfo(dtype).max:  # the width overflows: draw half of it
+        if high - low >= cograd.finfo(dtype).max:  # the width overflows: sample half of it
             return result.uniform_(low / 2, high / 2).mul_(2)
         return result.uniform_(low, high)
     limits = cograd.iinfo(dtype)
-    # The upper end of randint is an int64 itself and cannot be one above its largest.
+    # The upper end of randint is an int64 too, so it cannot exceed the largest int64.
     most = limits.max + (0 if dtype == cograd.int64 else 1)
     low, high = _bounds(dtype, low, high, limits.min, most, (-9, 10))
     return cograd.randint(low, high, shape, device=device, dtype=dtype)
 
 
 def _least(dtype: Any) -> float:
-    """The smallest positive value."""
+    """Returns the smallest positive value of a dtype."""
     return cograd.finfo(dtype).tiny if dtype.is_floating_point or dtype.is_complex else 1
 
 
@@ -77,20 +77,20 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """A tensor of uniform random values in [low, high).
+    """Returns a tensor of uniform random values in [low, high).
 
     Args:
         shape: sizes, one by one or as one sequence.
-        dtype: of the result; also complex ones, whose parts are drawn each.
+        dtype: dtype of the result; for a complex dtype, both parts are sampled.
         device: "cpu".
         low, high: -9 and 9 for floats, -9 and 10 for integers, 0 and 2 for bool.
-        requires_grad: whether the result does.
-        noncontiguous: every second element of a tensor twice as long in the last dim.
+        requires_grad: whether the result requires grad.
+        noncontiguous: return every second element of a tensor twice as long in the last dim.
         exclude_zero: replace zeros by the smallest positive value.
-        memory_format: of the result; not together with ``noncontiguous``.
+        memory_format: memory format of the result; not together with ``noncontiguous``.
 
     Raises:
-        ValueError: an empty or impossible interval, or ``requires_grad`` for integers.
+        ValueError: the interval is empty or impossible, or ``requires_grad`` for integers.
     """
     if len(shape) == 1 and isinstance(shape[0], Sequence):
         sizes = tuple(shape[0])
@@ -109,7 +109,7 @@ def make_tensor(
     noncontiguous = noncontiguous and math.prod(sizes) > 1
     drawn = (*sizes[:-1], 2 * sizes[-1]) if noncontiguous else sizes
     result = _random(drawn, dtype, device, low, high)
-    if noncontiguous:  # from 1, so that the storage offset is not zero either
+    if noncontiguous:  # starts at 1, so that the storage offset is not zero either
         result = result[..., 1::2]
     if exclude_zero:
         result[result == 0] = _least(dtype)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The pytest plugin: the fixture ``cograd_check``. An installed cograd registers it by itself."""
+"""The pytest plugin with the fixture ``cograd_check``; an installed cograd registers it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["cograd_check"]
 
 @pytest.fixture
 def cograd_check(record_property: Callable[[str, object], None]) -> Callable[..., Any]:
-    """``cograd.testing.check``; the table of a passed audit is added to the test's properties."""
+    """Returns ``cograd.testing.check``; tables of passed audits become test properties."""
     from cograd.testing import check
 
     def run(fn: Any, args: Any = (), kwargs: dict[str, Any] | None = None, **options: Any) -> Any:

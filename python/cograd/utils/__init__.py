@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Helpers around the engine; the submodules are imported when first asked for."""
+"""Utilities around the engine; the submodules are imported at first access."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 cmake_prefix_path: str
 
 
-if not TYPE_CHECKING:  # which would take it for an answer to every name
+if not TYPE_CHECKING:  # type checkers would accept every name
 
     def __getattr__(name: str) -> Any:
         from importlib import import_module

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The points in the graph that feed the full backward hooks of one call of a module."""
+"""Identity nodes in the graph that run the full backward hooks of one call of a module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cograd.autograd.function import Function
 Tensor = _C.Tensor
 
 
-_Zeros = Callable[[tuple[Any, ...]], tuple[Any, ...]]  # zeros in place of None
+_Zeros = Callable[[tuple[Any, ...]], tuple[Any, ...]]  # replaces None by zeros
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
@@ -21,7 +21,7 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def _replaced(what: str, grads: str, result: Any, old: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The gradients after a hook returned ``result``; None keeps them."""
+    """Returns the gradients after a hook returned ``result``; None keeps them."""
     if result is None:
         return old
     new = _as_tuple(result)
@@ -36,15 +36,15 @@ def _replaced(what: str, grads: str, result: Any, old: tuple[Any, ...]) -> tuple
 class BackwardHook:
     """Runs the full backward hooks of one call of a module.
 
-    The tensors that require grad pass an identity node at the call's inputs and one at its
-    outputs. In-place writes on either side keep their meaning: a module may write its input, and
-    its output may be written. What torch forbids and is forbidden here too: writing an input that
-    is a leaf or a view, and writing an output that is an input, a leaf or a view.
+    Tensors that require grad pass an identity node at the call's inputs and one at its outputs.
+    In-place writes on either side keep their meaning: a module may write its input, and its output
+    may be written. As in torch, two writes are forbidden: to an input that is a leaf or a view, and
+    to an output that is an input, a leaf or a view.
 
     Args:
         module: the first argument of every hook.
         user_hooks: called with (module, grad_input, grad_output).
-        user_pre_hooks: called with (module, grad_output) before.
+        user_pre_hooks: called first, with (module, grad_output).
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class BackwardHook:
         self.user_pre_hooks = tuple(user_pre_hooks)
         self.grad_outputs: tuple[Any, ...] | None = None
         self.input_count = 0
-        self.input_slots: list[int] = []
-        self.others: dict[int, tuple[Any, Any]] = {}  # shapes and dtypes of the other tensors
+        self.input_slots: list[int] = []  # inputs that require grad; the others are in ``others``
+        self.others: dict[int, tuple[Any, Any]] = {}  # (shape, dtype) by input slot
         self.output_count = 0
         self.output_slots: list[int] = []
         self._entered: list[_Entered] = []
-        # The transforms whose backward calls the hooks at the inputs and at the outputs.
+        # Function scopes whose backward runs the hooks, at the inputs and at the outputs.
         self.functions = [0, 0]
 
     def setup_input_hook(self, args: Any) -> Any:
-        """``args`` with the tensors that require grad passed through the point of the inputs."""
+        """Passes the tensors of ``args`` that require grad through the input node."""
         values = _as_tuple(args)
         self.input_count = len(values)
         if not self.user_hooks:
@@ -90,16 +90,18 @@ class BackwardHook:
         return full if isinstance(args, tuple) else full[0]
 
     def setup_output_hook(self, result: Any) -> Any:
-        """``result`` with the tensors that require grad passed through the outputs' point."""
+        """Passes the tensors of ``result`` that require grad through the output node."""
         entered, self._entered = self._entered, []  # the graph must not keep the inputs
         values = _as_tuple(result)
         self.output_count = len(values)
         self.output_slots = _slots(values)
         tensors = [values[slot] for slot in self.output_slots]
         written = [next((e for e in entered if e.wrote(t)), None) for t in tensors]
-        held = {_place(e.marked) for e in entered}
+        samples = _C._vmap_depth() > 0
+        held = set() if samples else {_place(e.marked) for e in entered}
         writable = [
-            source is not None or (_may_be_written(t, tensors) and _place(t) not in held)
+            not samples
+            and (source is not None or (_may_be_written(t, tensors) and _place(t) not in held))
             for t, source in zip(tensors, written, strict=True)
         ]
         marked = _through_point(self._at_outputs, tensors, writable)
@@ -107,8 +109,8 @@ class BackwardHook:
         for e in entered:
             e.give_history()
         for i, (inner, source) in enumerate(zip(tensors, written, strict=True)):
-            if source is not None:  # the module returns its input: so do we, the same object
-                _C._rebase_like(source.given, marked[i])
+            if source is not None:  # the module returns its input, so return the same object
+                source.give(marked[i])
                 marked[i] = source.given
             elif writable[i]:
                 _C._follow_alias(inner, marked[i])
@@ -117,7 +119,7 @@ class BackwardHook:
 
     def _at_inputs(self, zeros: _Zeros, *grads: Any) -> tuple[Any, ...]:
         grads = zeros(grads)
-        # None: this run did not come through the outputs.
+        # grad_outputs is None if this run did not pass the output node.
         if self.grad_outputs is None or not _C._run_serves(self.functions[0]):
             return grads
         new = self._with_others(_spread(grads, self.input_slots, self.input_count))
@@ -128,7 +130,7 @@ class BackwardHook:
         return tuple(new[slot] for slot in self.input_slots)
 
     def _with_others(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Zeros of integers and of other tensors without a gradient: as in torch not None."""
+        """Sets zeros for integer tensors and others that do not require grad, as torch does."""
         import cograd
 
         full = list(grads)
@@ -165,7 +167,7 @@ class BackwardHook:
 
 
 class _Entered:
-    """An input as the caller gave it, and the alias of it that the module works with."""
+    """An input from the caller, and the alias or copy of it that the module uses."""
 
     def __init__(self, given: Tensor, marked: Tensor) -> None:
         self.given = given
@@ -173,13 +175,20 @@ class _Entered:
         self.version = marked._version
 
     def wrote(self, output: Any) -> bool:
-        """Whether the module wrote this input and returns it."""
+        """Returns whether the module wrote this input and returns it."""
         return output is self.marked and self.marked._version != self.version
 
     def give_history(self) -> None:
-        """If the module wrote its alias, the caller's tensor has been written too."""
+        """Gives the caller's tensor the history of the module's write to its alias, if any."""
         if self.marked._version != self.version:
-            _C._rebase_like(self.given, self.marked)
+            self.give(self.marked)
+
+    def give(self, written: Tensor) -> None:
+        """Makes the caller's tensor equal to ``written``: an alias of it, or inside vmap a copy."""
+        if _C._vmap_depth():
+            self.given.copy_(written)
+        else:
+            _C._rebase_like(self.given, written)
 
 
 def _slots(values: tuple[Any, ...]) -> list[int]:
@@ -191,15 +200,20 @@ def _slots(values: tuple[Any, ...]) -> list[int]:
 
 
 def _may_be_written(tensor: Tensor, among: list[Tensor]) -> bool:
-    """Whether writes to an alias of ``tensor`` can be given to it: it must own its history."""
-    if tensor.grad_fn is None or tensor._base is not None or _C._vmap_depth():
+    """Returns whether ``tensor`` can receive the history of writes to an alias.
+
+    It must be neither a leaf nor a view, and the only tensor of ``among`` over its memory.
+    """
+    if tensor.grad_fn is None or tensor._base is not None:
         return False
+    if _C._vmap_depth():  # batched tensors have no memory to compare
+        return len(among) == 1
     place = _place(tensor)
     return sum(1 for other in among if _place(other) == place) == 1
 
 
 def _place(tensor: Tensor) -> int:
-    """What tensors that share memory have in common."""
+    """Returns a number that tensors with the same memory share."""
     return tensor.untyped_storage().data_ptr()
 
 
@@ -223,29 +237,31 @@ _point_class: Any = None
 def _through_point(
     run: Callable[..., Any], tensors: list[Tensor], writable: list[bool]
 ) -> list[Any]:
-    """Aliases of ``tensors`` behind one node that calls ``run``; the unwritable ones are views."""
+    """Returns aliases of ``tensors`` after one node that calls ``run``; views if not writable."""
     global _point_class
     if not tensors:
         return []
     if _point_class is None:
         _point_class = _make_point_class()
-    return list(_point_class.apply(run, writable, *tensors))
+    return list(_point_class.apply(run, writable, _C._vmap_depth() > 0, *tensors))
 
 
 def _make_point_class() -> Any:
-    """The identity Function, made on first use."""
+    """Returns the identity Function; created on first use."""
 
     class BackwardHookFunction(Function):
         generate_vmap_rule = (
-            True  # a call for all samples runs the hooks once, in a vmap of its own
+            True  # one call for the whole batch runs the hooks once, in its own vmap
         )
 
         @staticmethod
         def forward(
-            run: Callable[..., Any], writable: list[bool], *tensors: Tensor
+            run: Callable[..., Any], writable: list[bool], samples: bool, *tensors: Tensor
         ) -> tuple[Any, ...]:
             pairs = zip(tensors, writable, strict=True)
-            return tuple(t.detach() if w else t.view_as(t) for t, w in pairs)
+            # Samples of a vmap have no alias that may be written: the module gets a copy.
+            alias = Tensor.clone if samples else Tensor.detach
+            return tuple(alias(t) if w else t.view_as(t) for t, w in pairs)
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -263,6 +279,6 @@ def _make_point_class() -> Any:
                     for g, meta in zip(some, metas, strict=True)
                 )
 
-            return (None, None, *ctx.run(zeros, *grads))
+            return (None, None, None, *ctx.run(zeros, *grads))
 
     return BackwardHookFunction

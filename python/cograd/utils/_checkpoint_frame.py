@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the non-re-entrant checkpoint keeps: placeholders for saved tensors, and how they refill."""
+"""State of non-re-entrant checkpoints: placeholders for saved tensors, and their recomputation."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _TIP = (
 
 
 class CheckpointError(RuntimeError):
-    """The recomputation of a checkpoint did not do what its forward did."""
+    """Raised if a checkpoint's recomputation differs from its forward."""
 
 
 class StopRecomputation(Exception):  # noqa: N818
-    """Ends a recomputation when all that is needed is there."""
+    """Ends a recomputation when all saved tensors are recomputed."""
 
 
 class _Active(threading.local):
-    """The checkpoint whose forward, or recomputation, runs on this thread; innermost last."""
+    """The checkpoints whose forward or recomputation runs on this thread; innermost last."""
 
     def __init__(self) -> None:
         self.forwards: list[Frame] = []
@@ -43,23 +43,23 @@ active = _Active()
 
 
 class _Handle:
-    """Key of one recomputed tensor: it dies with its holder, and takes the tensor along."""
+    """The key of one recomputed tensor; both die with the holder."""
 
 
 class Holder:
-    """What the graph keeps instead of a saved tensor."""
+    """The placeholder that the graph stores instead of a saved tensor."""
 
     def __init__(self) -> None:
         self.handles: dict[int, _Handle | None] = {}
 
 
 def metadata(tensor: Tensor) -> dict[str, Any]:
-    """What a recomputed tensor must have in common with the one it replaces."""
+    """Returns the properties in which a recomputed tensor must equal the original."""
     return {"shape": tensor.shape, "dtype": tensor.dtype, "device": tensor.device}
 
 
 def _where() -> str:
-    """The user's lines that led here, innermost last."""
+    """Returns the user's lines of the current stack, innermost last."""
     frames = [
         f"{frame.filename}:{frame.lineno} in {frame.name}: {frame.line}"
         for frame in traceback.extract_stack()
@@ -74,8 +74,9 @@ class Frame:
     Args:
         recompute: called with the input saver's tensors and arguments; runs the function again.
         early_stop: end a recomputation as soon as the last tensor has been saved.
-        compare: what the determinism check compares of a tensor, or None for no check.
-        debug: remember where each tensor was saved.
+        compare: returns the properties of a tensor that the determinism check compares; None
+            disables the check.
+        debug: record where each tensor was saved.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class Frame:
         self.metadata: list[Any] = []
         self.places: list[str] = []
         self.recomputed_places: list[str] = []
-        # Each tensor with its version when it was saved.
+        # Each recomputed tensor with its version when it was saved.
         self.recomputed: dict[int, weakref.WeakKeyDictionary[_Handle, tuple[Tensor, int]]] = (
             defaultdict(weakref.WeakKeyDictionary)
         )
@@ -103,7 +104,7 @@ class Frame:
         self.is_recomputed: dict[int, bool] = defaultdict(bool)
         self.forward_completed = False
         self.ignore_mismatch = False
-        self.packed: list[Tensor] | None = None  # what one op saves, while somebody listens
+        self.packed: list[Tensor] | None = None  # saved by one op, for _selective
 
     def check(self, run: int) -> None:
         """Raises CheckpointError if the recomputation saved other tensors than the forward."""
@@ -137,7 +138,7 @@ class Frame:
             )
 
     def too_many(self) -> CheckpointError:
-        """The error of a recomputation that saves more than the forward did."""
+        """Returns the error for a recomputation that saves more tensors than the forward."""
         return CheckpointError(
             "checkpoint: trying to save more tensors during recomputation than during the original "
             "forward pass." + self._explanation()
@@ -157,7 +158,7 @@ class Frame:
 
 
 def pack_hook(frame: Frame) -> Callable[[Tensor], Holder]:
-    """Puts a holder in the place of each tensor the forward saves."""
+    """Returns a pack hook that replaces each tensor saved in the forward by a holder."""
 
     def pack(tensor: Tensor) -> Holder:
         if frame.packed is not None:
@@ -177,11 +178,11 @@ _outside_backward = itertools.count(-2, -1)
 
 
 def unpack_hook(frame: Frame) -> Callable[[Holder], Tensor]:
-    """Gives a holder's tensor; the first one asked for in a backward runs the function again."""
+    """Returns an unpack hook for holders; its first call in a backward runs the function again."""
 
     def unpack(holder: Holder) -> Tensor:
         run = cograd._C._current_graph_task_id()
-        if run == -1:  # read by hand: nothing may be kept from one read to the next
+        if run == -1:  # read outside of a backward: results must not be reused by a later read
             run = next(_outside_backward)
         if not frame.is_recomputed[run]:
             _recompute(frame, run)
@@ -203,8 +204,8 @@ def unpack_hook(frame: Frame) -> Callable[[Holder], Tensor]:
             raise RuntimeError(
                 "one of the variables needed for gradient computation has been modified by an "
                 f"inplace operation: a [cograd.{tensor.type().split('.')[-1]} "
-                f"{list(tensor.shape)}] that an op inside of a checkpoint saved is at version "
-                f"{tensor._version} when the checkpoint has computed again; expected version "
+                f"{list(tensor.shape)}] that an op inside a checkpoint saved is at version "
+                f"{tensor._version} after the recomputation; expected version "
                 f"{version} instead. Hint: write into a copy (.clone()), or do the in-place "
                 "operation before the tensor is used."
             )
@@ -218,11 +219,11 @@ def _recompute(frame: Frame, run: int) -> None:
     args = saver.arguments(saver.saved_tensors)
     refill = _refilling(frame, run)
     depth = len(active.refills)
-    # The hooks' own exit is not Python: an interrupt in one that is would leave them on.
+    # The hooks' exit is in C++, because an interrupt in a Python exit would leave them on.
     try:
         active.refills.append(refill)
         hooks = cograd.autograd.graph.saved_tensors_hooks(refill, lambda box: box[0])
-        # The backward may run inside of transforms that the forward knew nothing of.
+        # Restores the forward's transforms: the backward may run inside others.
         transforms = cograd._C._transforms_as(frame.transforms)
         with transforms, hooks, cograd.enable_grad():
             frame.recompute(*args)
@@ -235,7 +236,7 @@ def _recompute(frame: Frame, run: int) -> None:
 
 
 def _refill(frame: Frame, run: int, tensor: Tensor) -> Tensor:
-    """The pack hook of a recomputation: hands ``tensor`` to the holder whose turn it is."""
+    """Packs ``tensor`` during a recomputation: assigns it to the next holder."""
     value = tensor.detach() if tensor.requires_grad else tensor
     index = frame.counter[run]
     frame.counter[run] += 1
@@ -245,7 +246,7 @@ def _refill(frame: Frame, run: int, tensor: Tensor) -> Tensor:
         place = f"{tuple(tensor.shape)} {tensor.dtype}\n    {_where()}"
         frame.recomputed_places.append(place)
     if index >= len(frame.holders):
-        if not frame.forward_completed:  # a backward inside the forward: more is to come
+        if not frame.forward_completed:  # a backward inside the forward: more tensors will be saved
             frame.ignore_mismatch = True
             return value
         raise frame.too_many()
@@ -259,12 +260,12 @@ def _refill(frame: Frame, run: int, tensor: Tensor) -> Tensor:
 
 
 def _refilling(frame: Frame, run: int) -> Callable[[Tensor], list[Tensor]]:
-    """The pack hook that gives what ops save to the holders of ``frame``."""
+    """Returns the pack hook that assigns the tensors that ops save to the holders of ``frame``."""
     target = weakref.ref(frame)
 
     def refill(tensor: Tensor) -> list[Tensor]:
         alive = target()
         assert alive is not None
-        return [_refill(alive, run, tensor)]  # boxed: hooks around these do not see it
+        return [_refill(alive, run, tensor)]  # a list, which outer hooks do not pack
 
     return refill

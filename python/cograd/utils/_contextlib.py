@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Context managers as decorators, under torch's private names."""
+"""Context managers as decorators, for torch's private API."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["context_decorator"]
 
 
 def context_decorator(ctx: Any, func: Callable[..., Any]) -> Callable[..., Any]:
-    """``func`` inside of the context manager ``ctx``, or of those that calling it makes.
+    """Decorates ``func`` to run inside the context manager ``ctx``, or inside ``ctx()``.
 
     Raises:
         RuntimeError: ``func`` is a class.
-        AssertionError: ``ctx`` is a context manager that can be called.
+        AssertionError: ``ctx`` is a context manager and is also callable.
     """
     if callable(ctx) and hasattr(ctx, "__enter__"):
         raise AssertionError(
-            f"context_decorator(): {ctx} is a context manager and can be called as well; pass "
-            "a function that returns the one that is meant"
+            f"context_decorator(): {ctx} is a context manager and also callable, which is "
+            "ambiguous; pass a function that returns a context manager"
         )
     if inspect.isclass(func):
         raise RuntimeError(
@@ -33,7 +33,7 @@ def context_decorator(ctx: Any, func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _DecoratorContextManager:
-    """A context manager that is a decorator too; ``clone`` makes the one of each call."""
+    """A context manager and decorator; ``clone`` creates the manager of each call."""
 
     def __call__(self, orig_func: Any) -> Any:
         if inspect.isclass(orig_func):
@@ -47,12 +47,12 @@ class _DecoratorContextManager:
         raise NotImplementedError
 
     def clone(self) -> Any:
-        """A new one of the kind; for subclasses to override that take arguments."""
+        """Returns a new manager; subclasses with arguments override it."""
         return type(self)()
 
 
 class _NoParamDecoratorContextManager(_DecoratorContextManager):
-    """One that decorates without parentheses as well."""
+    """A context manager that also decorates without parentheses."""
 
     def __new__(cls, orig_func: Any = None) -> Any:
         if orig_func is None:

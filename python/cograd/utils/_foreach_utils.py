@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Groups of tensors of one dtype, as optimizers outside of cograd take them for ``_foreach_*``."""
+"""Groups tensors by dtype, as optimizers outside of cograd need for ``_foreach_*``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Lists = list[list[Any]]
 
 
 def _get_foreach_kernels_supported_devices() -> list[str]:
-    """Devices on which ``_foreach_*`` is quicker than a loop: none."""
+    """Returns the devices on which ``_foreach_*`` is faster than a loop: none."""
     return []
 
 
 def _get_fused_kernels_supported_devices() -> list[str]:
-    """Devices on which optimizers take ``fused=True``."""
+    """Returns the devices on which optimizers support ``fused=True``."""
     return ["cpu"]
 
 
@@ -28,7 +28,7 @@ def _device_has_foreach_support(device: device) -> bool:
 
 
 def _has_foreach_support(tensors: Sequence[Tensor | None], device: device) -> bool:
-    """Whether the tensors are plain ones on a device that has ``_foreach_*``."""
+    """Returns whether all tensors are plain tensors on a device that has ``_foreach_*``."""
     plain = all(x is None or type(x) is Tensor for x in tensors)
     return plain and _device_has_foreach_support(device)
 
@@ -36,13 +36,13 @@ def _has_foreach_support(tensors: Sequence[Tensor | None], device: device) -> bo
 def _group_tensors_by_device_and_dtype(
     tensorlistlist: Sequence[Sequence[Any]], with_indices: bool = False
 ) -> dict[tuple[device, dtype], tuple[Lists, list[int]]]:
-    """The lists, divided by the dtypes of the first list's tensors.
+    """Divides the lists by device and dtype of the first list's tensors.
 
-    Returns for each (device, dtype) the parts of all lists, which may hold None and numbers beside
-    tensors, and their indices where ``with_indices`` asks for them.
+    Returns for each (device, dtype) the parts of all lists, and their indices if ``with_indices``
+    is set. The lists may also contain None and numbers. An empty list stays empty.
 
     Raises:
-        RuntimeError: the lists differ in length; an empty list stays empty.
+        RuntimeError: the lists differ in length.
     """
     first = tensorlistlist[0]
     for other in tensorlistlist:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trees of containers under torch's private names: flatten, unflatten, map."""
+"""Trees of containers, for torch's private API: flatten, unflatten, map."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _of_default(d: Any) -> tuple[list[Any], Any]:
 
 
 class NodeDef(NamedTuple):
-    """How a container is taken apart and put together."""
+    """Functions that flatten and rebuild one type of container."""
 
     type: Any
     flatten_fn: _Flatten
@@ -59,7 +59,7 @@ class NodeDef(NamedTuple):
 
 
 class MappingKey(NamedTuple):
-    """The way to a value of a dict."""
+    """The key of a dict's value in a path."""
 
     key: Any
 
@@ -67,12 +67,12 @@ class MappingKey(NamedTuple):
         return f"[{self.key!r}]"
 
     def get(self, mapping: Any) -> Any:
-        """What is there."""
+        """Returns the value at this key."""
         return mapping[self.key]
 
 
 class SequenceKey(NamedTuple):
-    """The way to an item of a list or a tuple."""
+    """The index of a list's or tuple's item in a path."""
 
     idx: int
 
@@ -80,12 +80,12 @@ class SequenceKey(NamedTuple):
         return f"[{self.idx!r}]"
 
     def get(self, sequence: Any) -> Any:
-        """What is there."""
+        """Returns the item at this index."""
         return sequence[self.idx]
 
 
 class GetAttrKey(NamedTuple):
-    """The way to an attribute, as those of a named tuple."""
+    """The name of an attribute in a path, for example of a named tuple."""
 
     name: str
 
@@ -93,7 +93,7 @@ class GetAttrKey(NamedTuple):
         return f".{self.name}"
 
     def get(self, obj: Any) -> Any:
-        """What is there."""
+        """Returns the attribute."""
         return getattr(obj, self.name)
 
 
@@ -145,7 +145,7 @@ _dict_flatten_with_keys = SUPPORTED_NODES[dict].flatten_with_keys_fn
 
 
 def _get_node_type(tree: Any) -> Any:
-    """The key of SUPPORTED_NODES for ``tree``; its type where it is a leaf."""
+    """Returns the key of SUPPORTED_NODES for ``tree``, or the type of a leaf."""
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return namedtuple
     return type(tree)
@@ -157,7 +157,7 @@ def _kind(tree: Any) -> Any:
 
 
 class TreeSpec:
-    """The shape of a tree: of a container with parts, or of a leaf."""
+    """The structure of a tree: a container with children, or a leaf."""
 
     def __init__(self, type: Any, context: Any, children_specs: list[TreeSpec]) -> None:
         self.type = type
@@ -169,11 +169,11 @@ class TreeSpec:
         self.num_nodes: int = 1 + sum(s.num_nodes for s in children_specs)
 
     def is_leaf(self) -> bool:
-        """Whether it is the shape of a leaf."""
+        """Returns whether this is the structure of a leaf."""
         return self.type is None
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
-        """The tree with these leaves."""
+        """Returns the tree with these leaves."""
         return tree_unflatten(leaves, self)
 
     def __eq__(self, other: object) -> bool:
@@ -192,7 +192,7 @@ class TreeSpec:
 
 
 class LeafSpec(TreeSpec):
-    """The shape of a leaf."""
+    """The structure of a leaf."""
 
     def __init__(self) -> None:
         super().__init__(None, None, [])
@@ -206,12 +206,12 @@ def register_pytree_node(
     flatten_with_keys_fn: Callable[[Any], tuple[list[Any], Any]] | None = None,
     **options: Any,
 ) -> None:
-    """Makes objects of ``cls`` containers.
+    """Registers ``cls`` as a container.
 
     Args:
-        flatten_fn: gives the parts and a context.
+        flatten_fn: returns the parts and a context.
         unflatten_fn: the inverse, called with the parts and the context.
-        flatten_with_keys_fn: as ``flatten_fn``, with pairs of a key and a part.
+        flatten_with_keys_fn: like ``flatten_fn``, but returns pairs of a key and a part.
         options: accepted and ignored.
     """
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
@@ -223,7 +223,7 @@ _register_pytree_node = _private_register_pytree_node = register_pytree_node
 def tree_flatten(
     tree: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> tuple[list[Any], TreeSpec]:
-    """The leaves in order, and the shape; None is a leaf."""
+    """Returns the leaves in order, and the structure; None is a leaf."""
     leaves: list[Any] = []
 
     def walk(node: Any) -> TreeSpec:
@@ -239,10 +239,10 @@ def tree_flatten(
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
-    """The tree of that shape.
+    """Returns the tree of that structure.
 
     Raises:
-        ValueError: another number of leaves.
+        ValueError: the number of leaves differs.
     """
     given = list(leaves)
     if len(given) != treespec.num_leaves:
@@ -262,7 +262,7 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
 
 
 def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
-    """The leaves in order."""
+    """Returns the leaves in order."""
     return tree_flatten(tree, is_leaf)[0]
 
 
@@ -270,7 +270,7 @@ tree_iter = tree_leaves
 
 
 def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeSpec:
-    """The shape."""
+    """Returns the structure."""
     return tree_flatten(tree, is_leaf)[1]
 
 
@@ -280,7 +280,7 @@ def tree_map(
     *rests: Any,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> Any:
-    """The tree of ``func`` of the leaves; further trees have the same shape."""
+    """Returns the tree of ``func`` of the leaves; further trees must have the same structure."""
     leaves, spec = tree_flatten(tree, is_leaf)
     others = [tree_leaves(rest, is_leaf) for rest in rests]
     return tree_unflatten([func(*values) for values in zip(leaves, *others, strict=True)], spec)
@@ -293,24 +293,24 @@ def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Any = N
 
 
 def tree_map_only(kinds: Any, func: Callable[..., Any] | None = None, tree: Any = None) -> Any:
-    """``tree_map`` for leaves that are instances of ``kinds``; others stay."""
+    """Maps leaves that are instances of ``kinds``; keeps others."""
     return tree_map(lambda v: func(v) if func and isinstance(v, kinds) else v, tree)
 
 
 def tree_any(pred: Callable[[Any], bool], tree: Any) -> bool:
-    """Whether ``pred`` holds for a leaf."""
+    """Returns whether ``pred`` is true for a leaf."""
     return any(map(pred, tree_leaves(tree)))
 
 
 def tree_all(pred: Callable[[Any], bool], tree: Any) -> bool:
-    """Whether ``pred`` holds for all leaves."""
+    """Returns whether ``pred`` is true for all leaves."""
     return all(map(pred, tree_leaves(tree)))
 
 
 def tree_leaves_with_path(
     tree: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> list[tuple[KeyPath, Any]]:
-    """Pairs of the way to a leaf, a tuple of keys, and the leaf.
+    """Returns pairs of a leaf's path, a tuple of keys, and the leaf.
 
     Raises:
         ValueError: a container was registered without a ``flatten_with_keys_fn``.
@@ -338,7 +338,7 @@ def tree_leaves_with_path(
 def tree_flatten_with_path(
     tree: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
-    """The leaves with the ways to them, and the shape; raises as ``tree_leaves_with_path``."""
+    """Returns leaves with their paths, and the structure; raises as ``tree_leaves_with_path``."""
     return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
 
 
@@ -348,7 +348,7 @@ def tree_map_with_path(
     *rests: Any,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> Any:
-    """``tree_map`` of a function whose first argument is the way to the leaves."""
+    """Maps a function whose first argument is the path of the leaves."""
     leaves, spec = tree_flatten_with_path(tree, is_leaf)
     others = [tree_leaves(rest, is_leaf) for rest in rests]
     values = [func(*pair, *rest) for pair, *rest in zip(leaves, *others, strict=True)]
@@ -356,12 +356,12 @@ def tree_map_with_path(
 
 
 def keystr(kp: KeyPath) -> str:
-    """A way as text: ``['a'][0].name``."""
+    """Formats a path: ``['a'][0].name``."""
     return "".join(map(str, kp))
 
 
 def key_get(obj: Any, kp: KeyPath) -> Any:
-    """What is at the end of a way."""
+    """Returns the object at the end of a path."""
     for key in kp:
         obj = key.get(obj)
     return obj

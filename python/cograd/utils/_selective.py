@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Selective checkpointing: a policy says, op by op, what is kept and what is computed again."""
+"""Selective checkpointing: a policy decides for each op whether to save or to recompute it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = [
     "create_selective_checkpoint_contexts",
 ]
 
-# Names of ops the policy is not asked about: they give no new values.
+# Names of ops that compute no new values; the policy is not called for them.
 SAC_IGNORED_OPS = frozenset(("detach", "is_contiguous", "numel", "size", "stride", "dim"))
 
 
 class CheckpointPolicy(enum.Enum):
     """What to do with the result of an op. PREFER and MUST are the same without a compiler.
 
-    On the CPU, offloading to the CPU is saving.
+    Offloading to the CPU is the same as saving.
     """
 
     MUST_SAVE = 0
@@ -48,7 +48,7 @@ _SAVING = frozenset(
 
 
 class SelectiveCheckpointContext:
-    """What a policy function is told besides the op and its arguments.
+    """The first argument of a policy function, before the op and its arguments.
 
     Attributes:
         is_recompute: False in the forward, True in the recomputation.
@@ -90,7 +90,7 @@ def _same(a: Tensor, b: Tensor) -> bool:
 
 
 class _Entry:
-    """The kept result of one op, and where the tensors it saved for its backward come from."""
+    """The saved result of one op, and the sources of the tensors that the op saved for backward."""
 
     def __init__(self, args: Any, kwargs: Any, result: Any, packed: list[Tensor]) -> None:
         given = list(_tensors((args, kwargs)))
@@ -113,20 +113,20 @@ class _Entry:
             )
 
     def replay(self, args: Any, kwargs: Any) -> Any:
-        """Hands the op's saved tensors to the checkpoint; the result as the op would give it."""
+        """Passes the op's saved tensors to the checkpoint and returns the op's result."""
         given, made = list(_tensors((args, kwargs))), list(_tensors(self.result))
         refill = active.refills[-1]
         for kind, what in self.sources:
             refill({"result": made, "argument": given}[kind][what] if kind != "kept" else what)
         flags = iter(self.requires_grad)
-        # A clone: the function may go on to write it.
+        # A clone, because the function may write it.
         return _mapped(
             self.result, lambda t: t.detach().requires_grad_().clone() if next(flags) else t.clone()
         )
 
 
 class _Store:
-    """What the two contexts of one checkpointed call share."""
+    """State shared by the two contexts of one checkpointed call."""
 
     def __init__(self, policy: Callable[..., Any], allow_mutation: bool) -> None:
         self.policy = policy
@@ -136,7 +136,7 @@ class _Store:
     def saves(self, func: Any, args: Any, kwargs: Any, is_recompute: bool) -> bool:
         name = getattr(func, "__name__", "")
         if name in SAC_IGNORED_OPS or name.startswith("__") or name.endswith("_"):
-            return False  # metadata, indexing and in-place ops are always run
+            return False  # always run metadata, indexing and in-place ops
         context = SelectiveCheckpointContext(is_recompute=is_recompute)
         policy = self.policy(context, func, *args, **kwargs)
         if isinstance(policy, bool):
@@ -150,7 +150,7 @@ class _Store:
 
 
 class _Forward(TorchFunctionMode):
-    """Keeps the results of the ops the policy wants saved."""
+    """Saves the results of the ops that the policy selects."""
 
     def __init__(self, store: _Store) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ class _Forward(TorchFunctionMode):
 
 
 class _Recompute(TorchFunctionMode):
-    """Gives kept results instead of running their ops again."""
+    """Returns saved results instead of running their ops again."""
 
     def __init__(self, store: _Store) -> None:
         super().__init__()
@@ -197,8 +197,9 @@ class _Recompute(TorchFunctionMode):
         kept = self.store.entries.get(name, [])
         if index >= len(kept):
             raise CheckpointError(
-                f"selective checkpoint: {name} is to be taken from what was saved, but the forward "
-                f"saved {len(kept)} results of it: the policy or the function is not deterministic"
+                f"selective checkpoint: {name} must be replayed from its saved results, but the "
+                f"forward saved only {len(kept)} of them: the policy or the function is not "
+                "deterministic"
             )
         if not self.store.allow_mutation:
             kept[index].check_unchanged(name)
@@ -229,16 +230,16 @@ def _policy_of(policy_fn_or_list: Any) -> Callable[..., Any]:
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
 ) -> tuple[TorchFunctionMode, TorchFunctionMode]:
-    """Contexts for ``checkpoint(..., context_fn=...)`` that keep the results of chosen ops.
+    """Returns contexts for ``checkpoint(..., context_fn=...)`` that save results of chosen ops.
 
     Args:
         policy_fn_or_list: ``policy(ctx, op, *args, **kwargs) -> CheckpointPolicy``, or a list of
-            the ops to save: ``[cograd.mm]``. An op is known by its name, so that ``cograd.mm``
-            and ``Tensor.mm`` are one; ``a @ b`` is ``matmul``.
-        allow_cache_entry_mutation: do not check that kept results are not written in place.
+            the ops to save: ``[cograd.mm]``. Ops are identified by name, so ``cograd.mm`` and
+            ``Tensor.mm`` are the same; ``a @ b`` is ``matmul``.
+        allow_cache_entry_mutation: disables the check that saved results are not written in place.
 
     Use it as ``checkpoint(f, x, use_reentrant=False, context_fn=functools.partial(
-    create_selective_checkpoint_contexts, [cograd.mm]))``: each call needs contexts of its own.
+    create_selective_checkpoint_contexts, [cograd.mm]))``: each call needs its own contexts.
     """
     store = _Store(_policy_of(policy_fn_or_list), allow_cache_entry_mutation)
     return _Forward(store), _Recompute(store)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Timing statements: as ``timeit``, with a set number of threads and several samples."""
+"""Times statements like ``timeit``, with a set number of threads and several samples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ timer = time.perf_counter
 
 
 def select_unit(t: float) -> tuple[str, float]:
-    """The unit in which ``t`` seconds read well, and its length in seconds."""
+    """Returns a readable unit for ``t`` seconds, and its length in seconds."""
     for name, length in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if t >= length:
             return name, length
@@ -29,7 +29,7 @@ def select_unit(t: float) -> tuple[str, float]:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """What was timed."""
+    """The timed statement and its labels."""
 
     stmt: str
     setup: str = "pass"
@@ -52,7 +52,7 @@ class Measurement:
     """The samples of one statement.
 
     Attributes:
-        number_per_run: runs of the statement in each sample.
+        number_per_run: number of runs of the statement in each sample.
         raw_times: seconds of each sample.
     """
 
@@ -63,7 +63,7 @@ class Measurement:
 
     @property
     def times(self) -> list[float]:
-        """Seconds a run, for each sample."""
+        """Seconds per run, for each sample."""
         return [t / self.number_per_run for t in self.raw_times]
 
     @property
@@ -78,7 +78,7 @@ class Measurement:
 
     @property
     def iqr(self) -> float:
-        """The distance between the quartiles of ``times``; 0 of one sample."""
+        """The distance between the quartiles of ``times``; 0 for one sample."""
         if len(self.raw_times) < 2:
             return 0.0
         first, _, third = statistics.quantiles(self.times, n=4, method="inclusive")
@@ -86,7 +86,7 @@ class Measurement:
 
     @property
     def title(self) -> str:
-        """What was timed, in words."""
+        """The labels, or the statement."""
         return self.task_spec.title
 
     def __repr__(self) -> str:
@@ -124,13 +124,13 @@ class Timer:
     """Times a statement.
 
     Args:
-        stmt: what is timed.
+        stmt: the statement to time.
         setup: runs before each sample.
         global_setup: runs once; for definitions that ``stmt`` uses.
         timer: returns seconds.
-        globals: names that ``stmt`` and ``setup`` see; ``cograd`` is among them, as is ``torch``.
-        label, sub_label, description, env: words about what is timed.
-        num_threads: threads that cograd may use meanwhile.
+        globals: names that ``stmt`` and ``setup`` can use; ``cograd`` and ``torch`` are included.
+        label, sub_label, description, env: texts that describe the measurement.
+        num_threads: number of threads that cograd may use meanwhile.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class Timer:
         return Measurement(number, seconds, self._task_spec)
 
     def timeit(self, number: int = 1_000_000) -> Measurement:
-        """One sample of ``number`` runs, after a hundredth as many to warm up."""
+        """Times one sample of ``number`` runs, after a hundredth as many warm-up runs."""
         with _threads(self._task_spec.num_threads):
             self._timer.timeit(max(number // 100, 2))
             return self._measure(number, [self._timer.timeit(number)])
@@ -164,7 +164,9 @@ class Timer:
     def blocked_autorange(
         self, callback: Callable[[int, float], None] | None = None, min_run_time: float = 0.2
     ) -> Measurement:
-        """Samples of at least ``min_run_time`` seconds together, each of enough runs to be timed.
+        """Times samples for at least ``min_run_time`` seconds in total.
+
+        Each sample has enough runs for the clock's resolution.
 
         Args:
             callback: called with the number of runs and the seconds of each sample.
@@ -180,7 +182,7 @@ class Timer:
         return self._measure(number, seconds)
 
     def _block_size(self, min_run_time: float) -> int:
-        """So many runs that reading the clock does not count, and that several samples fit."""
+        """Returns a number of runs that hides the clock's cost, but allows several samples."""
         number = 1
         while True:
             taken = self._timer.timeit(number)
@@ -196,7 +198,7 @@ class Timer:
         max_run_time: float = 10.0,
         callback: Callable[[int, float], None] | None = None,
     ) -> Measurement:
-        """Samples until their quartiles lie within ``threshold`` of the median of each other."""
+        """Times samples until their quartiles differ by less than ``threshold`` of the median."""
         with _threads(self._task_spec.num_threads):
             number, total = self._block_size(max(min_run_time, 1e-3)), 0.0
             result = self._measure(number, [])

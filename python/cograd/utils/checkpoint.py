@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checkpointing: the backward runs a function again instead of keeping what it saved."""
+"""Checkpointing: backward runs a function again instead of storing the tensors it saved."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ __all__ = [
 
 
 class _Settings:
-    """What the two ``set_checkpoint_...`` managers override; None leaves the argument alone."""
+    """Settings of the two ``set_checkpoint_...`` managers; None does not override the argument."""
 
     early_stop = True
     debug: bool | None = None
@@ -56,7 +56,7 @@ class _Settings:
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Whether checkpoints made inside end a recomputation as soon as they can."""
+    """Sets whether checkpoints created inside end a recomputation as soon as they can."""
     before, _Settings.early_stop = _Settings.early_stop, enable
     try:
         yield
@@ -66,7 +66,7 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Overrides ``debug`` of all checkpoints made inside; None leaves it to them."""
+    """Overrides ``debug`` of all checkpoints created inside; None does not override."""
     before, _Settings.debug = _Settings.debug, enabled
     try:
         yield
@@ -75,12 +75,12 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
 
 
 def noop_context_fn() -> tuple[Any, Any]:
-    """Two contexts that do nothing, for the forward and for the recomputation."""
+    """Returns two contexts that do nothing, for the forward and for the recomputation."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
 class DefaultDeviceType:
-    """The device whose generator is saved beside the CPU's: there is only the CPU."""
+    """The device whose generator is saved in addition to the CPU's: always the CPU."""
 
     _device_type = "cpu"
 
@@ -92,23 +92,23 @@ class DefaultDeviceType:
 
     @staticmethod
     def get_device_type() -> str:
-        """The device type."""
+        """Returns the device type."""
         return DefaultDeviceType._device_type
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
-    """Ids and generator states of the devices of ``args`` other than the CPU: none."""
+    """Returns ids and generator states of the devices of ``args`` other than the CPU: none."""
     return [], []
 
 
 def set_device_states(devices: Any, states: Any, *, device_type: str | None = None) -> None:
-    """Sets the generator states that ``get_device_states`` gave."""
+    """Accepts only empty lists, which ``get_device_states`` returns."""
     if list(devices) or list(states):
         raise ValueError("set_device_states(): there are no devices besides the CPU")
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The inputs with every tensor detached; ``requires_grad`` is kept."""
+    """Returns the inputs with every tensor detached; keeps ``requires_grad``."""
     if not isinstance(inputs, tuple):
         raise RuntimeError(
             "Only tuple of tensors is supported. Got Unsupported input type: "
@@ -133,7 +133,7 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 
 @contextlib.contextmanager
 def _random_state(state: Tensor | None) -> Iterator[None]:
-    """The generator as it was in ``state``, and as it is now afterwards."""
+    """Sets the generator to ``state`` inside the block, and restores it afterwards."""
     if state is None:
         yield
         return
@@ -143,7 +143,7 @@ def _random_state(state: Tensor | None) -> Iterator[None]:
 
 
 class _Autocast:
-    """Whether this thread is under autocast, and how, for the second run."""
+    """The autocast state of this thread, for the recomputation."""
 
     def __init__(self) -> None:
         core = cograd._C
@@ -151,7 +151,7 @@ class _Autocast:
         self.cache = core._autocast_cache_enabled()
 
     def again(self) -> Any:
-        """A block in which it is as it was."""
+        """Returns a context manager that restores the state."""
         enabled, dtype = self.state
         if not enabled and not cograd._C._autocast_enabled():
             return contextlib.nullcontext()
@@ -159,7 +159,7 @@ class _Autocast:
 
 
 class CheckpointFunction(Function):
-    """The re-entrant form: its backward runs the function again and a backward inside."""
+    """The re-entrant form: its backward runs the function again, and a nested backward."""
 
     @staticmethod
     def forward(ctx: Any, run_function: Any, preserve_rng_state: bool, *args: Any) -> Any:
@@ -184,7 +184,7 @@ class CheckpointFunction(Function):
                 "use_reentrant=False, or call .backward() without passing the `inputs` argument."
             )
         args = list(ctx.args)
-        # What hooks gave back, or a backward without a graph, may not require grad any more.
+        # Unpack hooks or a backward without a graph may return tensors that do not require grad.
         saved = _leaves_again(ctx.saved_tensors, ctx.recorded)
         for slot, tensor in zip(ctx.tensor_slots, saved, strict=True):
             args[slot] = tensor
@@ -212,7 +212,7 @@ def _recorded(values: Iterable[Any]) -> list[bool]:
 
 
 def _leaves_again(values: Iterable[Any], recorded: list[bool]) -> list[Any]:
-    """The saved values, leaves of a transform that has ended being leaves again."""
+    """Restores requires_grad of saved values that were leaves of a transform that has ended."""
     return [
         value.detach().requires_grad_() if was and not value.requires_grad else value
         for value, was in zip(values, recorded, strict=True)
@@ -220,7 +220,7 @@ def _leaves_again(values: Iterable[Any], recorded: list[bool]) -> list[Any]:
 
 
 class _SaveInputs(Function):
-    """Keeps the arguments of a checkpoint the way the graph around it keeps its tensors."""
+    """Saves the arguments of a checkpoint as the surrounding graph saves its tensors."""
 
     @staticmethod
     def forward(ctx: Any, dummy: Tensor, *args: Any) -> Tensor:
@@ -245,7 +245,7 @@ class _SaveInputs(Function):
 
 
 class _Kept:
-    """The same where arguments have samples, or tangents, that a Function would work on."""
+    """Replaces _SaveInputs for batched tensors or tangents, which a Function would process."""
 
     def __init__(self, *args: Any) -> None:
         recorded = _recorded(args)
@@ -255,7 +255,7 @@ class _Kept:
 
 
 def _runs_again() -> bool:
-    """Whether a backward here finds what the forward found: tangents, samples of a vmap."""
+    """True if a backward here sees the forward's tangents and batches, as recomputation needs."""
     return cograd._C._dual_level() < 0 and cograd._C._backward_within_vmaps()
 
 
@@ -263,7 +263,7 @@ _COMPARISONS: dict[str, Callable[[Tensor], Any] | None] = {"default": metadata, 
 
 
 class _Around:
-    """A context that cannot keep an exception from the caller."""
+    """Wraps a context so that it cannot suppress an exception."""
 
     def __init__(self, context: Any) -> None:
         self.context = context
@@ -285,7 +285,7 @@ def _without_reentry(
     debug: bool,
     early_stop: bool,
 ) -> Any:
-    """The non-re-entrant form; no generator, in which an interrupt would leave the hooks on."""
+    """Runs the non-re-entrant form. Not a generator: an interrupt would leave its hooks on."""
     if determinism_check not in _COMPARISONS:
         raise ValueError(
             f"determinism_check should be one of {list(_COMPARISONS)}, but got {determinism_check}"
@@ -337,24 +337,24 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """``function(*args, **kwargs)`` that keeps its inputs only, and runs again in the backward.
+    """Computes ``function(*args, **kwargs)``, saves only its inputs, and recomputes it in backward.
 
     Args:
-        function: must do the same thing both times; random numbers are repeated.
-        use_reentrant: False: the graph is recorded as usual, with placeholders instead of saved
-            tensors, that the first one asked for fills by running ``function`` again. It works
-            with ``grad()``, ``inputs=``, nesting, keyword arguments and higher derivatives. True:
-            one node runs ``function`` without a graph now, and with one inside its backward. None
-            is True with a warning; pass it.
-        context_fn: gives two context managers, for the forward and for the recomputation.
-        determinism_check: "default" compares shapes, dtypes and devices of what is saved in the
+        function: must do the same both times; random numbers are repeated.
+        use_reentrant: False records the graph as usual, with placeholders for saved tensors; the
+            first access in backward fills them by running ``function`` again. It supports
+            ``grad()``, ``inputs=``, nesting, keyword arguments and higher derivatives. True
+            records one node, which runs ``function`` without a graph in the forward, and with one
+            inside its backward. None is True with a warning; pass a value.
+        context_fn: returns two context managers, for the forward and for the recomputation.
+        determinism_check: "default" compares shapes, dtypes and devices of the tensors saved in the
             two runs, "none" does not.
-        debug: errors tell where tensors were saved in the two runs.
-        early_stop: end the recomputation when the last saved tensor is there.
+        debug: errors show where tensors were saved in the two runs.
+        early_stop: end the recomputation when the last saved tensor is recomputed.
         preserve_rng_state: keyword, default True: repeat the random numbers.
 
-    Inside of forward mode, and of a vmap inside of a function that is differentiated, everything
-    is kept: the forward's tangents and samples are not there when the backward runs.
+    In forward mode, and in a vmap inside a differentiated function, nothing is recomputed: the
+    forward's tangents and batches do not exist any more when the backward runs.
 
     Raises:
         CheckpointError: (in the backward) the two runs differ.
@@ -387,7 +387,7 @@ def checkpoint_sequential(
 ) -> Any:
     """Runs ``functions`` one after the other, in ``segments`` pieces, each a checkpoint.
 
-    The last piece is run without one: its backward comes first.
+    The last piece runs without a checkpoint: its backward runs first.
 
     Args:
         functions: an ``nn.Sequential`` or a list of callables of one argument.

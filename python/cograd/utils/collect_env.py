@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a report of a bug should say of the machine: ``python -m cograd.utils.collect_env``."""
+"""Collects versions and settings for bug reports: ``python -m cograd.utils.collect_env``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PACKAGES = ("numpy", "scipy-openblas32", "scipy", "pybind11", "torch")
 
 
 class SystemEnv(NamedTuple):
-    """Versions and settings."""
+    """Versions and settings of this machine."""
 
     cograd_version: str
     python_version: str
@@ -42,7 +42,7 @@ def _cpu_model() -> str:
 
 
 def get_env_info() -> SystemEnv:
-    """Collects them; packages are those that are installed."""
+    """Collects versions and settings; lists only installed packages."""
     packages = {}
     for name in _PACKAGES:
         try:
@@ -64,7 +64,7 @@ def get_env_info() -> SystemEnv:
 
 
 def get_pretty_env_info() -> str:
-    """The same as text."""
+    """Returns ``get_env_info()`` as text."""
     info = get_env_info()
     lines = [
         f"cograd: {info.cograd_version}",
@@ -80,7 +80,7 @@ def get_pretty_env_info() -> str:
 
 
 def main() -> None:
-    """Prints it."""
+    """Prints ``get_pretty_env_info()``."""
     print(get_pretty_env_info())
 
 

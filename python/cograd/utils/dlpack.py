@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""DLPack capsules of tensors."""
+"""Conversion of tensors to and from DLPack capsules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["from_dlpack", "to_dlpack"]
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """An unversioned DLPack capsule over the memory of ``tensor``; it can be consumed once.
+    """Returns an unversioned DLPack capsule over the memory of ``tensor``; it is consumed once.
 
     Raises:
         BufferError: ``tensor`` requires grad or is read-only.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Handles of registered hooks, and what modules use to run their backward hooks."""
+"""Handles of registered hooks, and the class that runs backward hooks of modules."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def unserializable_hook(f: F) -> F:
-    """Marks ``f`` as a tensor hook that is left behind, with a warning, by serialization."""
+    """Marks ``f`` as a tensor hook that serialization drops without a warning."""
     f.__torch_unserializable__ = True  # type: ignore[attr-defined]
     return f
 
 
 def warn_if_has_hooks(tensor: Any) -> None:
-    """Warns that the hooks of ``tensor`` are not copied along, unless all are marked so."""
+    """Warns that the hooks of ``tensor`` are not serialized, unless all are marked for that."""
     hooks = getattr(tensor, "_backward_hooks", None) or {}
     for key, hook in hooks.items():
         if not hasattr(hook, "__torch_unserializable__"):
@@ -36,10 +36,10 @@ def warn_if_has_hooks(tensor: Any) -> None:
             )
 
 
-if not TYPE_CHECKING:  # which would take it for an answer to every name
+if not TYPE_CHECKING:  # type checkers would accept every name
 
     def __getattr__(name: str) -> Any:
-        """BackwardHook is imported when first asked for: tensors need the handles only."""
+        """Imports BackwardHook at first access, because tensors only need the handles."""
         if name == "BackwardHook":
             from cograd.utils._backward_hook import BackwardHook
 

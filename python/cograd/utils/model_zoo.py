@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The old name of ``hub``'s files: ``load_url`` is ``hub.load_state_dict_from_url``."""
+"""The old name of hub's loader: ``load_url`` is ``hub.load_state_dict_from_url``."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if not TYPE_CHECKING:
     def __getattr__(name):
         from cograd import _absent, hub
 
-        if name == "tqdm":  # imported when it is asked for
+        if name == "tqdm":  # imported at first access
             return hub.tqdm
         raise _absent.missing(__name__, name)
 

@@ -3,8 +3,10 @@
 
 from functools import cache
 
+from pairs.facts import Named, by_name
 
-class Context:
+
+class Context(Named):
     """Makes of a function one with the same results and gradients."""
 
     plain_only = False  # leaves and plain backward, not under a transform
@@ -19,20 +21,13 @@ class Context:
     factor = 1  # what a hook multiplies each pass of reverse mode by
 
     def __init__(self, name, wrap=None, prepare=None, **facts):
-        self.name = name
+        super().__init__(name, **facts)
         self.wrap = wrap or (lambda case, f: f)
         self.prepare = prepare or (lambda case: None)
-        for key, value in facts.items():
-            assert hasattr(self, key), key
-            setattr(self, key, value)
-
-    def refuses(self, case):
-        return None
 
 
 @cache
 def all_contexts():
     from pairs.contexts import checkpoints, copies, hooks, modes, packs
 
-    found = [m for part in (checkpoints, packs, hooks, copies, modes) for m in part.CONTEXTS]
-    return {c.name: c for c in found}
+    return by_name(checkpoints, packs, hooks, copies, modes, attribute="CONTEXTS")

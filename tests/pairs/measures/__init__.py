@@ -3,8 +3,10 @@
 
 from functools import cache
 
+from pairs.facts import Named, by_name
 
-class Measure:
+
+class Measure(Named):
     """A way to a quantity; `direct` ones use the case's own leaves, others are pure functions."""
 
     kind = ""  # "optimizer": for optimizers alone
@@ -18,20 +20,12 @@ class Measure:
     reverse = 1  # how often a tensor hook inside of the function is run on its way
 
     def __init__(self, name, run, want, **facts):
-        self.name, self.run, self.want = name, run, want
-        for key, value in facts.items():
-            assert hasattr(self, key), key
-            setattr(self, key, value)
-
-    def refuses(self, case):
-        """A reason why it is not for the case, or None."""
-        return None
+        super().__init__(name, **facts)
+        self.run, self.want = run, want
 
 
 @cache
 def all_measures():
     from pairs.measures import batched, chains, direct, numeric, steps
 
-    found = [*direct.MEASURES, *chains.MEASURES, *batched.MEASURES, *numeric.MEASURES]
-    found += steps.MEASURES
-    return {m.name: m for m in found}
+    return by_name(direct, chains, batched, numeric, steps, attribute="MEASURES")

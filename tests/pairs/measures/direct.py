@@ -105,10 +105,8 @@ def inference(case, f):
         return {f"result {i}": o.clone() for i, o in enumerate(outs)}
 
 
-def double_backward(case, f):
-    outs = forward(case, f)
-    leaves = list(case.leaves().values())
-    grads = T.autograd.grad(loss_of(outs), leaves, create_graph=True, allow_unused=True)
+def slope_backward(case, outs, leaves, grads):
+    """The second derivatives: backward of the gradients' products with directions."""
     slope = sum(
         (filled(g, t) * v).sum() for g, t, v in zip(grads, leaves, directions(leaves), strict=True)
     )
@@ -117,6 +115,13 @@ def double_backward(case, f):
     slope.backward()
     found = collected(case, outs)
     return {k: v for k, v in found.items() if not k.startswith("seen ")}
+
+
+def double_backward(case, f):
+    outs = forward(case, f)
+    leaves = list(case.leaves().values())
+    grads = T.autograd.grad(loss_of(outs), leaves, create_graph=True, allow_unused=True)
+    return slope_backward(case, outs, leaves, grads)
 
 
 def gradient_of_norm(case, f):
@@ -127,16 +132,10 @@ def gradient_of_norm(case, f):
     grads = [t.grad for t in leaves]
     for t in leaves:
         t.grad = None
-    slope = sum(
-        (filled(g, t) * v).sum() for g, t, v in zip(grads, leaves, directions(leaves), strict=True)
-    )
-    if not slope.requires_grad:
-        raise NoDerivative("the gradient does not require grad")
-    slope.backward()
-    found = collected(case, outs)
+    found = slope_backward(case, outs, leaves, grads)
     for t in leaves:
         t.grad = None
-    return {k: v for k, v in found.items() if not k.startswith("seen ")}
+    return found
 
 
 def second(ref):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Built on collectives: uneven inputs (``join``), hooks of DistributedDataParallel."""
+"""Algorithms built on collectives: uneven inputs (``join``), DistributedDataParallel hooks."""
 
 from . import ddp_comm_hooks as ddp_comm_hooks
 from . import join as join

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Training with inputs of uneven number: ranks that have none left shadow the others' calls."""
+"""Training with uneven inputs: ranks without inputs take part in the others' collectives."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import cograd
 
 __all__ = ["Join", "JoinHook", "Joinable"]
 
-_SKEW = 1000  # iterations that a rank may lack without a warning
+_SKEW = 1000  # iterations that a rank may fall behind without a warning
 
 
 class JoinHook:
-    """What a rank does in place of a Joinable that has no inputs left."""
+    """What a rank does for a Joinable that has run out of inputs."""
 
     def main_hook(self) -> None:
-        """Shadows the communication of one iteration; called while some rank has inputs."""
+        """Takes part in the communication of one iteration; called while some rank has inputs."""
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Called once no rank has inputs; ``is_last_joiner``: this one was among the last."""
+        """Runs once no rank has inputs; ``is_last_joiner`` is True on ranks that had the most."""
 
 
 class _JoinConfig(NamedTuple):
@@ -32,7 +32,7 @@ class _JoinConfig(NamedTuple):
 
 
 class Joinable(ABC):
-    """Something with communication in every iteration, which ``Join`` can shadow."""
+    """An object that communicates in every iteration, and that ``Join`` can shadow."""
 
     @abstractmethod
     def __init__(self) -> None:
@@ -41,28 +41,28 @@ class Joinable(ABC):
 
     @abstractmethod
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """The hook for one run of the context manager, which hands ``kwargs`` on."""
+        """Returns the hook for one use of the context manager, which passes ``kwargs``."""
 
     @property
     @abstractmethod
     def join_device(self) -> cograd.device:
-        """Where the context manager's own tensors are."""
+        """Returns the device of the context manager's own tensors."""
 
     @property
     @abstractmethod
     def join_process_group(self) -> Any:
-        """The group that the context manager talks to."""
+        """Returns the group that the context manager communicates with."""
 
 
 class _Notice:
-    """The message that this rank has inputs, under way."""
+    """An all_reduce in progress that counts the ranks with inputs."""
 
     def __init__(self, work: Any, present: cograd.Tensor) -> None:
         self._work = work
         self._present = present
 
     def is_completed(self) -> bool:
-        """Whether all ranks have said the same."""
+        """Returns whether all ranks have taken part."""
         return bool(self._work.is_completed())
 
     def wait(self) -> bool:
@@ -71,7 +71,7 @@ class _Notice:
         return True
 
     def result(self) -> list[cograd.Tensor]:
-        """The number of ranks that have inputs."""
+        """Returns the number of ranks that have inputs, in a list."""
         self._work.wait()
         return [self._present]
 
@@ -79,16 +79,17 @@ class _Notice:
 class Join:
     """Context manager for loops whose number of iterations differs between ranks.
 
-    A rank that leaves the body early runs the hooks of ``joinables`` until all have left it.
+    A rank that leaves the body early runs the hooks of ``joinables`` until all ranks have left it.
 
     Args:
-        joinables: in the order in which their hooks are to run; of one process group.
+        joinables: objects of one process group, in the order in which their hooks are to run.
         enable: False turns it off, for inputs that are known to be even.
-        throw_on_early_termination: raise on all ranks when the first one has no inputs left.
-        kwargs: handed to ``join_hook`` of each.
+        throw_on_early_termination: whether to raise on all ranks when the first one has no inputs
+            left.
+        kwargs: passed to ``join_hook`` of each joinable.
 
     Raises:
-        ValueError: no joinables, or different process groups.
+        ValueError: there are no joinables, or their process groups differ.
         RuntimeError: a rank has run out of inputs, with ``throw_on_early_termination``.
     """
 
@@ -148,23 +149,23 @@ class Join:
             hook.post_hook(iterations == 0)
 
     def _count(self, mine: float) -> float:
-        """The sum of ``mine`` over all ranks."""
+        """Returns the sum of ``mine`` over all ranks."""
         total = cograd.full((1,), mine)
         cograd.distributed.all_reduce(total, group=self._group)
         return float(total.item())
 
     @staticmethod
     def notify_join_context(joinable: Joinable) -> _Notice | None:
-        """Says to the ranks without inputs that this one has some.
+        """Tells the ranks without inputs that this rank has inputs.
 
-        To be called by a Joinable before the communication of an iteration.
+        A Joinable calls it before the communication of an iteration.
 
         Returns:
-            the handle of the message, whose ``result()`` is the number of ranks that have inputs
-            as a tensor; None where no context manager is active or another Joinable speaks.
+            An object whose ``result()`` is the number of ranks that have inputs, as a tensor; None
+            if no context manager is active or if another Joinable notifies.
 
         Raises:
-            RuntimeError: some rank has none left, with ``throw_on_early_termination``.
+            RuntimeError: some rank has run out of inputs, with ``throw_on_early_termination``.
         """
         config = getattr(joinable, "_join_config", None)
         if config is None:

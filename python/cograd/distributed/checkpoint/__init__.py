@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checkpoints of programs that run on many ranks, read again by any number of them.
+"""Checkpoints of programs on many ranks, which any number of ranks can read again.
 
-Each rank writes its part as a safetensors file, and an index is put in place last: a crash leaves
-the checkpoint before whole. Names and arguments are those of torch.distributed.checkpoint.
+Each rank writes its part as a safetensors file, and the index is written last: a crash leaves the
+previous checkpoint intact. Names and arguments are those of torch.distributed.checkpoint.
 
 Example::
 

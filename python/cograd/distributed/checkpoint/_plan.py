@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is in a state_dict, and which rank writes which part of it."""
+"""Finds the tensors in a state_dict, and plans which rank writes which part of them."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from cograd import Tensor
 __all__ = ["CheckpointException", "Chunk", "Shard", "describe", "leaves", "planned", "replace_leaf"]
 
 Path = tuple[Any, ...]
-_SMALL = 1 << 16  # elements that are not worth cutting
+_SMALL = 1 << 16  # elements; smaller tensors are not divided
 
 
 class CheckpointException(RuntimeError):  # noqa: N818
-    """A checkpoint that cannot be written or read; all ranks raise it."""
+    """Raised by all ranks if a checkpoint cannot be written or read."""
 
 
 class Shard:
-    """This rank's part of a tensor that the ranks have among them.
+    """This rank's part of a tensor that is divided among the ranks.
 
-    In a state_dict it stands in the place of the tensor. ``load`` fills ``tensor`` with the
-    elements that belong there, however many ranks wrote them and where they cut.
+    In a state_dict it takes the place of the tensor. ``load`` fills ``tensor`` with the elements of
+    its region, however many ranks wrote them and however they were divided.
 
     Args:
         tensor: the part.
-        offsets: the index of its first element in the whole tensor, one number for each dim.
-        shape: of the whole tensor.
+        offsets: the index of its first element in the whole tensor, one value for each dim.
+        shape: shape of the whole tensor.
     """
 
     def __init__(self, tensor: Tensor, offsets: Any, shape: Any) -> None:
@@ -47,7 +47,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Elements of the tensor ``key``: those from ``offsets`` on, as many as ``sizes`` says."""
+    """A region of the tensor ``key``: starts at ``offsets`` and has the shape ``sizes``."""
 
     key: str
     offsets: tuple[int, ...]
@@ -55,7 +55,7 @@ class Chunk:
 
 
 def leaves(state: Any) -> Iterator[tuple[str, Path, Any]]:
-    """(key, path, value) of all that is no dict and no list; the key is the path joined by dots."""
+    """Yields (key, path, value) of all values but dicts and lists; the key is the dotted path."""
     seen: dict[str, Path] = {}
     for path, value in _walk(state, ()):
         key = ".".join(str(part) for part in path)
@@ -80,14 +80,14 @@ def _walk(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def replace_leaf(state: Any, path: Path, value: Any) -> None:
-    """Puts ``value`` into its place."""
+    """Replaces the value at ``path``."""
     for part in path[:-1]:
         state = state[part]
     state[path[-1]] = value
 
 
 def describe(value: Any) -> tuple[Any, ...] | None:
-    """(dtype, whole shape, offsets, sizes) of a tensor or shard; None of another value."""
+    """Returns (dtype, whole shape, offsets, sizes) of a tensor or shard, else None."""
     if isinstance(value, Shard):
         part = value.tensor
         return str(part.dtype), value.shape, value.offsets, tuple(part.shape)
@@ -105,13 +105,13 @@ def _elements(sizes: tuple[int, ...]) -> int:
 
 
 def planned(given: list[dict[str, Any]]) -> tuple[dict[str, Any], list[list[Chunk]]]:
-    """(each tensor's dtype and shape, the chunks that each rank writes).
+    """Returns each tensor's dtype and shape, and the chunks that each rank writes.
 
-    A chunk that several ranks have is written by one of them, so that the ranks write about as
-    many elements each; a tensor that all have and that is large is cut into rows.
+    A chunk that several ranks have is written by one of them, so that all ranks write about the
+    same number of elements; a large tensor that all ranks have is divided by rows.
 
     Args:
-        given: for each rank, its keys and what ``describe`` says of them.
+        given: for each rank, its keys and their ``describe`` results.
     """
     whole: dict[str, Any] = {}
     owners: dict[Chunk, list[int]] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""save and load: what the ranks do together."""
+"""Implements ``save`` and ``load``, which all ranks run together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class _Ranks:
-    """The ranks that write or read together; one alone where nothing is distributed."""
+    """The ranks that write or read together; a single one without a process group."""
 
     def __init__(self, group: Any, no_dist: bool) -> None:
         self.alone = no_dist or not (dist.is_available() and dist.is_initialized())
@@ -32,7 +32,7 @@ class _Ranks:
         self.size = 1 if self.alone else dist.get_world_size(self.group)
 
     def gather(self, value: T) -> list[T]:
-        """Every rank's value."""
+        """Returns every rank's value."""
         if self.alone:
             return [value]
         found: list[Any] = [None] * self.size
@@ -40,7 +40,7 @@ class _Ranks:
         return found
 
     def together(self, what: str, step: Callable[[], T]) -> list[T]:
-        """Every rank's result of ``step``; where it fails on one, all raise."""
+        """Returns every rank's result of ``step``; raises on all ranks if it fails on one."""
         value: Any = None
         error: Exception | None = None
         try:
@@ -74,11 +74,11 @@ def _place(name: str, checkpoint_id: Any, other: Any, kind: Any) -> Any:
 
 def _no_planner(name: str, planner: Any) -> None:
     if planner is not None:
-        raise ValueError(f"{name}(): planner must be None: which rank writes what is not chosen")
+        raise ValueError(f"{name}(): planner must be None: custom planners are not supported")
 
 
 def _described(state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a rank's state_dict has: its tensors in words, its other values packed."""
+    """Returns a rank's tensors, described by shapes, and its other values, packed."""
     tensors, values = {}, {}
     for key, _, value in leaves(state):
         about = describe(value)
@@ -96,14 +96,14 @@ def _described(state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _taken(state: dict[str, Any]) -> dict[str, Any]:
-    """With the state of the objects that have one in their place."""
+    """Returns ``state`` with the state_dict of each object that has one."""
     if not isinstance(state, dict):
         raise TypeError(f"state_dict must be a dict, got {type(state).__name__}")
     return {k: v.state_dict() if isinstance(v, Stateful) else v for k, v in state.items()}
 
 
 def _part(value: Any, chunk: Chunk) -> Tensor:
-    """The elements of this rank's tensor or shard that a chunk names."""
+    """Returns the elements of this rank's tensor or shard that a chunk names."""
     tensor: Tensor = value.tensor if isinstance(value, Shard) else value
     base = value.offsets if isinstance(value, Shard) else (0,) * tensor.dim()
     at = tuple(
@@ -123,23 +123,23 @@ def save(
     no_dist: bool = False,
     use_collectives: bool = True,
 ) -> dict[str, Any]:
-    """Writes a checkpoint; all ranks call it, each with its own ``state_dict``.
+    """Writes a checkpoint; all ranks must call it, each with its own ``state_dict``.
 
-    Each rank writes a safetensors file: its shards, the tensors that it alone has, and its part of
-    those that all have. The index comes last and is put in place in one step, so a crash at any
-    time leaves the checkpoint that was there before.
+    Each rank writes a safetensors file: its shards, the tensors that only it has, and its part of
+    the tensors that all ranks have. The index is written last and in one step, so a crash at any
+    time leaves the previous checkpoint.
 
     Args:
-        state_dict: nested dicts and lists of tensors, ``Shard``s, numbers, strings, bools and
-            None; at its top, objects with ``state_dict()`` and ``load_state_dict()``. Ranks may
-            have different keys. Of a tensor that several ranks have at one key one is written, and
-            of another value that of the lowest rank.
-        checkpoint_id: a folder that all ranks see; one that has a checkpoint gets a new one.
-        storage_writer: a FileSystemWriter, instead.
-        planner: None.
+        state_dict: nested dicts and lists of tensors, ``Shard``s, numbers, strings, bools and None;
+            at its top level also objects with ``state_dict()`` and ``load_state_dict()``. Ranks may
+            have different keys. If several ranks have a tensor at the same key, one of them is
+            written; for other values, that of the lowest rank.
+        checkpoint_id: a directory that all ranks see; an existing checkpoint is replaced.
+        storage_writer: a FileSystemWriter, instead of ``checkpoint_id``.
+        planner: must be None.
         process_group: the ranks; None for all.
-        no_dist: this process alone writes a checkpoint.
-        use_collectives: accepted; there is no other way.
+        no_dist: whether this process writes a checkpoint alone.
+        use_collectives: accepted and ignored.
 
     Returns:
         The index.
@@ -208,21 +208,21 @@ def load(
     process_group: Any = None,
     no_dist: bool = False,
 ) -> None:
-    """Fills ``state_dict`` from a checkpoint that ``save`` wrote, with any number of ranks.
+    """Fills ``state_dict`` from a checkpoint that ``save`` wrote with any number of ranks.
 
     Args:
-        state_dict: says what this rank wants. Tensors and ``Shard``s are written in place, other
-            values are replaced, and objects with ``load_state_dict()`` get what theirs has become.
-            What the checkpoint has beyond that is not read.
-        checkpoint_id: the folder.
-        storage_reader: a FileSystemReader, instead.
-        planner: None.
+        state_dict: what this rank wants. Tensors and ``Shard``s are written in place, other values
+            are replaced, and objects with ``load_state_dict()`` receive their filled state. Other
+            entries of the checkpoint are not read.
+        checkpoint_id: the directory.
+        storage_reader: a FileSystemReader, instead of ``checkpoint_id``.
+        planner: must be None.
         process_group: the ranks; None for all.
-        no_dist: this process alone reads.
+        no_dist: whether this process reads alone.
 
     Raises:
-        CheckpointException: there is no checkpoint, it is damaged, or it lacks a key or has another
-            shape at it. All ranks raise; ``state_dict`` may be partly filled.
+        CheckpointException: there is no checkpoint, it is damaged, or a key is missing or has
+            another shape. All ranks raise; ``state_dict`` may be partly filled.
     """
     _no_planner("load", planner)
     reader = _place("load", checkpoint_id, storage_reader, FileSystemReader)
@@ -253,13 +253,13 @@ def load(
             return
         except Exception:
             before, index = index, read()
-            if index == before:  # else another program has saved here meanwhile
+            if index == before:  # else another program has saved here meanwhile; retry
                 raise
 
 
 @contextlib.contextmanager
 def _sound(path: str, key: str) -> Iterator[None]:
-    """Errors of what the files say there: whoever wrote them can have written anything."""
+    """Converts errors from reading untrusted files to CheckpointException."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as e:

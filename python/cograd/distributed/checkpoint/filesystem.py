@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checkpoints in a folder: the ranks' safetensors files, and an index that makes them one.
+"""Checkpoints in a directory: the ranks' safetensors files, and an index that lists them.
 
-A file has a name that no other checkpoint uses and is there whole or not at all. The index is
-written last, in one step: until then, and whatever happens on the way, the former index names the
-former files, which are removed afterwards.
+Each file has a name that no other checkpoint uses, and exists either complete or not at all. The
+index is written last, in one step: until then the previous index lists the previous files, which
+are removed afterwards.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _HEADER_LIMIT = 100_000_000
 
 
 class FileSystemWriter:
-    """Where ``save`` writes: the folder ``path``, made if it is not there.
+    """Writes the checkpoints of ``save`` to the directory ``path``, which it creates if needed.
 
     Args:
-        path: seen by all ranks under this name.
-        single_file_per_rank, sync_files, thread_count, per_thread_copy_ahead: accepted and not
-            used: a rank writes one file, which is on the disk before the index names it.
-        cache_staged_state_dict: accepted and not used.
-        overwrite: False raises where ``path`` has a checkpoint already.
+        path: a path that is the same on all ranks.
+        single_file_per_rank, sync_files, thread_count, per_thread_copy_ahead: accepted and ignored:
+            a rank writes one file, which is on the disk before the index lists it.
+        cache_staged_state_dict: accepted and ignored.
+        overwrite: False raises if ``path`` has a checkpoint already.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class FileSystemWriter:
         self.overwrite = overwrite
 
     def prepare(self) -> None:
-        """Makes the folder."""
+        """Creates the directory."""
         if not self.overwrite and os.path.exists(os.path.join(self.path, INDEX)):
             raise CheckpointException(
                 f"save(): {self.path} has a checkpoint already, and overwrite is False"
@@ -60,7 +60,7 @@ class FileSystemWriter:
         os.makedirs(self.path, exist_ok=True)
 
     def write_shard(self, name: str, tensors: dict[str, Tensor]) -> None:
-        """One rank's file."""
+        """Writes one rank's file."""
         parts = {
             key: cograd.view_as_real(t.detach()) if t.is_complex() else t.detach()
             for key, t in tensors.items()
@@ -69,14 +69,14 @@ class FileSystemWriter:
         _replace(os.path.join(self.path, name), lambda file: file.write(data))
 
     def remove_shard(self, name: str) -> None:
-        """Takes back a file that no index names."""
+        """Removes a file that no index lists."""
         try:
             os.unlink(os.path.join(self.path, name))
         except OSError:
             pass
 
     def write_index(self, index: dict[str, Any]) -> None:
-        """Makes the files one checkpoint, and removes those of the one before."""
+        """Writes the index of the new files, and removes the files of the previous checkpoint."""
         text = json.dumps({"format": _FORMAT, "version": _VERSION, **index}).encode()
         _replace(os.path.join(self.path, INDEX), lambda file: file.write(text))
         named = set(index["files"])
@@ -86,14 +86,14 @@ class FileSystemWriter:
 
 
 class FileSystemReader:
-    """Where ``load`` reads: the folder ``path``."""
+    """Reads checkpoints for ``load`` from the directory ``path``."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self._files: dict[str, tuple[int, dict[str, Any]]] = {}
 
     def read_index(self) -> dict[str, Any]:
-        """What ``write_index`` wrote."""
+        """Returns the index that ``write_index`` wrote."""
         name = os.path.join(self.path, INDEX)
         try:
             with open(name, "rb") as file:
@@ -113,7 +113,7 @@ class FileSystemReader:
         return index
 
     def _header(self, name: str) -> tuple[int, dict[str, Any]]:
-        """(where data begins, entries) of a safetensors file."""
+        """Returns (start of the data, entries) of a safetensors file."""
         if os.path.basename(name) != name:
             raise CheckpointException(f"load(): the index names a file elsewhere, {name!r}")
         if name not in self._files:
@@ -155,10 +155,10 @@ class FileSystemReader:
         """Fills ``into`` with the elements that ``want`` names.
 
         Args:
-            key: the tensor's.
-            known: what the index says of it.
-            want: which elements, and of what shape.
-            into: written in place.
+            key: the tensor's key.
+            known: the tensor's entry in the index.
+            want: the elements to read.
+            into: the tensor to write in place, of their shape.
         """
         filled, targets = 0, []
         with cograd.no_grad():
@@ -174,7 +174,7 @@ class FileSystemReader:
                 (into[target] if target else into).copy_(part)
                 filled += part.numel()
                 targets.append(target)
-        if filled > into.numel():  # parts that overlap, such as halos
+        if filled > into.numel():  # overlapping parts, such as halos
             filled = _covered(into, targets)
         if filled != into.numel():
             raise CheckpointException(
@@ -186,7 +186,7 @@ class FileSystemReader:
 def _overlap(
     offsets: Any, sizes: Any, want_offsets: Any, want_sizes: Any
 ) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
-    """The slices of the stored part and of the wanted one that are the same elements."""
+    """Returns the slices of the stored part and of the wanted part where both overlap."""
     source, target = [], []
     for a, n, b, m in zip(offsets, sizes, want_offsets, want_sizes, strict=True):
         first, last = max(a, b), min(a + n, b + m)
@@ -205,7 +205,7 @@ def _covered(into: Tensor, targets: list[tuple[slice, ...]]) -> int:
 
 
 def entries(name: str, chunks: list[Chunk]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(key, its entry in the index) of each chunk in the file ``name``."""
+    """Yields (key, entry in the index) of each chunk in the file ``name``."""
     for at, chunk in enumerate(chunks):
         yield (
             chunk.key,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""State of modules and optimizers by the names of parameters, for checkpoints.
+"""State of modules and optimizers by parameter name, for checkpoints.
 
-An optimizer's own state_dict counts parameters; here their names are the keys, so that ranks that
-keep the state of some parameters only (ZeroRedundancyOptimizer) each write what they have, and
-each read what they need when the ranks are others.
+An optimizer's own state_dict numbers the parameters; here their names are the keys. So ranks that
+have the state of only some parameters (ZeroRedundancyOptimizer) each write what they have, and
+each read what they need, even if the ranks change.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = [
 
 @dataclass
 class StateDictOptions:
-    """How state is taken and given.
+    """Options for reading and writing state.
 
     ``ignore_frozen_params`` leaves out parameters that do not require grad; ``strict`` raises
-    where a module's keys are not those given. ``full_state_dict``, ``cpu_offload``,
-    ``keep_submodule_prefixes`` and ``flatten_optimizer_state_dict`` must be as they are.
+    if a module's keys differ from the given ones. ``full_state_dict``, ``cpu_offload``,
+    ``keep_submodule_prefixes`` and ``flatten_optimizer_state_dict`` must keep their defaults.
     """
 
     full_state_dict: bool = False
@@ -52,7 +52,7 @@ class StateDictOptions:
 
 
 def _inner(model: nn.Module) -> nn.Module:
-    """The module that a data-parallel wrapper calls."""
+    """Returns the module inside of a data-parallel wrapper."""
     while type(model).__name__ in ("DistributedDataParallel", "DataParallel"):
         model = model.get_submodule("module")
     return model
@@ -71,7 +71,7 @@ def _listed(optimizers: Any) -> list[Optimizer]:
 
 
 def _keeper(optimizer: Optimizer) -> Optimizer:
-    """The optimizer that has this rank's state."""
+    """Returns the optimizer that holds this rank's state."""
     inner = getattr(optimizer, "optim", None)
     return inner if isinstance(inner, Optimizer) else optimizer
 
@@ -87,7 +87,7 @@ def _name_of(names: dict[Tensor, str], parameter: Tensor) -> str:
 def get_model_state_dict(
     model: nn.Module, *, submodules: None = None, options: StateDictOptions | None = None
 ) -> dict[str, Any]:
-    """The state_dict of ``model``, by the names that it has without data-parallel wrappers."""
+    """Returns the state_dict of ``model``, with names as without data-parallel wrappers."""
     if submodules is not None:
         raise ValueError("get_model_state_dict(): submodules must be None; give the submodule")
     inner = _inner(model)
@@ -105,7 +105,7 @@ def set_model_state_dict(
     *,
     options: StateDictOptions | None = None,
 ) -> Any:
-    """Gives ``model`` what ``get_model_state_dict`` returned; returns missing and unexpected keys.
+    """Loads a result of ``get_model_state_dict``; returns missing and unexpected keys.
 
     Raises:
         RuntimeError: keys or shapes differ, unless ``options.strict`` is False.
@@ -117,7 +117,7 @@ def set_model_state_dict(
 
 
 def _fill_state(optimizer: Optimizer) -> None:
-    """Makes the state that a first step makes, by one of no length."""
+    """Creates the state of a first step, by a step with learning rate 0."""
     keeper = _keeper(optimizer)
     if keeper.state:
         return
@@ -149,10 +149,11 @@ def get_optimizer_state_dict(
     submodules: None = None,
     options: StateDictOptions | None = None,
 ) -> dict[str, Any]:
-    """{"state": {parameter's name: its state}, "param_groups": [...]} of all ``optimizers``.
+    """Returns the state of all ``optimizers``, with parameter names as keys.
 
-    An optimizer that has made no step gets the state that a first one makes, for ``load`` to fill.
-    Of a ZeroRedundancyOptimizer the state of this rank's parameters is given.
+    The result is {"state": {name: its state}, "param_groups": [...]}. An optimizer that has made no
+    step gets the state of a first step, for ``load`` to fill. For a ZeroRedundancyOptimizer, only
+    the state of this rank's parameters is returned.
     """
     if submodules is not None:
         raise ValueError("get_optimizer_state_dict(): submodules must be None")
@@ -176,10 +177,10 @@ def set_optimizer_state_dict(
     *,
     options: StateDictOptions | None = None,
 ) -> None:
-    """Gives the optimizers what ``get_optimizer_state_dict`` returned.
+    """Loads a result of ``get_optimizer_state_dict`` into the optimizers.
 
     Raises:
-        ValueError: the groups are others, or a parameter of this rank has no state there.
+        ValueError: the groups differ, or a parameter of this rank has no state in it.
     """
     names = _names(model)
     given = optim_state_dict["param_groups"]
@@ -213,7 +214,7 @@ def get_state_dict(
     submodules: None = None,
     options: StateDictOptions | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(that of the model, that of the optimizers)."""
+    """Returns the state_dict of the model and that of the optimizers."""
     return (
         get_model_state_dict(model, submodules=submodules, options=options),
         get_optimizer_state_dict(model, optimizers, submodules=submodules, options=options),
@@ -228,7 +229,7 @@ def set_state_dict(
     optim_state_dict: dict[str, Any],
     options: StateDictOptions | None = None,
 ) -> Any:
-    """Gives both what ``get_state_dict`` returned; returns the model's missing keys."""
+    """Loads both results of ``get_state_dict``; returns the model's missing and unexpected keys."""
     found = set_model_state_dict(model, model_state_dict, options=options)
     set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
     return found

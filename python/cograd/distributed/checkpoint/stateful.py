@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Objects that give and take their state."""
+"""Protocol of objects that return and load their state."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["Stateful"]
 
 @runtime_checkable
 class Stateful(Protocol):
-    """What ``save`` asks for its state, and ``load`` gives one: a module, an optimizer, yours."""
+    """An object whose state ``save`` writes and ``load`` restores, such as a module."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Its state, as ``save`` takes it."""
+        """Returns the state, in a form that ``save`` accepts."""
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over what ``state_dict`` returned, filled from a checkpoint."""
+        """Restores a result of ``state_dict`` that was filled from a checkpoint."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What programs written for torchrun import; mpiexec starts and ends the ranks here."""
+"""Modules that programs written for torchrun import; here mpiexec starts and ends the ranks."""
 
 from cograd.distributed.elastic import multiprocessing
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Communication that is differentiated, see ``functional``."""
+"""Differentiable communication; see ``functional``."""
 
 from .functional import (
     all_gather,

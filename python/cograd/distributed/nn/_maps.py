@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The linear maps that communications are, each with its adjoint.
+"""Communications as linear maps, each with its adjoint.
 
-The ranks' tensors together are one vector, and a communication is a linear map of it. Its adjoint
-is again a communication; both are run here on plain tensors, without recording.
+The ranks' tensors together form one vector, and a communication is a linear map of it. The adjoint
+is a communication, too; both run here on plain tensors, without recording.
 """
 
 from __future__ import annotations
@@ -38,42 +38,42 @@ class Map:
 
     group: Any
 
-    sample_dim = 0  # where vmap's samples are put in the inputs
-    result_dim = 0  # and where they are then in the results
+    sample_dim = 0  # dim of vmap's batch in the inputs
+    result_dim = 0  # and in the results
 
     def run(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """This rank's results for this rank's ``tensors``."""
+        """Returns this rank's results for this rank's ``tensors``."""
         raise NotImplementedError
 
     def adjoint(self) -> Map:
-        """The map of gradients: results' to inputs'."""
+        """Returns the map from the gradients of the results to those of the inputs."""
         raise NotImplementedError
 
     def pull(self, grads: tuple[Tensor, ...], likes: list[Any]) -> tuple[Tensor, ...]:
-        """What the adjoint is given: by default the gradients of the results."""
+        """Returns the inputs of the adjoint: by default the gradients of the results."""
         return grads
 
     def pulled(self, results: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
-        """The inputs' gradients among the adjoint's results."""
+        """Selects the gradients of the inputs from the adjoint's results."""
         return results
 
     def ranks(self) -> int:
-        """How many members the group has."""
+        """Returns the number of members of the group."""
         return dist.get_world_size(self.group)
 
     def is_rank(self, rank: int) -> bool:
-        """Whether this process has the global rank ``rank``."""
+        """Returns whether this process has the global rank ``rank``."""
         return dist.get_rank() == rank
 
 
 def _own(tensor: Tensor) -> Tensor:
-    """A contiguous copy, which MPI may write."""
+    """Returns a contiguous copy, which MPI may write."""
     return tensor.detach().clone(memory_format=cograd.contiguous_format)
 
 
 @dataclass(frozen=True)
 class AllReduce(Map):
-    """The sum, on all ranks; its own adjoint. Other ops are for dtypes without derivatives."""
+    """The sum on all ranks; its own adjoint. Other ops serve dtypes without derivatives."""
 
     op: Any = dist.ReduceOp.SUM
 
@@ -88,7 +88,7 @@ class AllReduce(Map):
 
 @dataclass(frozen=True)
 class Broadcast(Map):
-    """The tensor of rank ``root``, on all ranks; the adjoint sums the gradients there."""
+    """The tensor of rank ``root`` on all ranks; the adjoint sums the gradients on ``root``."""
 
     root: int
 
@@ -139,7 +139,7 @@ class AllGather(Map):
 
 @dataclass(frozen=True)
 class ReduceScatter(Map):
-    """Of tensors of one row for each rank, the sum of this rank's rows."""
+    """The sum over the ranks of the row for this rank; tensors have one row for each rank."""
 
     sample_dim = 1
 
@@ -173,7 +173,7 @@ class Gather(Map):
 
 @dataclass(frozen=True)
 class Scatter(Map):
-    """The row for this rank of the tensor that rank ``root`` has."""
+    """The row for this rank of the tensor on rank ``root``."""
 
     root: int
     sample_dim = 1
@@ -191,7 +191,7 @@ class Scatter(Map):
 
 @dataclass(frozen=True)
 class AllToAll(Map):
-    """``sends[r]`` rows to each rank r, ``receives[r]`` from it, in the order of the ranks."""
+    """Sends ``sends[r]`` rows to each rank r and receives ``receives[r]``, in rank order."""
 
     sends: tuple[int, ...]
     receives: tuple[int, ...]
@@ -210,10 +210,11 @@ class AllToAll(Map):
 
 @dataclass(frozen=True)
 class Exchange(Map):
-    """Messages to and from other ranks, all under way at once.
+    """Messages to and from other ranks, all in progress at the same time.
 
-    The inputs are the tensors to send and then, for each one to receive, a tensor of its shape and
-    dtype that is not read. ``tags`` belong to the messages, and ``back`` to their gradients.
+    The inputs are the tensors to send, and then for each tensor to receive one of its shape and
+    dtype, which is not read. ``tags`` are those of the messages, and ``back`` those of their
+    gradients.
     """
 
     to: tuple[int, ...]
@@ -223,7 +224,7 @@ class Exchange(Map):
     back: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
     def numbered(self) -> Exchange:
-        """With tags for the gradients, that count the messages between two ranks."""
+        """Returns a copy with gradient tags, which count the messages between two ranks."""
         to = tuple(_gradient_tag(self.group, True, *m) for m in zip(self.to, self.to_tags))
         source = tuple(
             _gradient_tag(self.group, False, *m) for m in zip(self.source, self.source_tags)
@@ -257,7 +258,7 @@ class Exchange(Map):
         return results
 
     def _compare(self, sends: list[Any], receives: list[Any]) -> None:
-        """Debug mode: the two sides of each message tell each other its shape and dtype."""
+        """In debug mode, compares shape and dtype between the two sides of each message."""
         me, group = dist.get_rank(), self.group
         messages = [
             (*message, verb, label)
@@ -304,7 +305,7 @@ def _wait(work: list[Any]) -> None:
             each.wait()
 
 
-_WORDS = 256  # bytes that describe a message
+_WORDS = 256  # bytes of the description of a message
 
 
 def _words(tensor: Tensor) -> Tensor:
@@ -313,7 +314,7 @@ def _words(tensor: Tensor) -> Tensor:
 
 
 def _to_myself(messages: list[tuple[Tensor, int]], tag: int, out: Tensor) -> Tensor:
-    """The first of the messages to this rank itself that has the tag."""
+    """Removes and returns the first message of this rank to itself that has the tag."""
     at = next((i for i, (_, other) in enumerate(messages) if other == tag), None)
     if at is None:
         raise ValueError(
@@ -335,14 +336,14 @@ _counts: weakref.WeakKeyDictionary[Any, dict[tuple[bool, int, int], int]] = (
 
 
 def largest_tag() -> int:
-    """The largest tag of a differentiable message; those above are for gradients."""
+    """Returns the largest tag of a differentiable message; larger ones are for gradients."""
     return (_runtime.get().tag_limit - RESERVED) // 2
 
 
 def _gradient_tag(group: Any, to: bool, rank: int, tag: int) -> int:
-    """The tag of a message's gradient, other than that of the messages before and after.
+    """Returns a tag for a message's gradient that differs from those of adjacent messages.
 
-    A gradient that nobody waits for is then never taken for another one.
+    So a gradient that nobody waits for is never mistaken for another one.
     """
     counts = _counts.setdefault(group, {})
     key = (to, rank, tag)

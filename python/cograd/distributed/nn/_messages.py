@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Differentiable messages between two ranks: the gradient takes the way back."""
+"""Differentiable messages between two ranks: the gradient is sent back."""
 
 from __future__ import annotations
 
@@ -70,32 +70,32 @@ def _exchanged(name: str, sends: Any, receives: Any, group: Any, tag: int) -> tu
 
 
 def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Tensor:
-    """Sends to rank ``dst``, which calls ``recv`` of this module.
+    """Sends to rank ``dst``, which must call ``recv`` of this module.
 
-    Returns when ``tensor`` may be written again.
+    It returns when ``tensor`` may be written again.
 
     Args:
         tensor: the message.
         dst: a global rank.
-        group: that both ranks are members of; None for all.
-        tag: the receiver's, from 0 to ``largest_tag()``.
+        group: a group that contains both ranks; None for all.
+        tag: the receiver's tag, from 0 to ``largest_tag()``.
 
     Returns:
-        A token, a tensor of no elements. The gradient comes back when backward reaches it: make
-        the loss depend on it by ``depends_on(loss, token)``, or call ``token.sum().backward()`` on
+        A token, a tensor without elements. The gradient comes back when backward reaches it: make
+        the loss depend on it by ``depends_on(loss, token)``, call ``token.sum().backward()`` on
         a rank without a loss, or send within ``ordered()``.
     """
     return _exchanged("send", [(tensor, dst)], [], group, tag)[0]
 
 
 def recv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> Tensor:
-    """The tensor that rank ``src`` sends; its gradient is sent back.
+    """Returns the tensor that rank ``src`` sends; its gradient is sent back.
 
     Args:
-        tensor: gives shape and dtype and is neither read nor written.
+        tensor: determines shape and dtype; it is neither read nor written.
         src: a global rank.
-        group: that both ranks are members of; None for all.
-        tag: the sender's.
+        group: a group that contains both ranks; None for all.
+        tag: the sender's tag.
     """
     return _exchanged("recv", [], [(tensor, src)], group, tag)[0]
 
@@ -108,18 +108,18 @@ def exchange(
 ) -> tuple[Tensor, ...]:
     """Sends and receives all at once, so that no order of the ranks' calls can deadlock.
 
-    The adjoint is the exchange the other way. Messages between two ranks are matched in the order
-    of the lists. A rank may send to itself.
+    The adjoint is the reverse exchange. Messages between two ranks are matched in the order of the
+    lists. A rank may send to itself.
 
     Args:
-        sends: pairs (tensor, to rank).
-        receives: pairs (tensor that gives shape and dtype, from rank).
-        group: of ranks; None for all.
-        tag: the same on both sides.
+        sends: pairs (tensor, rank to send to).
+        receives: pairs (tensor that determines shape and dtype, rank to receive from).
+        group: a process group; None for all ranks.
+        tag: the same tag on both sides.
 
     Returns:
-        What was received, in the order of ``receives``; of nothing to receive, a tuple of one
-        token, as that of ``send``.
+        The received tensors, in the order of ``receives``; if there is nothing to receive, a tuple
+        of one token, as ``send`` returns it.
     """
     return _exchanged("exchange", sends, receives, group, tag)
 
@@ -137,11 +137,11 @@ def sendrecv(
 
     Args:
         tensor: the message.
-        dst: a global rank, or None to send nothing: the end of a row of ranks.
+        dst: a global rank, or None to send nothing, such as at the end of a row of ranks.
         src: a global rank, or None to receive nothing; the result is then zeros.
-        group: of ranks; None for all.
-        tag: the same on all ranks.
-        like: gives shape and dtype of what is received; None: as ``tensor``.
+        group: a process group; None for all ranks.
+        tag: the same tag on all ranks.
+        like: determines shape and dtype of the received tensor; None for those of ``tensor``.
     """
     like = tensor if like is None else like
     sends = [] if dst is None else [(tensor, dst)]

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Communications in the graph: their node, the token that ties them, the order they keep.
+"""Communications in the autograd graph: nodes, the token that ties them, and their order.
 
-A node of the graph is made on every rank wherever recording is on, whether or not this rank's
-input requires grad, because the adjoint is a communication that all ranks must take part in. A
-tensor of no elements, the token, that requires grad (and has tangents) brings that about. Not so
-within the functions of cograd.func: they go back to their own inputs alone, and what they return
-shall not require grad for the token's sake.
+Every rank creates a node if grad mode is on, whether or not its input requires grad, because all
+ranks must take part in the adjoint. A tensor without elements, the token, requires grad (and has
+tangents) for this purpose. The functions of cograd.func are an exception: they differentiate only
+with respect to their own inputs, and their results must not require grad because of the token.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _here = threading.local()
 
 
 def fresh_token(levels: int | None = None) -> Tensor:
-    """A tensor of no elements that is differentiated in every way that is possible here."""
+    """Returns a tensor without elements that has every kind of derivative enabled here."""
     if levels is None:
         levels = _C._dual_level() + 1 if forward_ad._is_fwd_grad_enabled() else 0
     token = cograd.empty(0)
@@ -43,7 +42,7 @@ def fresh_token(levels: int | None = None) -> Tensor:
 
 
 class _Sent:
-    """Warns where the token of a send is lost, and with it the gradient that should come back."""
+    """Warns if the token of a send is lost, and with it the gradient that should come back."""
 
     def __init__(self, to: tuple[int, ...], place: str) -> None:
         self.to, self.place, self.done = to, place, False
@@ -66,16 +65,16 @@ _numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
 
 def _next_number(group: Any) -> int:
-    """Counts a group's collectives, for all its members alike."""
+    """Counts a group's collectives; all members get the same number."""
     number = _numbers[group] = _numbers.get(group, 0) + 1
     return number
 
 
 class _Call:
-    """One communication of this rank, for its node."""
+    """One communication of this rank, stored in its node."""
 
     def __init__(self, map: Map, recorded: bool = False) -> None:
-        """``recorded``: the program made it, and not a derivative of another one."""
+        """Stores a call; ``recorded`` is False for derivatives of another communication."""
         self.map = map.numbered() if isinstance(map, Exchange) else map
         self.recorded = recorded
         self.number = 0 if isinstance(map, Exchange) else _next_number(map.group)
@@ -84,18 +83,18 @@ class _Call:
 
 
 class _BackwardOf:
-    """Within it, errors and what other ranks see say which backward runs."""
+    """Marks errors and board entries inside the block as belonging to a backward."""
 
     def __init__(self, call: _Call) -> None:
         call.done = not cograd.is_grad_enabled()  # a recorded backward can run again
         self.text = f"the backward of {type(call.map).__name__}, {call.place}"
         self.what = ""
-        if get_debug_level() is not DebugLevel.OFF:  # adjoints of two calls may look the same
+        if get_debug_level() is not DebugLevel.OFF:  # adjoints of different calls may look the same
             self.what = f" in the backward of {type(call.map).__name__} {call.number}"
 
     def __enter__(self) -> None:
         self.before = getattr(origin, "text", "")
-        if not self.before:  # of derivatives of derivatives, the outermost
+        if not self.before:  # keep the outermost of nested backwards
             origin.text, origin.what = f" ({self.text})", self.what
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -110,9 +109,9 @@ class _BackwardOf:
 
 
 class _Communication(Function):
-    """A map run on this rank's tensors; one without results here gives a token.
+    """Runs a map on this rank's tensors; a map without results here returns a token.
 
-    One more output, of no elements, stands for the node itself.
+    An additional output without elements represents the node itself.
     """
 
     @staticmethod
@@ -131,7 +130,7 @@ class _Communication(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        tie = grads[-1]  # derivatives of derivatives are tied to the gradient of `itself`
+        tie = grads[-1]  # ties derivatives of derivatives to the gradient of `itself`
         call: _Call = ctx.call
         if ctx.sent is not None:
             ctx.sent.done = True
@@ -139,13 +138,13 @@ class _Communication(Function):
         given = call.map.pull(() if is_token else grads[:-1], ctx.likes)
         (itself,) = ctx.saved_tensors
         if cograd.is_grad_enabled() and itself.requires_grad:
-            # Ranks whose loss is linear take part in the derivatives of those whose is not.
+            # Ranks with a linear loss take part in the higher derivatives of the other ranks.
             given = (depends_on(given[0], itself, tie), *given[1:])
         with _BackwardOf(call):
             results = communicate(call.map.adjoint(), given)
         pulled = call.map.pulled(results)
         if isinstance(call.map, Exchange) and not call.map.to and results[0].requires_grad:
-            # The adjoint only sends: its own backward is reached through the templates.
+            # The adjoint only sends, so its own backward must be reached through the templates.
             pulled = tuple(
                 depends_on(cograd.zeros(shape, dtype=dtype), results[0]) if needed else None
                 for (shape, dtype), needed in zip(ctx.likes, ctx.needs_input_grad[2:], strict=True)
@@ -155,7 +154,7 @@ class _Communication(Function):
     @staticmethod
     def jvp(ctx: Any, token: Tensor, _: None, *tangents: Tensor) -> Any:
         (itself,) = ctx.saved_tensors
-        if any(ctx.needs_input_grad[2:]):  # backward of the tangents runs that of the values, too
+        if any(ctx.needs_input_grad[2:]):  # the tangents' backward also runs the values'
             tangents = (_DependsOn.apply(tangents[0], itself), *tangents[1:])
         return _apply(token, _Call(ctx.call.map), tangents)
 
@@ -186,7 +185,7 @@ def _apply(token: Tensor, call: _Call, tensors: tuple[Tensor, ...]) -> tuple[Ten
 
 
 def communicate(map: Map, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The results of ``map``, recorded, and tied to the one before within ``ordered``."""
+    """Runs ``map``, records it, and within ``ordered`` ties it to the previous one."""
     if not any(t.is_floating_point() or t.is_complex() for t in tensors):
         return _apply(cograd.empty(0), _Call(map), tensors)[:-1]
     recorded = cograd.is_grad_enabled() and not getattr(origin, "text", "")
@@ -200,12 +199,12 @@ def communicate(map: Map, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 
 def unrecorded(map: Map, tensor: Tensor) -> Tensor:
-    """The result of a map of one detached tensor, without derivatives."""
+    """Runs a map on one detached tensor, without derivatives."""
     return _apply(cograd.empty(0), _Call(map), (tensor,))[0]
 
 
 class _Token(Function):
-    """A tensor of no elements that stands for another one."""
+    """Returns a tensor without elements that depends on another tensor."""
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor) -> Tensor:
@@ -225,7 +224,7 @@ class _Token(Function):
 
 
 class _DependsOn(Function):
-    """The first tensor, with edges to the others."""
+    """Returns the first tensor, with edges to the others."""
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, *others: Tensor) -> Tensor:
@@ -236,7 +235,7 @@ class _DependsOn(Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         if not (cograd.is_grad_enabled() and grad.requires_grad):
             return (grad, *[None] * len(ctx.others))
-        # A derivative of the others' gradients has to reach what this one came from.
+        # A derivative of the others' gradients must reach where this gradient came from.
         tied = (
             _DependsOn.apply(cograd.zeros(shape, dtype=dtype), grad) if needed else None
             for (shape, dtype), needed in zip(ctx.others, ctx.needs_input_grad[1:], strict=True)
@@ -253,14 +252,14 @@ class _DependsOn(Function):
 
 
 def depends_on(tensor: Tensor, *others: Tensor) -> Tensor:
-    """``tensor``, whose backward also runs that of ``others``, with gradients of zero.
+    """Returns ``tensor`` so that its backward also runs that of ``others``, with zero gradients.
 
     Use it for what backward would not reach otherwise: the token of a ``send``, or the result of a
-    communication that this rank's loss does not use while that of another rank does.
+    communication that another rank's loss uses and this rank's loss does not.
 
     Args:
-        tensor: of a floating-point or complex dtype.
-        others: tensors of any shape; tokens are tensors of no elements.
+        tensor: a tensor of a floating-point or complex dtype.
+        others: tensors of any shape; tokens are tensors without elements.
 
     Returns:
         A view of ``tensor``.
@@ -276,19 +275,19 @@ def depends_on(tensor: Tensor, *others: Tensor) -> Tensor:
 
 
 def _is_tied(token: Tensor) -> None:
-    """What was sent with this token is not lost any more."""
+    """Marks the message sent with this token as not lost."""
     sent = getattr(token.grad_fn, "sent", None)
     if isinstance(sent, _Sent):
         sent.done = True
 
 
 class ordered:
-    """Ties each differentiable communication within the block to the one before it.
+    """Ties each differentiable communication inside the block to the previous one.
 
-    Backward from any of them then runs all that came before, on every rank in reverse order,
-    whether or not this rank uses their results. ``join`` ties them to a loss; a rank without a
-    loss calls ``backward``. The tie is made on this thread, and holds the graph while the block
-    object lives: open a new one for each step.
+    Backward from any of them then runs all earlier ones, on every rank in reverse order, whether or
+    not this rank uses their results. ``join`` ties them to a loss; a rank without a loss calls
+    ``backward``. The chain belongs to this thread and holds the graph while the block object lives:
+    open a new one for each step.
 
     Example::
 
@@ -320,14 +319,14 @@ class ordered:
 
     @property
     def token(self) -> Tensor | None:
-        """Stands for all communications so far; None if there are none left to run backward."""
+        """Returns a token for all communications so far; None if no backward is left to run."""
         return None if self._last is None or self._last[1].done else self._last[0]
 
     def join(self, tensor: Tensor) -> Tensor:
-        """``tensor``, whose backward also runs that of all communications so far."""
+        """Returns ``tensor`` so that its backward also runs that of all communications so far."""
         return tensor if self.token is None else depends_on(tensor, self.token)
 
     def backward(self, *, retain_graph: bool | None = None, create_graph: bool = False) -> None:
-        """The backward of all communications so far, on a rank without a loss of its own."""
+        """Runs the backward of all communications so far, on a rank without a loss."""
         if self.token is not None:
             self.token.sum().backward(retain_graph=retain_graph, create_graph=create_graph)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Communication that is differentiated: torch.distributed.nn.functional's names and more.
+"""Differentiable communication: the names of torch.distributed.nn.functional and more.
 
-What is differentiated is the sum of all ranks' losses: a gradient is the derivative of that sum by
-this rank's tensor. Communications are linear maps of the ranks' tensors together, and backward
-runs the adjoint: the sum for a copy, a copy for a sum, the way back for a message. Adjoints are
-made of the same functions, so derivatives of any order, forward mode and vmap work through them.
+The differentiated function is the sum of all ranks' losses: a gradient is the derivative of that
+sum with respect to this rank's tensor. Communications are linear maps of the ranks' tensors, and
+backward runs the adjoint: the sum for a copy, a copy for a sum, the way back for a message.
+Adjoints consist of the same functions, so derivatives of any order, forward mode and vmap work.
 
 In grad mode all ranks record these calls, whether or not their inputs require grad, and each must
 run backward through the same ones. The adjoints are transposes of linear maps, as in Hewett and
@@ -79,7 +79,7 @@ def _stacked(name: str, argument: str, tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _one(map: _maps.Map, tensor: Tensor) -> Tensor:
-    """The one result of a map of one tensor."""
+    """Runs a map on one tensor and returns its one result."""
     return communicate(map, (tensor,))[0]
 
 
@@ -95,7 +95,7 @@ def _has_derivative(tensor: Tensor) -> bool:
 
 
 class _Instead(Function):
-    """The first tensor, with the derivatives of the second one."""
+    """Returns the first tensor, with the derivatives of the second one."""
 
     generate_vmap_rule = True
 
@@ -113,9 +113,9 @@ class _Instead(Function):
 
 
 def _extreme(group: Any, op: ReduceOp, tensor: Tensor) -> Tensor:
-    """The largest or smallest of the ranks' elements.
+    """Returns the elementwise maximum or minimum over the ranks.
 
-    The gradient goes to the ranks that have it, in equal parts, as that of ``amax`` does.
+    The gradient is divided equally among the ranks that have the extreme, as for ``amax``.
     """
     plain = tensor.detach()
     value = unrecorded(_maps.AllReduce(group, op), plain)
@@ -126,7 +126,7 @@ def _extreme(group: Any, op: ReduceOp, tensor: Tensor) -> Tensor:
 
 
 def _all_reduced(name: str, tensor: Tensor, op: ReduceOp, group: Any) -> Tensor:
-    """Any reduction, on all ranks."""
+    """Returns any reduction, on all ranks."""
     if op == ReduceOp.SUM or not _has_derivative(tensor):
         return _one(_maps.AllReduce(group, op), tensor)
     if op == ReduceOp.AVG:
@@ -139,7 +139,7 @@ def _all_reduced(name: str, tensor: Tensor, op: ReduceOp, group: Any) -> Tensor:
 
 
 def _zeros_of(tensor: Tensor) -> Tensor:
-    """Zeros with edges to ``tensor``, for ranks that have no result."""
+    """Returns zeros with edges to ``tensor``, for ranks that have no result."""
     return (
         depends_on(cograd.zeros_like(tensor), tensor)
         if _has_derivative(tensor)
@@ -148,23 +148,23 @@ def _zeros_of(tensor: Tensor) -> Tensor:
 
 
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
-    """The ranks' tensors reduced to one, which all ranks get. ``tensor`` is not written.
+    """Returns the reduction of the ranks' tensors on all ranks; does not write ``tensor``.
 
-    The adjoint of SUM is SUM. AVG divides it by the number of ranks; the gradient of MIN and MAX
-    goes to the ranks that have the extreme (in equal parts where several have it), that of PRODUCT
-    is the product of the others' elements, right where there are zeros, too.
+    The adjoint of SUM is SUM. AVG divides it by the number of ranks. The gradient of MIN and MAX
+    goes to the ranks that have the extreme, in equal parts if there are several. The gradient of
+    PRODUCT is the product of the others' elements, which is also correct for zeros.
 
     Args:
-        tensor: of one shape and dtype on all ranks.
+        tensor: a tensor of the same shape and dtype on all ranks.
         op: BAND, BOR and BXOR are for integers, which have no gradient.
-        group: of ranks; None for all.
+        group: a process group; None for all ranks.
     """
     _check("all_reduce", "tensor", tensor)
     return _all_reduced("all_reduce", tensor, op, _group("all_reduce", group))
 
 
 def reduce(tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
-    """The ranks' tensors reduced to one for rank ``dst``; zeros on the others.
+    """Returns the reduction of the ranks' tensors on rank ``dst``, zeros on the others.
 
     The adjoint of SUM is ``broadcast`` from ``dst``; for other ops see ``all_reduce``.
     """
@@ -179,32 +179,32 @@ def reduce(tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: Any = N
 
 
 def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
-    """The tensor of rank ``src``, on all ranks; the adjoint is ``reduce`` to ``src``.
+    """Returns the tensor of rank ``src`` on all ranks; the adjoint is ``reduce`` to ``src``.
 
     Args:
-        tensor: what ``src`` gives; on the other ranks any tensor of its shape and dtype, which is
-            neither read nor written and has a gradient of zeros.
+        tensor: the tensor of ``src``; on the other ranks any tensor of its shape and dtype, which
+            is neither read nor written and has a gradient of zeros.
         src: a global rank.
-        group: of ranks; None for all.
+        group: a process group; None for all ranks.
     """
     _check("broadcast", "tensor", tensor)
     return _one(_maps.Broadcast(_group("broadcast", group), src), tensor)
 
 
 def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
-    """All ranks' tensors, of one shape and dtype, on all ranks; the adjoint is a reduce_scatter."""
+    """Returns all ranks' tensors, of one shape and dtype; the adjoint is a reduce_scatter."""
     _check("all_gather", "tensor", tensor)
     return _one(_maps.AllGather(_group("all_gather", group)), tensor).unbind(0)
 
 
 def _all_gather_base(output_tensor: Tensor, input_tensor: Tensor, group: Any = None) -> Tensor:
-    """All ranks' tensors one after the other, or stacked, in the shape of ``output_tensor``.
+    """Returns all ranks' tensors, joined or stacked to the shape of ``output_tensor``.
 
     Args:
-        output_tensor: gives shape and dtype and is not written: (n * d, ...) or (n, d, ...) for n
-            ranks and an ``input_tensor`` (d, ...).
-        input_tensor: of one shape and dtype on all ranks.
-        group: of ranks; None for all.
+        output_tensor: determines shape and dtype and is not written: (n * d, ...) or (n, d, ...)
+            for n ranks and an ``input_tensor`` (d, ...).
+        input_tensor: a tensor of the same shape and dtype on all ranks.
+        group: a process group; None for all ranks.
     """
     _check("_all_gather_base", "output_tensor", output_tensor)
     _check("_all_gather_base", "input_tensor", input_tensor)
@@ -224,15 +224,15 @@ def reduce_scatter(
     op: ReduceOp = ReduceOp.SUM,
     group: Any = None,
 ) -> Tensor:
-    """The reduction over the ranks of their ``input_list[r]``, for each rank r its own.
+    """Returns, on each rank r, the reduction over the ranks of ``input_list[r]``.
 
     The adjoint of SUM is ``all_gather``; for other ops see ``all_reduce``.
 
     Args:
-        output: gives shape and dtype and is not written.
+        output: determines shape and dtype and is not written.
         input_list: one tensor for each rank, all of the shape of ``output``.
         op: SUM, AVG, PRODUCT, MIN or MAX.
-        group: of ranks; None for all.
+        group: a process group; None for all ranks.
     """
     _check("reduce_scatter", "output", output)
     group = _group("reduce_scatter", group)
@@ -252,7 +252,7 @@ def reduce_scatter(
 
 
 def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
-    """All ranks' tensors on rank ``dst``, and as many of zeros on the others.
+    """Returns all ranks' tensors on rank ``dst``, and as many zero tensors on the others.
 
     The adjoint is ``scatter``.
     """
@@ -261,13 +261,13 @@ def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...
 
 
 def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tensor:
-    """The tensor for this rank among the ``tensors`` of rank ``src``; the adjoint is ``gather``.
+    """Returns the tensor for this rank among those of rank ``src``; the adjoint is ``gather``.
 
     Args:
-        tensors: on ``src`` one for each rank, of one shape and dtype. On the others only the
-            shape and dtype of the first one count; their gradients are zeros.
+        tensors: on ``src`` one for each rank, of one shape and dtype. On other ranks only the shape
+            and dtype of the first one matter; their gradients are zeros.
         src: a global rank.
-        group: of ranks; None for all.
+        group: a process group; None for all ranks.
     """
     group = _group("scatter", group)
     size = dist.get_world_size(group)
@@ -286,12 +286,12 @@ def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tenso
 def all_to_all(
     output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: Any = None
 ) -> tuple[Tensor, ...]:
-    """``input_tensor_list[r]`` to each rank r, and what they gave this one; its own adjoint.
+    """Sends ``input_tensor_list[r]`` to rank r, returns what the ranks sent; its own adjoint.
 
     Args:
-        output_tensor_list: give the shapes and dtype of the results and are not written.
-        input_tensor_list: one for each rank; shapes may differ.
-        group: of ranks; None for all.
+        output_tensor_list: determine the shapes and dtype of the results and are not written.
+        input_tensor_list: one tensor for each rank; shapes may differ.
+        group: a process group; None for all ranks.
     """
     group = _group("all_to_all", group)
     size = dist.get_world_size(group)
@@ -327,16 +327,16 @@ def all_to_all_single(
     input_split_sizes: Sequence[int] | None = None,
     group: Any = None,
 ) -> Tensor:
-    """Rows of ``input`` to each rank, in order, and the rows that they gave this one.
+    """Sends rows of ``input`` to each rank, in order, and returns the rows that they sent.
 
-    Its adjoint is the same with the sizes exchanged.
+    The adjoint is the same function with the sizes exchanged.
 
     Args:
-        output: gives shape and dtype of the result and is not written.
-        input: of any number of rows, its first dim.
-        output_split_sizes: how many rows each rank gives; None for equal parts.
-        input_split_sizes: how many rows each rank gets; None for equal parts.
-        group: of ranks; None for all.
+        output: determines shape and dtype of the result and is not written.
+        input: a tensor with any number of rows, its first dim.
+        output_split_sizes: number of rows that each rank sends here; None for equal parts.
+        input_split_sizes: number of rows for each rank; None for equal parts.
+        group: a process group; None for all ranks.
     """
     _check("all_to_all_single", "output", output)
     _check("all_to_all_single", "input", input)

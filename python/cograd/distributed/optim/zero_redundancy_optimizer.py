@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""ZeroRedundancyOptimizer: each rank has the optimizer's state of its part of the parameters."""
+"""ZeroRedundancyOptimizer: each rank has the optimizer state of its part of the parameters."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ class _ZeroJoinHook(JoinHook):
         self.zero = zero
 
     def main_hook(self) -> None:
-        """A rank without inputs still has the state of its part, and updates it."""
+        """Updates the rank's own part, whose state it has even without inputs."""
         self.zero._step_and_share(None)
 
 
 class ZeroRedundancyOptimizer(Optimizer, Joinable):
-    """``optimizer_class`` over a part of the parameters; ``step`` sends each part to all ranks.
+    """Runs ``optimizer_class`` on a part of the parameters; ``step`` sends each part to all ranks.
 
-    Parameters go to ranks by size, the largest first, each to the rank that has least. All ranks
-    must make it with the same parameters, and the same gradients at each step (as after
-    DistributedDataParallel's backward).
+    Parameters are assigned to ranks by size, the largest first, each to the rank that has the
+    least. All ranks must create it with the same parameters, and have the same gradients at each
+    step, as after the backward of DistributedDataParallel.
 
     Args:
-        params: tensors or groups, as of any optimizer.
-        optimizer_class: such as ``optim.Adam``.
+        params: tensors or groups, as for any optimizer.
+        optimizer_class: a class such as ``optim.Adam``.
         process_group: None for all ranks.
-        parameters_as_bucket_view: the parameters of a rank become views of one tensor, which is
+        parameters_as_bucket_view: whether a rank's parameters become views of one tensor, which is
             sent without copies.
-        overlap_with_ddp: not offered.
-        defaults: options for ``optimizer_class``.
+        overlap_with_ddp: not supported.
+        defaults: options of ``optimizer_class``.
 
     Raises:
-        NotImplementedError: overlap_with_ddp.
+        NotImplementedError: ``overlap_with_ddp`` is set.
     """
 
     def __init__(
@@ -80,14 +80,14 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
 
     @property
     def optim(self) -> Optimizer:
-        """The optimizer of this rank's part."""
+        """Returns the optimizer of this rank's part."""
         assert self._local is not None
         return self._local
 
     # parts
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds a group, and gives each of its parameters to a rank."""
+        """Adds a group, and assigns each of its parameters to a rank."""
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         for parameter in sorted(group["params"], key=lambda p: -p.numel()):
@@ -100,7 +100,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
             self._copy_options(self._local.param_groups, self.param_groups)
 
     def _part(self, group: dict[str, Any]) -> dict[str, Any]:
-        """The group with this rank's parameters alone."""
+        """Returns the group with only this rank's parameters."""
         mine = [self._owner[id(p)] == self.rank for p in group["params"]]
         part = dict(group)
         for key in ("params", "param_names"):
@@ -120,10 +120,10 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     # stepping
 
     def step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
-        """Updates this rank's part, and takes over the others'.
+        """Updates this rank's part, and receives the other parts.
 
         Returns:
-            what ``closure`` returned, or None.
+            the result of ``closure``, or None.
         """
         Join.notify_join_context(self)
         return self._step_and_share(closure, **kwargs)
@@ -136,7 +136,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         return loss
 
     def _share(self) -> None:
-        """Sends each rank's parameters to all."""
+        """Sends each rank's parameters to all ranks."""
         if self.world_size == 1:
             return
         dist = cograd.distributed
@@ -162,7 +162,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
                     parameter.detach().copy_(piece.view(parameter.shape))
 
     def _plan(self) -> list[tuple[int, list[Tensor], Tensor | None]]:
-        """(owner, parameters, flat tensor or None: sent as it is) of each message of a step."""
+        """Returns a step's messages: owner, parameters, and flat tensor (None: sent directly)."""
         together: dict[tuple[int, cograd.dtype], list[Tensor]] = {}
         plan: list[tuple[int, list[Tensor], Tensor | None]] = []
         for parameter in chain.from_iterable(group["params"] for group in self.param_groups):
@@ -188,12 +188,12 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     # saving
 
     def _indices(self, rank: int) -> list[int]:
-        """The positions, among all parameters, of those of a rank, in its optimizer's order."""
+        """Returns the positions of a rank's parameters among all, in its optimizer's order."""
         everything = chain.from_iterable(group["params"] for group in self.param_groups)
         return [i for i, p in enumerate(everything) if self._owner[id(p)] == rank]
 
     def consolidate_state_dict(self, to: int = 0) -> None:
-        """Brings the state of all parts to rank ``to`` of the group; called by all ranks."""
+        """Collects the state of all parts on rank ``to`` of the group; all ranks must call it."""
         self._copy_options(self.param_groups, self.optim.param_groups)
         dist = cograd.distributed
         own = self.optim.state_dict()["state"]
@@ -203,10 +203,10 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         self._gathered = [] if found is None else found
 
     def state_dict(self) -> dict[str, Any]:
-        """As of one optimizer over all parameters, whatever the number of ranks.
+        """Returns the state_dict of one optimizer over all parameters, for any number of ranks.
 
         Raises:
-            RuntimeError: ``consolidate_state_dict`` has not brought the state to this rank.
+            RuntimeError: ``consolidate_state_dict`` has not collected the state on this rank.
         """
         if not self._gathered:
             raise RuntimeError(
@@ -225,10 +225,10 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         return result
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over what ``state_dict`` gave, here or with another number of ranks.
+        """Restores a result of ``state_dict``, also one from another number of ranks.
 
-        Each rank keeps the state of its own part alone. Also takes the ``state_dict`` of a plain
-        ``optimizer_class`` over the same parameters.
+        Each rank keeps only the state of its own part. It also accepts the ``state_dict`` of a
+        plain ``optimizer_class`` over the same parameters.
         """
         old = list(chain.from_iterable(g["params"] for g in state_dict["param_groups"]))
         super().load_state_dict({**state_dict, "state": {}})
@@ -246,15 +246,15 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     # uneven inputs
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """What a rank without inputs does; see ``distributed.algorithms.join``."""
+        """Returns the hook of a rank without inputs; see ``distributed.algorithms.join``."""
         return _ZeroJoinHook(self)
 
     @property
     def join_device(self) -> cograd.device:
-        """The CPU."""
+        """Returns the CPU."""
         return cograd.device("cpu")
 
     @property
     def join_process_group(self) -> Any:
-        """The ranks among which the state is divided."""
+        """Returns the group among whose ranks the state is divided."""
         return self.process_group

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names of torch.distributed.tensor that programs ask with isinstance: nothing is sharded."""
+"""Names of torch.distributed.tensor for isinstance checks: nothing is sharded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["DTensor"]
 
 
 class DTensor:
-    """What a tensor with parts on several ranks would be an instance of: nothing is."""
+    """The class of a tensor with parts on several ranks; it has no instances."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise _absent.refused("distributed.tensor.DTensor", "distributed")

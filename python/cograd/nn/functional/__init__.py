@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.nn.functional: ops of the C++ core and functions composed of them."""
+"""torch.nn.functional: ops of the C++ core and functions composed of these ops."""
 
 from typing import TYPE_CHECKING
 
@@ -279,7 +279,7 @@ if not TYPE_CHECKING:
     def __getattr__(name):
         import cograd
 
-        if name == "grad":  # torch shows it here as well
+        if name == "grad":  # torch exposes it here as well
             return cograd.nn.grad
         if name.startswith("has_torch_function") or name == "handle_torch_function":
             return getattr(cograd.overrides, name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sampling of images at places between their elements, composed of gathers."""
+"""Samples images at positions between their pixels, composed of gathers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _KEYS = -0.75  # the parameter of the cubic convolution
 
 
 def _unnormalized(v: Tensor, size: int, align: bool) -> Tensor:
-    """A coordinate in [-1, 1] as an index between elements."""
+    """Converts a coordinate in [-1, 1] to a fractional index."""
     return (v + 1) / 2 * (size - 1) if align else ((v + 1) * size - 1) / 2
 
 
 def _reflected(v: Tensor, low: float, span: float) -> Tensor:
-    """Folds ``v`` into [low, low + span], mirrored at both ends."""
+    """Folds ``v`` into [low, low + span] by mirroring it at both ends."""
     if span == 0:
         return cograd.zeros_like(v)
     distance = (v - low).abs()
@@ -35,7 +35,7 @@ def _inside(v: Tensor, size: int, padding: int, align: bool) -> Tensor:
         return v
     if padding == _REFLECTION:
         v = _reflected(v, 0.0, size - 1.0) if align else _reflected(v, -0.5, float(size))
-    # On the border itself the gradient is zero, as beyond it.
+    # The gradient is zero on the border itself, as it is outside.
     limited = cograd.where(v <= 0, 0.0, cograd.where(v >= size - 1, size - 1.0, v))
     return cograd.where(v.isnan(), 0.0, limited)
 
@@ -51,7 +51,7 @@ def _far(d: Tensor) -> Tensor:
 def _taps(
     v: Tensor, size: int, mode: int, padding: int, align: bool
 ) -> list[tuple[Tensor, Tensor | None]]:
-    """The elements that are seen along one dim, and their weights."""
+    """Returns the elements that are read along one dim, and their weights."""
     if mode == _BICUBIC:
         low = v.floor().detach()
         part = v - low
@@ -71,7 +71,7 @@ def _taps(
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """``nn.functional.grid_sample`` with numbers for the modes."""
+    """Runs ``nn.functional.grid_sample`` with integer codes for the modes."""
     if _C._autocast_enabled():
         input, grid = _C._autocast_wide(input, grid)
     n = input.dim() - 2
@@ -122,27 +122,27 @@ def grid_sampler(
         result = part if result is None else result + part
     assert result is not None
     if interpolation_mode == _NEAREST and grid.requires_grad:
-        # A step function of the places: its gradient by them is zero, not absent.
+        # The result is a step function of the grid: the grid's gradient is zero, not None.
         result = result + cograd.where(cograd.ones_like(grid, dtype=cograd.bool), 0.0, grid).sum()
-    return result.reshape(batch, channels, *grid.shape[1:-1])
+    return _C._ops._unsafe_view(result, batch, channels, *grid.shape[1:-1])
 
 
 def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """``grid_sampler`` of images."""
+    """Runs ``grid_sampler`` on images."""
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
 def grid_sampler_3d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """``grid_sampler`` of volumes."""
+    """Runs ``grid_sampler`` on volumes."""
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
 def _corner(input: Tensor, flat: Tensor, corner: Sequence[tuple[Tensor, Tensor | None]]) -> Tensor:
-    """The weighted elements at one corner, zero where it is outside."""
+    """Returns the weighted elements at one corner, zero where the corner is outside."""
     batch, channels = input.shape[:2]
     index = weight = valid = None
     for d, (at, w) in enumerate(corner):
@@ -162,7 +162,7 @@ def _corner(input: Tensor, flat: Tensor, corner: Sequence[tuple[Tensor, Tensor |
 
 
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
-    """The places (N, *, n) that the affine maps ``theta`` (N, n, n + 1) take a regular grid to."""
+    """Returns where the affine maps ``theta`` (N, n, n + 1) move a regular grid: (N, *, n)."""
     n = len(size) - 2
     axes = []
     for length in reversed(tuple(size)[2:]):
@@ -179,4 +179,4 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
     ]
     columns.append(cograd.ones_like(columns[0]))
     base = cograd.stack(columns, 1)
-    return (base @ theta.transpose(1, 2)).reshape(size[0], *shape, n)
+    return _C._ops._unsafe_view(base @ theta.transpose(1, 2), size[0], *shape, n)

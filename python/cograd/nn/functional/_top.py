@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pooling as the package's top level has it: without ``return_indices``."""
+"""The pooling functions of the package's top level, which lack ``return_indices``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def max_pool1d(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """The largest elements of windows of (N, C, L)."""
+    """Returns the largest element of each window of (N, C, L)."""
     return _found(1, input, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
@@ -51,7 +51,7 @@ def max_pool1d_with_indices(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """The largest elements of windows of (N, C, L), and their places."""
+    """Returns the largest element of each window of (N, C, L), and their indices."""
     return _found(1, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -63,7 +63,7 @@ def max_pool2d(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """The largest elements of windows of (N, C, H, W)."""
+    """Returns the largest element of each window of (N, C, H, W)."""
     return _found(2, input, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
@@ -75,11 +75,11 @@ def max_pool3d(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """The largest elements of windows of (N, C, D, H, W)."""
+    """Returns the largest element of each window of (N, C, D, H, W)."""
     return _found(3, input, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
-    """The largest elements of as many windows as make ``output_size``, and their places."""
+    """Pools to ``output_size`` windows; returns the largest elements and their indices."""
     first, second = pool.adaptive_max_pool1d_with_indices(input, output_size)
     return first, second

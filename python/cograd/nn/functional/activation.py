@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Activation functions: the core's where it has them, otherwise composed of its ops."""
+"""Activation functions: the core's ops where they exist, otherwise composed of ops."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ tanhshrink = cograd.tanhshrink
 
 
 def _write_back(op: Callable[..., Tensor], input: Tensor, *args: Any) -> Tensor:
-    """Runs ``op`` in place: through the method ``name_`` if there is one, else by a copy.
+    """Runs ``op`` in place: by the method ``name_`` if there is one, else by a copy.
 
-    The copy feeds ``op`` a clone, as ``op`` may have saved its input for the backward.
+    The copy passes ``op`` a clone, as ``op`` may have saved its input for backward.
     """
     method = getattr(input, op.__name__ + "_", None)
     if method is not None:
@@ -72,59 +72,59 @@ def _write_back(op: Callable[..., Tensor], input: Tensor, *args: Any) -> Tensor:
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(input, 0), element-wise."""
+    """Returns max(input, 0), elementwise."""
     return _write_back(relu, input) if inplace else cograd.relu(input)
 
 
 def relu_(input: Tensor) -> Tensor:
-    """In-place ``relu``."""
+    """Applies ``relu`` in place."""
     return relu(input, True)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """``input`` where positive, ``negative_slope * input`` elsewhere."""
+    """Returns ``input`` where positive, ``negative_slope * input`` elsewhere."""
     if inplace:
         return _write_back(leaky_relu, input, negative_slope)
     return cograd.leaky_relu(input, negative_slope)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """``input`` where positive, ``alpha * (exp(input) - 1)`` elsewhere."""
+    """Returns ``input`` where positive, ``alpha * (exp(input) - 1)`` elsewhere."""
     return _write_back(elu, input, alpha) if inplace else cograd.elu(input, alpha)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Scaled ``elu`` with the constants of self-normalising networks."""
+    """Returns ``elu`` scaled with the constants of self-normalising networks."""
     return _write_back(selu, input) if inplace else cograd.selu(input)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """``input`` where positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere."""
+    """Returns ``input`` where positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere."""
     if alpha == 0:
         raise RuntimeError("celu(): alpha divides the input, so it cannot be 0")
     return _write_back(celu, input, alpha) if inplace else cograd.celu(input, alpha)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """``input * sigmoid(input)``."""
+    """Returns ``input * sigmoid(input)``."""
     return _write_back(silu, input) if inplace else cograd.silu(input)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """``input * tanh(softplus(input))``."""
+    """Returns ``input * tanh(softplus(input))``."""
     return _write_back(mish, input) if inplace else cograd.mish(input)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """``input * Phi(input)``, Phi the normal distribution function; or its 'tanh' form."""
+    """Returns ``input * Phi(input)``, Phi being the normal CDF, or its 'tanh' approximation."""
     return cograd._C._nn.gelu(input, approximate=approximate)
 
 
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
-    """``input`` limited to [min_val, max_val]."""
-    if float(min_val) > float(max_val):  # of a list NumPy's scalars compare every item
+    """Clamps ``input`` to [min_val, max_val]."""
+    if float(min_val) > float(max_val):  # NumPy scalars would compare with every item of a list
         raise ValueError("min_val cannot be greater than max_val")
     if input.dtype == cograd.uint8 and float(min_val) < 0:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
@@ -134,22 +134,22 @@ def hardtanh(
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """``input`` limited to [0, 6]."""
+    """Clamps ``input`` to [0, 6]."""
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """``relu6(input + 3) / 6``."""
+    """Returns ``relu6(input + 3) / 6``."""
     return _write_back(hardsigmoid, input) if inplace else cograd.hardsigmoid(input)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """``input * relu6(input + 3) / 6``."""
+    """Returns ``input * relu6(input + 3) / 6``."""
     return _write_back(hardswish, input) if inplace else cograd.hardswish(input)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """``input`` where it is above ``threshold``, ``value`` elsewhere."""
+    """Returns ``input`` where it is above ``threshold``, ``value`` elsewhere."""
     if inplace:
         return _write_back(_public_threshold, input, threshold, value)
     return cograd.threshold(input, threshold, value)
@@ -159,7 +159,7 @@ _public_threshold = threshold
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """The first half of ``input`` along ``dim`` times the sigmoid of the second."""
+    """Multiplies the first half of ``input`` along ``dim`` by the sigmoid of the second half."""
     if input.dim() == 0:
         raise RuntimeError("glu does not support 0-dimensional tensors")
     if input.size(dim) % 2:
@@ -172,11 +172,11 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """``input`` moved towards zero by ``lambd``, zero within it.
+    """Moves ``input`` towards zero by ``lambd``; values within ``lambd`` of zero become zero.
 
-    RuntimeError if ``lambd`` is negative, NaN or beyond the dtype's numbers.
+    Raises RuntimeError if ``lambd`` is negative, NaN or out of the dtype's range.
     """
-    if not 0 <= lambd <= 65504:  # which every dtype has: finfo() takes longer than the op
+    if not 0 <= lambd <= 65504:  # every dtype holds 65504: finfo() takes longer than the op
         _check_lambda(lambd, input.dtype)
     return cograd.softshrink(input, lambd)
 
@@ -203,7 +203,7 @@ def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
 def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    """exp(input) scaled to sum 1 along ``dim``."""
+    """Returns exp(input), scaled to the sum 1 along ``dim``."""
     if dim is None:
         dim = _implicit_dim("softmax", input.dim(), _stacklevel)
     return cograd.softmax(input, dim) if dtype is None else cograd.softmax(input, dim, dtype=dtype)
@@ -212,7 +212,7 @@ def softmax(
 def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    """log(softmax(input)) along ``dim``, without overflow."""
+    """Returns log(softmax(input)) along ``dim``, without overflow."""
     if dim is None:
         dim = _implicit_dim("log_softmax", input.dim(), _stacklevel)
     if dtype is None:
@@ -223,7 +223,7 @@ def log_softmax(
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    """``softmax(-input)`` along ``dim``."""
+    """Returns ``softmax(-input)`` along ``dim``."""
     if dim is None:
         dim = _implicit_dim("softmin", input.dim(), _stacklevel)
     return softmax(-input, dim, dtype=dtype)
@@ -232,9 +232,9 @@ def softmin(
 def gumbel_softmax(
     logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
-    """A sample of the Gumbel-softmax distribution; ``hard`` gives one-hot values.
+    """Samples from the Gumbel-softmax distribution; with ``hard`` the values are one-hot.
 
-    With ``hard`` the gradient is that of the soft sample.
+    The gradient with ``hard`` is that of the soft sample.
     """
     noise = cograd.empty_like(logits, memory_format=cograd.contiguous_format).detach()
     gumbels = -noise.exponential_().log()
@@ -247,41 +247,41 @@ def gumbel_softmax(
 
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """In-place ``celu``."""
+    """Applies ``celu`` in place."""
     return celu(input, alpha, True)
 
 
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """In-place ``elu``."""
+    """Applies ``elu`` in place."""
     return elu(input, alpha, True)
 
 
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """In-place ``hardtanh``."""
+    """Applies ``hardtanh`` in place."""
     return hardtanh(input, min_val, max_val, True)
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """In-place ``leaky_relu``."""
+    """Applies ``leaky_relu`` in place."""
     return leaky_relu(input, negative_slope, True)
 
 
 def selu_(input: Tensor) -> Tensor:
-    """In-place ``selu``."""
+    """Applies ``selu`` in place."""
     return selu(input, True)
 
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
-    """In-place ``threshold``."""
+    """Applies ``threshold`` in place."""
     return _public_threshold(input, threshold, value, True)
 
 
 def _slopes(input: Tensor, lower: float, upper: float) -> Tensor:
-    """What ``rrelu`` multiplies by: drawn where ``input`` is not positive, else 1."""
+    """Returns the factors of ``rrelu``: random where ``input`` is not positive, else 1."""
     falls = input <= 0
     if cograd.get_rng() != "torch":
         return cograd.where(falls, cograd.empty_like(input).uniform_(lower, upper), 1.0)
-    # torch draws doubles between bounds of the dtype that it computes in, and where x <= 0 alone.
+    # torch samples doubles, between bounds in the dtype of its computation, only where x <= 0.
     wide = cograd.promote_types(input.dtype, cograd.float32)
     low, high = cograd.tensor([lower, upper], dtype=wide).tolist()
     drawn = cograd.rand(int(falls.sum()), dtype=cograd.float64) * (high - low) + low
@@ -297,9 +297,9 @@ def rrelu(
     training: bool = False,
     inplace: bool = False,
 ) -> Tensor:
-    """``leaky_relu`` with a slope that is drawn from U(lower, upper) for each element.
+    """Applies ``leaky_relu`` with a slope sampled from U(lower, upper) for each element.
 
-    Unless ``training`` the slope is the mean of the two.
+    Outside of training the slope is the mean of ``lower`` and ``upper``.
     """
     if float(lower) > float(upper):
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
@@ -314,5 +314,5 @@ def rrelu(
 def rrelu_(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
 ) -> Tensor:
-    """In-place ``rrelu``."""
+    """Applies ``rrelu`` in place."""
     return rrelu(input, lower, upper, training, True)

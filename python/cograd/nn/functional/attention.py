@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attention: the core's by blocks, and the function behind MultiheadAttention."""
+"""Attention: the core's blocked kernel, and the function behind MultiheadAttention."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ scaled_dot_product_attention = cograd._C._nn.scaled_dot_product_attention
 
 
 def _additive(mask: Tensor | None, name: str, dtype: Any) -> Tensor | None:
-    """A mask as numbers to add to the scores: True becomes minus infinity."""
+    """Converts a mask to floats that are added to the scores: True becomes -inf."""
     if mask is None:
         return None
     if mask.dtype == cograd.bool:
@@ -54,7 +54,7 @@ def _check_shapes(
 def _project(
     inputs: tuple[Tensor, Tensor, Tensor], weights: tuple[Any, ...], bias: Tensor | None
 ) -> list[Tensor]:
-    """Query, key and value through their projections, as one product where they are one tensor."""
+    """Projects query, key and value, in one product where they are the same tensor."""
     query, key, value = inputs
     if len(weights) == 1:
         weight = weights[0]
@@ -77,7 +77,7 @@ def _joint_mask(
     dtype: Any,
     extra_keys: int,
 ) -> Tensor | None:
-    """Both masks together, broadcastable to the scores (N, heads, L, S)."""
+    """Returns both masks combined, broadcastable to the scores (N, heads, L, S)."""
     batch, heads, target, source = shape
     source -= extra_keys
     total = _additive(attn_mask, "attn_mask", dtype)
@@ -108,7 +108,7 @@ def _joint_mask(
 def _weighed(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float
 ) -> tuple[Tensor, Tensor]:
-    """Attention with its weights, which are zero in dropped places."""
+    """Returns attention's output and its weights, which are zero where dropout zeroed them."""
     scores = (q * (1.0 / math.sqrt(q.shape[-1]))).matmul(k.transpose(-2, -1))
     weights = dropout(softmax(scores if mask is None else scores + mask, -1), dropout_p)
     return weights.matmul(v), weights
@@ -117,7 +117,7 @@ def _weighed(
 def _extended(
     k: Tensor, v: Tensor, bias_k: Tensor | None, bias_v: Tensor | None
 ) -> tuple[Tensor, Tensor, int]:
-    """Keys and values (S, N, E) with a learned one behind them."""
+    """Appends a learned key and value to keys and values (S, N, E)."""
     if bias_k is None or bias_v is None:
         if bias_k is not None or bias_v is not None:
             raise AssertionError("bias_k and bias_v must be given together")
@@ -154,19 +154,19 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attention of ``num_heads`` heads over projections of query, key and value.
+    """Computes attention of ``num_heads`` heads over projections of query, key and value.
 
     Args:
         query, key, value: (L, N, E), (S, N, kdim), (S, N, vdim), or all without N.
         in_proj_weight: (3 E, E), unless ``use_separate_proj_weight``.
-        bias_k, bias_v: (1, 1, E), a key and a value put behind the others.
-        add_zero_attn: put a key and a value of zeros behind them.
-        key_padding_mask: (N, S); attn_mask: (L, S) or (N * heads, L, S); True or -inf hides.
-        static_k, static_v: (N * heads, S, E / heads) in place of the projected ones.
-        is_causal: a hint that ``attn_mask`` is the causal one; needs the mask.
+        bias_k, bias_v: (1, 1, E), a key and a value that are appended.
+        add_zero_attn: whether to append a key and a value of zeros.
+        key_padding_mask: (N, S); attn_mask: (L, S) or (N * heads, L, S); True or -inf hides a key.
+        static_k, static_v: (N * heads, S, E / heads), used instead of the projected ones.
+        is_causal: a hint that ``attn_mask`` is the causal one; requires the mask.
 
     Returns:
-        The output, like the query, and with ``need_weights`` the weights: (N, L, S), or
+        The output, of the query's shape, and with ``need_weights`` the weights: (N, L, S), or
         (N, heads, L, S) unless ``average_attn_weights``.
     """
     _check_shapes(query, key, value, key_padding_mask, embed_dim_to_check, num_heads)
@@ -213,7 +213,7 @@ def multi_head_attention_forward(
             out, shown = scaled_dot_product_attention(q, k, v, mask, rate), None
     out = out.permute(2, 0, 1, 3).reshape(length, batch, embed_dim_to_check)
     out = linear(out, out_proj_weight, out_proj_bias)
-    if shown is not None:  # never what the output is made of, which does not depend on it
+    if shown is not None:  # a copy: the output does not depend on it
         shown = shown.mean(1) if average_attn_weights else shown.view(shown.shape)
     if not batched:
         return out.squeeze(1), None if shown is None else shown.squeeze(0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Convolutions, and the blocks that slide over an image."""
+"""Convolutions, and the extraction of sliding blocks from images."""
 
 from __future__ import annotations
 

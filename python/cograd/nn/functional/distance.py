@@ -15,5 +15,5 @@ pdist = cograd._C._nn.pdist
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
-    """p-norm of ``x1 - x2 + eps`` over the last dim."""
+    """Returns the p-norm of ``x1 - x2 + eps`` over the last dim."""
     return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)

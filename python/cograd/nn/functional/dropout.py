@@ -25,7 +25,7 @@ def _check(p: float) -> None:
 
 
 def _run(name: str, input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
-    if not training or p == 0.0:  # as in torch, a leaf may be given: nothing is written
+    if not training or p == 0.0:  # as in torch, a leaf is allowed here: nothing is written
         return input
     method: Any = getattr(cograd, name)
     if inplace:
@@ -36,7 +36,7 @@ def _run(name: str, input: Tensor, p: float, training: bool, inplace: bool) -> T
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeroes elements with probability ``p`` and scales the rest by 1 / (1 - p)."""
     _check(p)
-    if not training or p == 0.0:  # vmap would take the op for one that draws
+    if not training or p == 0.0:  # else vmap would treat the op as a random one
         return input
     if inplace:
         return input.dropout_(p, training)
@@ -46,7 +46,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """``dropout`` that keeps the mean and variance of SELU activations."""
+    """Applies a ``dropout`` that keeps the mean and variance of SELU activations."""
     _check(p)
     return _run("alpha_dropout", input, p, training, inplace)
 
@@ -54,7 +54,7 @@ def alpha_dropout(
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """``alpha_dropout`` of whole channels of (N, C, *)."""
+    """Applies ``alpha_dropout`` to whole channels of (N, C, *)."""
     _check(p)
     return _run("feature_alpha_dropout", input, p, training, inplace)
 

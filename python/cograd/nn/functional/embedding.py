@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lookups by index: rows of a table, rows of zeros with a one."""
+"""Lookups by index: rows of a table, and one-hot rows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Rows of ``weight`` (V, D) at the indices ``input`` (*), giving (*, D).
+    """Returns the rows of ``weight`` (V, D) at the indices ``input`` (*), of shape (*, D).
 
-    The row ``padding_idx`` gets no gradient. With ``max_norm`` the rows looked up are first
-    scaled down, in place, to that norm. With ``scale_grad_by_freq`` a row's gradient is divided
-    by how often it is looked up.
+    The row ``padding_idx`` gets no gradient. With ``max_norm``, the rows looked up are first
+    scaled down to that norm, in place. With ``scale_grad_by_freq``, the gradient of a row is
+    divided by how often the row is looked up.
     """
     if sparse:
         raise NotImplementedError("embedding: sparse=True is not supported, gradients are dense")
@@ -37,7 +37,7 @@ def embedding(
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Indices (*) as rows of zeros with a one: int64 (*, num_classes)."""
+    """Converts indices (*) to one-hot rows, int64 (*, num_classes)."""
     return cograd._C._ops._one_hot(tensor, num_classes)
 
 
@@ -75,15 +75,15 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Sums, means or maxima (``mode``) of the rows of ``weight`` (V, D) in each bag of indices.
+    """Reduces the rows of ``weight`` (V, D) in each bag of indices by sum, mean or max (``mode``).
 
     Args:
-        input: (B, n), bags of n indices, or (n) with ``offsets`` (B), where the bags begin; with
-            ``include_last_offset`` a last one says where the last bag ends.
-        max_norm, norm_type: rows looked up are first scaled down, in place, to that norm.
-        scale_grad_by_freq: a row's gradient is divided by how often it is looked up.
+        input: (B, n), bags of n indices, or (n) with ``offsets`` (B), the starts of the bags; with
+            ``include_last_offset`` the last offset is the end of the last bag.
+        max_norm, norm_type: rows looked up are first scaled down to that norm, in place.
+        scale_grad_by_freq: divides the gradient of a row by how often the row is looked up.
         per_sample_weights: of the shape of ``input``, with mode 'sum': factors of the rows.
-        padding_idx: an index that does not count.
+        padding_idx: an index that is left out of the bags.
 
     Returns:
         (B, D); zeros for empty bags.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Loss functions: the core's where it has them, otherwise composed of its ops."""
+"""Loss functions: the core's ops where they exist, otherwise composed of ops."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _same_size(input: Tensor, target: Tensor) -> None:
 def _elementwise(
     op: Any, input: Tensor, target: Tensor, reduction: str, weight: Tensor | None
 ) -> Tensor:
-    """``op``; with weights, a 'mean' is divided by their sum."""
+    """Applies ``op``; with weights, a 'mean' is divided by the sum of the weights."""
     if weight is None:
         return op(input, target, reduction=reduction)  # type: ignore[no-any-return]
     if weight.shape != input.shape:
@@ -63,7 +63,7 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """(input - target)^2; the shapes broadcast."""
+    """Computes (input - target)^2; the shapes broadcast."""
     _same_size(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
     return _elementwise(cograd._C._nn.mse_loss, input, target, reduction, weight)
@@ -77,7 +77,7 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """|input - target|; the shapes broadcast."""
+    """Computes |input - target|; the shapes broadcast."""
     _same_size(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
     return _elementwise(cograd._C._nn.l1_loss, input, target, reduction, weight)
@@ -92,7 +92,7 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Minus the log-probabilities ``input`` (N, C, *) at the classes ``target`` (N, *)."""
+    """Returns minus the log-probabilities ``input`` (N, C, *) at the classes ``target`` (N, *)."""
     return cograd._C._nn.nll_loss(
         input,
         target,
@@ -112,7 +112,7 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Cross entropy of logits (N, C, *) against classes (N, *) or probabilities (N, C, *)."""
+    """Returns the cross entropy of logits and classes (N, *) or probabilities (N, C, *)."""
     return cograd._C._nn.cross_entropy(
         input,
         target,
@@ -131,7 +131,7 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Binary cross entropy of probabilities ``input`` against ``target``, same shapes."""
+    """Computes the binary cross entropy of probabilities ``input`` with ``target``, same shapes."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     return cograd._C._nn.binary_cross_entropy(input, target, weight=weight, reduction=reduction)
 
@@ -145,7 +145,7 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """Binary cross entropy of logits ``input`` against ``target``, same shapes."""
+    """Computes the binary cross entropy of logits ``input`` with ``target``, same shapes."""
     return cograd._C._nn.binary_cross_entropy_with_logits(
         input,
         target,
@@ -156,7 +156,7 @@ def binary_cross_entropy_with_logits(
 
 
 def _xlogx(x: Tensor) -> Tensor:
-    """Gives x * log(x), 0 with a gradient of 0 at 0."""
+    """Returns x * log(x), and 0 with a gradient of 0 at x = 0."""
     return x * cograd.where(x != 0, x, cograd.ones_like(x)).log()
 
 
@@ -168,7 +168,7 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """Squared error below ``beta``, absolute error above it; broadcastable shapes."""
+    """Returns the squared error below ``beta``, else the absolute error; the shapes broadcast."""
     if _C._autocast_enabled():
         input, target = _C._autocast_wide(input, target)
     _same_size(input, target)
@@ -178,13 +178,20 @@ def smooth_l1_loss(
     if beta == 0.0 or _vanishes(beta, input, target):
         return l1_loss(input, target, reduction=reduction)
     error = input - target
-    small = error.clamp(-beta, beta)  # no square: that of an infinite error has a gradient of NaN
+    small = _limited(error, beta)  # no square: the gradient of an infinite error would be NaN
     loss = (error / beta).clamp(-1, 1) * (error - 0.5 * small)
     return reduce_loss(loss, reduction)
 
 
+def _limited(error: Tensor, limit: float) -> Tensor:
+    """Returns ``error`` clamped to [-limit, limit], unless its dtype cannot hold ``limit``."""
+    if error.is_floating_point() and limit > cograd.finfo(error.dtype).max:
+        limit = math.inf
+    return error.clamp(-limit, limit)
+
+
 def _vanishes(value: float, a: Tensor, b: Tensor) -> bool:
-    """Whether ``value`` is below the normal numbers of their dtype, where its reciprocal fails."""
+    """Returns whether ``value`` is subnormal in the tensors' dtype: its reciprocal overflows."""
     if value >= 1e-4:
         return False
     dtype = cograd.result_type(a, b)
@@ -198,14 +205,14 @@ def huber_loss(
     delta: float = 1.0,
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Squared error below ``delta``, ``delta`` times the absolute error above it."""
+    """Returns the squared error below ``delta``, ``delta`` times the absolute error above it."""
     if _C._autocast_enabled():
         input, target = _C._autocast_wide(input, target)
     _same_size(input, target)
-    if delta <= 0:
+    if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     error = input - target
-    small = error.clamp(-delta, delta)  # as in smooth_l1_loss
+    small = _limited(error, delta)  # as in smooth_l1_loss
     loss = small * (error - 0.5 * small)
     if weight is not None:
         if weight.shape != input.shape:
@@ -222,9 +229,9 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """Gives target * (log(target) - input), where ``input`` holds log-probabilities.
+    """Returns target * (log(target) - input), where ``input`` holds log-probabilities.
 
-    ``reduction`` may also be 'batchmean': the sum over the number of rows.
+    ``reduction`` may also be 'batchmean': the sum divided by the number of rows.
     """
     if _C._autocast_enabled():
         input, target = _C._autocast_wide(input, target)
@@ -257,7 +264,7 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Negative log-likelihood of Poisson counts ``target``; ``full`` adds Stirling's term."""
+    """Returns Poisson's negative log-likelihood of counts; ``full`` adds Stirling's term."""
     if _C._autocast_enabled():
         input, target = _C._autocast_wide(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
@@ -279,9 +286,9 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:
-    """Negative log-likelihood of ``target`` under a Gaussian of mean ``input``, variance ``var``.
+    """Returns the negative log-likelihood of ``target`` under N(``input``, ``var``).
 
-    ``var`` has the shape of ``input``, that shape without or with 1 in its last dim, or is a float.
+    ``var`` is a float or has the shape of ``input``, whose last dim may be missing or 1.
     """
     if not isinstance(var, Tensor):
         var = var * cograd.ones_like(input, requires_grad=False)
@@ -302,7 +309,7 @@ def gaussian_nll_loss(
             )
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
-    # The floor must not cut the gradient: var is clamped without recording.
+    # The lower limit must not cut the gradient: compute the correction without recording.
     with cograd.no_grad():
         correction = (eps - var).clamp(min=0)
     floored = var + correction
@@ -321,7 +328,10 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """1 - cos where ``target`` is 1, max(0, cos - margin) where it is -1; (N, D), (N, D), (N)."""
+    """Returns 1 - cos where ``target`` is 1, max(0, cos - margin) where it is -1.
+
+    The shapes are (N, D), (N, D), (N).
+    """
     if _C._autocast_enabled():
         input1, input2, target = _C._autocast_wide(input1, input2, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
@@ -330,7 +340,7 @@ def cosine_embedding_loss(
             f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found "
             f"inputs with sizes {tuple(input1.shape)} and {tuple(input2.shape)}."
         )
-    eps = 1e-12  # under the root, as the value has to have a gradient at zero vectors
+    eps = 1e-12  # inside the root, so that the gradient is finite at zero vectors
     dot = (input1 * input2).sum(-1)
     norm = ((input1 * input1).sum(-1) + eps) * ((input2 * input2).sum(-1) + eps)
     cos = dot / norm.sqrt()
@@ -349,7 +359,7 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, -target * (input1 - input2) + margin)."""
+    """Returns max(0, -target * (input1 - input2) + margin)."""
     if _C._autocast_enabled():
         input1, input2, target = _C._autocast_wide(input1, input2, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
@@ -369,7 +379,7 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``input`` where ``target`` is 1, max(0, margin - input) where it is -1."""
+    """Returns ``input`` where ``target`` is 1, max(0, margin - input) where it is -1."""
     if _C._autocast_enabled():
         input, target = _C._autocast_wide(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
@@ -386,12 +396,12 @@ def soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """log(1 + exp(-target * input)), ``target`` 1 or -1; does not overflow."""
+    """Returns log(1 + exp(-target * input)), for ``target`` 1 or -1; does not overflow."""
     if _C._autocast_enabled():
         input, target = _C._autocast_wide(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
     z = target * input
-    below = z < 0  # exp(-|z|) keeps its digits in derivatives of every order, 1 - sigmoid does not
+    below = z < 0  # unlike 1 - sigmoid, exp(-|z|) keeps its digits in derivatives of every order
     low, high = z.masked_fill(below.logical_not(), 0), z.masked_fill(below, 0)
     losses = cograd.where(below, low.exp().log1p() - low, (-high).exp().log1p())
     if losses.shape != input.shape:
@@ -414,7 +424,7 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin)."""
+    """Returns max(0, d(anchor, positive) - d(anchor, negative) + margin)."""
     if _C._autocast_enabled():
         anchor, positive, negative = _C._autocast_wide(anchor, positive, negative)
     reduction = legacy_reduction(size_average, reduce, reduction)

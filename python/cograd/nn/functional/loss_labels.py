@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Losses over labels and label sequences, and triplets with any distance."""
+"""Losses over labels and label sequences, and a triplet loss with any distance."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Connectionist temporal classification (Graves et al. 2006).
+    """Computes the connectionist temporal classification loss (Graves et al. 2006).
 
     Args:
-        log_probs: (T, N, C), or (T, C) for one sample, of log_softmax; the gradient is that of
-            what the log_softmax was taken of.
-        targets: (N, S), or all labels joined in one dim.
-        input_lengths, target_lengths: (N,), how much of either each sample has.
-        blank: the class of no label.
-        reduction: 'mean' divides each loss by its target's length and averages.
+        log_probs: (T, N, C), or (T, C) for one sample, as log_softmax returns them; the gradient
+            is with respect to the input of the log_softmax.
+        targets: (N, S), or the labels of all samples joined in one dim.
+        input_lengths, target_lengths: (N,), the length of each sample.
+        blank: the class that stands for no label.
+        reduction: 'mean' divides each loss by the length of its target and averages.
         zero_infinity: losses of targets that do not fit their inputs, and their gradients, are 0.
     """
     single = log_probs.dim() == 2
@@ -77,9 +77,9 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Sum of max(0, margin - x[y] + x[j])^p over j other than the class y, divided by C.
+    """Sums max(0, margin - x[y] + x[j])^p over all j other than the class y, divided by C.
 
-    ``input`` (N, C), (C) or (), ``target`` (N) or (); weights (C) multiply their classes' terms.
+    ``input`` (N, C), (C) or (), ``target`` (N) or (); weights (C) multiply the terms by class.
     """
     if _C._autocast_enabled():
         (input,) = _C._autocast_wide(input)
@@ -95,7 +95,7 @@ def multi_margin_loss(
             f"multi_margin_loss: inconsistent target size, expected {x.shape[0]} but got "
             f"{list(target.shape)}"
         )
-    z = (margin - x.gather(1, y) + x).relu()  # whose gradient at the kink is 0, as in torch
+    z = (margin - x.gather(1, y) + x).relu()  # the gradient at the kink is 0, as in torch
     if p == 2:
         z = z * z
     if weight is not None:
@@ -114,9 +114,9 @@ def multilabel_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Sum of max(0, 1 - x[y] + x[j]) over the labels y and all other classes j, divided by C.
+    """Sums max(0, 1 - x[y] + x[j]) over the labels y and all other classes j, divided by C.
 
-    ``input`` (N, C) or (C); ``target`` of that shape: labels, ended by the first -1.
+    ``input`` is (N, C) or (C); ``target``, of the same shape, has labels up to the first -1.
     """
     if _C._autocast_enabled():
         (input,) = _C._autocast_wide(input)
@@ -147,7 +147,7 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Binary cross entropy of the logits (*, C) with targets of 0 and 1, averaged over C."""
+    """Averages the binary cross entropy of logits (*, C) with targets of 0 and 1 over C."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
@@ -165,9 +165,9 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin), d any function of two tensors.
+    """Returns max(0, d(anchor, positive) - d(anchor, negative) + margin) for any distance d.
 
-    With ``swap`` the distance of positive and negative counts where it is the smaller one.
+    With ``swap``, d(positive, negative) is used where it is smaller than d(anchor, negative).
     """
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")

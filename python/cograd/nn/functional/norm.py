@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Normalisations."""
+"""Normalisation functions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ rms_norm = cograd.rms_norm
 def normalize(
     input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
-    """``input`` divided by its p-norm along ``dim``, which is taken as at least ``eps``."""
+    """Divides ``input`` by its p-norm along ``dim``, or by ``eps`` if that is larger."""
     result = input / input.norm(p, dim, keepdim=True).clamp(min=eps).expand_as(input)
     return result if out is None else out.copy_(result)
 
@@ -48,10 +48,10 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Mean 0 and variance 1 of each channel of (N, C, *), then ``weight`` and ``bias`` (C).
+    """Normalises each channel of (N, C, *) to mean 0 and variance 1, then scales and shifts it.
 
-    With ``training`` the statistics are those of the batch, and the running ones move towards them
-    by ``momentum``; otherwise the running ones are used.
+    ``weight`` and ``bias`` are (C). With ``training``, the statistics are computed from the batch,
+    and the running ones move towards them by ``momentum``; else the running ones are used.
     """
     if training:
         _check_size(input)
@@ -70,7 +70,7 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Mean 0 and variance 1 of each channel of each sample of (N, C, *)."""
+    """Normalises each channel of each sample of (N, C, *) to mean 0 and variance 1."""
     if use_input_stats and math.prod(input.shape[2:]) == 1:
         raise ValueError(
             f"Expected more than 1 spatial element when training, got input size {input.shape}"
@@ -83,7 +83,7 @@ def instance_norm(
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
-    """Input / (k + alpha * mean of the squares of ``size`` neighbouring channels) ** beta."""
+    """Returns input / (k + alpha * mean of squares of ``size`` neighbouring channels) ** beta."""
     if input.dim() < 3:
         raise ValueError(
             "Expected 3D or higher dimensionality                          input (got "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pooling: means, maxima and norms of windows of the last dims of (N, C, *) or (C, *)."""
+"""Pooling: means, maxima and norms of windows over the last dims of (N, C, *) or (C, *)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ adaptive_avg_pool1d = cograd.adaptive_avg_pool1d
 
 
 def _sized(input: Tensor, output_size: Any, n: int) -> Any:
-    """``output_size`` with the input's size where it is None."""
+    """Returns ``output_size`` with the input's size in place of None."""
     if isinstance(output_size, int) or output_size is None:
         output_size = (output_size,) * n
     if input.dim() < len(output_size):
@@ -63,12 +63,12 @@ def _sized(input: Tensor, output_size: Any, n: int) -> Any:
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """Means of as many windows as make ``output_size`` (H, W); None leaves a dim as it is."""
+    """Averages windows so that the result has ``output_size`` (H, W); None keeps a size."""
     return cograd._C._nn.adaptive_avg_pool2d(input, _sized(input, output_size, 2))
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
-    """Means of as many windows as make ``output_size`` (D, H, W); None leaves a dim as it is."""
+    """Averages windows so that the result has ``output_size`` (D, H, W); None keeps a size."""
     return cograd._C._nn.adaptive_avg_pool3d(input, _sized(input, output_size, 3))
 
 
@@ -99,9 +99,9 @@ def _max_pool(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
         return tuple(found) if return_indices else found[0]
 
     with_indices.__name__ = with_indices.__qualname__ = f"max_pool{n}d_with_indices"
-    with_indices.__doc__ = "The largest elements of windows, and where in their planes they are."
+    with_indices.__doc__ = "Returns the largest elements of windows and their flat indices."
     pool.__name__ = pool.__qualname__ = f"max_pool{n}d"
-    pool.__doc__ = "The largest elements of windows; with their places if ``return_indices``."
+    pool.__doc__ = "Returns the largest elements of windows and, on request, their indices."
     return with_indices, pool
 
 
@@ -123,9 +123,9 @@ def _adaptive_max(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
         return tuple(found) if return_indices else found[0]
 
     with_indices.__name__ = with_indices.__qualname__ = f"adaptive_max_pool{n}d_with_indices"
-    with_indices.__doc__ = "The largest elements of windows that make ``output_size``, and places."
+    with_indices.__doc__ = "Max-pools to ``output_size``; returns the indices, too."
     pool.__name__ = pool.__qualname__ = f"adaptive_max_pool{n}d"
-    pool.__doc__ = "The largest elements of as many windows as make ``output_size``."
+    pool.__doc__ = "Max-pools to ``output_size``; with ``return_indices`` returns the indices too."
     return with_indices, pool
 
 
@@ -178,9 +178,9 @@ def _fractional(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
         return found if return_indices else found[0]
 
     with_indices.__name__ = with_indices.__qualname__ = f"{name}_with_indices"
-    with_indices.__doc__ = "The largest elements of windows that random numbers move, and places."
+    with_indices.__doc__ = "Max-pools windows at random positions; returns the indices, too."
     pool.__name__ = pool.__qualname__ = name
-    pool.__doc__ = "The largest elements of windows that random numbers move (Graham 2014)."
+    pool.__doc__ = "Max-pools windows at random positions (Graham 2014)."
     return with_indices, pool
 
 
@@ -244,7 +244,7 @@ def _unpool(n: int) -> Callable[..., Tensor]:
         return found
 
     unpool.__name__ = unpool.__qualname__ = f"max_unpool{n}d"
-    unpool.__doc__ = "Zeros with the input's elements where a max_pool found them."
+    unpool.__doc__ = "Writes the input into zeros at the indices that a max_pool returned."
     return unpool
 
 
@@ -268,7 +268,7 @@ def _lp_pool(n: int) -> Callable[..., Tensor]:
         return (means.sign() * means.abs().relu()).mul(count).pow(1.0 / norm_type)
 
     pool.__name__ = pool.__qualname__ = f"lp_pool{n}d"
-    pool.__doc__ = "(sum of input ** norm_type) ** (1 / norm_type) of windows."
+    pool.__doc__ = "Returns (sum of input ** norm_type) ** (1 / norm_type) of each window."
     return pool
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Images of other sizes and from other places: interpolation, sampling, pixel shuffles."""
+"""Resizing and sampling of images: interpolation, grid sampling, pixel shuffles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MODES = ("nearest", "area", "nearest-exact")
 def _sizes(
     input: Tensor, size: Any, scale_factor: Any, recompute: bool | None
 ) -> tuple[list[int], list[float] | None]:
-    """The output's size, and the factors where they and not the sizes say how positions map."""
+    """Returns the output size, and the scale factors if they determine the position mapping."""
     n = input.dim() - 2
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")
@@ -87,24 +87,24 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """Images (N, C, *) of another size.
+    """Resizes images (N, C, *).
 
     Args:
-        input: one to three dims after N and C.
-        size: that of the result's last dims; or
-        scale_factor: by which they grow.
+        input: a tensor with one to three dims after N and C.
+        size: the sizes of the result's last dims.
+        scale_factor: the factor by which they grow, instead of ``size``.
         mode: ``'nearest'``, ``'nearest-exact'``, ``'linear'`` (1 dim), ``'bilinear'``,
             ``'bicubic'`` and ``'lanczos'`` (2), ``'trilinear'`` (3) or ``'area'``.
-        align_corners: of the linear and cubic modes, whether the corner elements stay where they
-            are, instead of the image's edges.
-        recompute_scale_factor: take the factors anew from the sizes.
-        antialias: of ``'bilinear'`` and ``'bicubic'``, widen the filter where the image shrinks;
-            ``'lanczos'`` needs it.
+        align_corners: for the linear and cubic modes, whether to align the centers of the corner
+            pixels instead of the image's edges.
+        recompute_scale_factor: whether to recompute the factors from the sizes.
+        antialias: for ``'bilinear'`` and ``'bicubic'``, whether to widen the filter where the image
+            shrinks; ``'lanczos'`` requires it.
 
     Raises:
-        ValueError: not exactly one of ``size`` and ``scale_factor``, or an option does not go with
-            the mode.
-        NotImplementedError: the mode is not for that number of dims.
+        ValueError: not exactly one of ``size`` and ``scale_factor`` is given, or an option does
+            not fit the mode.
+        NotImplementedError: the mode does not support the input's number of dims.
     """
     if mode in _MODES:
         if align_corners is not None:
@@ -139,7 +139,7 @@ def interpolate(
             f"Got {input.dim()}D input, but {mode} mode needs {wanted + 2}D input"
         )
     kind = "linear" if mode in _LINEAR else _OF_IMAGES.get(mode, mode)
-    if input.dtype == cograd.uint8 and mode in _MODES:  # labels, which single precision holds
+    if input.dtype == cograd.uint8 and mode in _MODES:  # labels, which float32 represents exactly
         wide = interpolate(input.float(), size, scale_factor, mode, None, recompute_scale_factor)
         return wide.to(cograd.uint8)
     if input.dtype == cograd.uint8 and n == 2:
@@ -160,7 +160,7 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """The older name of ``interpolate``."""
+    """Calls ``interpolate``, of which this is the older name."""
     warnings.warn(
         "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=2,
@@ -169,7 +169,7 @@ def upsample(
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """``interpolate`` with mode ``'nearest'``."""
+    """Calls ``interpolate`` with mode ``'nearest'``."""
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=2,
@@ -178,7 +178,7 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
 
 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """``interpolate`` with mode ``'bilinear'`` and aligned corners."""
+    """Calls ``interpolate`` with mode ``'bilinear'`` and aligned corners."""
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=2,
@@ -193,16 +193,16 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """The input (N, C, H, W) at the places (x, y) in [-1, 1] of ``grid`` (N, OH, OW, 2).
+    """Samples the input (N, C, H, W) at the positions (x, y) in [-1, 1] of ``grid`` (N, OH, OW, 2).
 
-    Or (N, C, D, H, W) at the places (x, y, z) of (N, OD, OH, OW, 3).
+    For volumes (N, C, D, H, W) the grid (N, OD, OH, OW, 3) holds positions (x, y, z).
 
     Args:
         input: the images.
-        grid: the places; -1 and 1 are the edges, or the corner elements with ``align_corners``.
-        mode: ``'bilinear'``, ``'nearest'`` or (of images) ``'bicubic'``.
-        padding_mode: what is outside: ``'zeros'``, the ``'border'`` or the ``'reflection'``.
-        align_corners: False unless given.
+        grid: the positions; -1 and 1 are the edges, or the corner pixels with ``align_corners``.
+        mode: ``'bilinear'``, ``'nearest'`` or (for images) ``'bicubic'``.
+        padding_mode: what lies outside: ``'zeros'``, the ``'border'`` or the ``'reflection'``.
+        align_corners: False by default.
     """
     if mode not in ("bilinear", "nearest", "bicubic"):
         raise ValueError(
@@ -228,11 +228,11 @@ def grid_sample(
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """The grid for ``grid_sample`` of affine maps ``theta`` (N, 2, 3) or (N, 3, 4).
+    """Returns the grid of affine maps ``theta`` (N, 2, 3) or (N, 3, 4) for ``grid_sample``.
 
     Args:
-        theta: of each sample, a matrix and a shift.
-        size: of the result of ``grid_sample``, (N, C, H, W) or (N, C, D, H, W).
+        theta: a matrix and a shift for each sample.
+        size: the size of ``grid_sample``'s result, (N, C, H, W) or (N, C, D, H, W).
         align_corners: as in ``grid_sample``.
     """
     if align_corners is None:
@@ -262,7 +262,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(*, C r^2, H, W) to (*, C, H r, W r), r the ``upscale_factor``."""
+    """Rearranges (*, C r^2, H, W) to (*, C, H r, W r), where r is ``upscale_factor``."""
     r = upscale_factor
     if input.dim() < 3:
         raise RuntimeError(
@@ -284,7 +284,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """(*, C, H r, W r) to (*, C r^2, H, W), r the ``downscale_factor``."""
+    """Rearranges (*, C, H r, W r) to (*, C r^2, H, W), where r is ``downscale_factor``."""
     r = downscale_factor
     if input.dim() < 3:
         raise RuntimeError(
@@ -307,7 +307,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """(N, C, *) with the channels of ``groups`` groups taken in turn."""
+    """Reorders the channels of (N, C, *): takes one from each of ``groups`` groups in turn."""
     if input.dim() < 3:
         raise RuntimeError(
             "channel_shuffle expects input with > 2 dims, but got input with sizes "

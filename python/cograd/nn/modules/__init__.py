@@ -43,7 +43,7 @@ from .rnn import *  # noqa: F403
 from .transformer import *  # noqa: F403
 from .vision import *  # noqa: F403
 
-# Spelled out: type checkers follow this form and no other.
+# Written with +=, the only form of a computed ``__all__`` that type checkers follow.
 __all__: list[str] = ["Module"]
 __all__ += activation.__all__
 __all__ += adaptive.__all__

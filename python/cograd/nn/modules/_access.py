@@ -14,7 +14,7 @@ from . import _hooks
 
 
 def typename(value: Any) -> str:
-    """The type of ``value`` as error messages show it; built-in types without a module."""
+    """Returns the name of the type of ``value`` for messages; built-in types have no module."""
     kind = type(value)
     if kind.__module__ in ("builtins", "", None):
         return kind.__qualname__
@@ -27,7 +27,7 @@ def _split(target: str) -> tuple[str, str]:
 
 
 class AccessMixin:
-    """The part of Module that keeps the three dicts ``_parameters``, ``_buffers``, ``_modules``."""
+    """Keeps the three dicts ``_parameters``, ``_buffers`` and ``_modules`` of a Module."""
 
     _parameters: dict[str, Any]
     _buffers: dict[str, Any]
@@ -49,8 +49,8 @@ class AccessMixin:
         """Adds ``param`` under ``name``; None reserves the name.
 
         Raises:
-            KeyError: the name is taken, empty or has a dot.
-            TypeError: ``param`` is no Parameter.
+            KeyError: the name is taken, empty or contains a dot.
+            TypeError: ``param`` is not a Parameter.
             ValueError: ``param`` is not a leaf.
         """
         if "_parameters" not in self.__dict__:
@@ -101,13 +101,13 @@ class AccessMixin:
         self._modules[name] = _hooks.registered(hooks, self, name, module) if hooks else module
 
     def register_module(self, name: str, module: Any) -> None:
-        """Same as ``add_module``."""
+        """Calls ``add_module``."""
         self.add_module(name, module)
 
     # lookup by dotted name
 
     def get_submodule(self, target: str) -> Any:
-        """The module at the dotted path ``target``; '' is the module itself."""
+        """Returns the module at the dotted path ``target``; '' is the module itself."""
         module: Any = self
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
@@ -118,7 +118,7 @@ class AccessMixin:
         return module
 
     def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
-        """Puts ``module`` at the dotted path ``target``; with ``strict`` it must exist there."""
+        """Sets the module at the dotted path ``target``; with ``strict`` the path must exist."""
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")
         if not isinstance(module, AccessMixin):
@@ -132,7 +132,7 @@ class AccessMixin:
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter at the dotted path ``target``."""
+        """Returns the parameter at the dotted path ``target``."""
         path, name = _split(target)
         module = self.get_submodule(path)
         if not hasattr(module, name):
@@ -143,7 +143,7 @@ class AccessMixin:
         return param
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer at the dotted path ``target``."""
+        """Returns the buffer at the dotted path ``target``."""
         path, name = _split(target)
         module = self.get_submodule(path)
         if not hasattr(module, name):
@@ -158,7 +158,7 @@ class AccessMixin:
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Any]]:
-        """Yields (dotted name, module) of this module and everything below it."""
+        """Yields (dotted name, module) for this module and all its descendants."""
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -171,12 +171,12 @@ class AccessMixin:
                 yield from module.named_modules(memo, path, remove_duplicate)
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
-        """Yields this module and everything below it, each once."""
+        """Yields this module and all its descendants, each once."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Any]]:
-        """Yields (name, module) of the direct children, each once."""
+        """Yields (name, module) for the direct children, each once."""
         seen = set()
         for name, module in self._modules.items():
             if module is not None and module not in seen:
@@ -217,7 +217,7 @@ class AccessMixin:
         )
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Yields the parameters of this module and, with ``recurse``, of all below it."""
+        """Yields the parameters of this module and, with ``recurse``, of its descendants."""
         for _, param in self.named_parameters(recurse=recurse):
             yield param
 
@@ -230,6 +230,6 @@ class AccessMixin:
         )
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Yields the buffers of this module and, with ``recurse``, of all below it."""
+        """Yields the buffers of this module and, with ``recurse``, of its descendants."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer

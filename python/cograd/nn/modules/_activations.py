@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What activation layers share: the call of a function, and ``repr``."""
+"""Base classes of activation layers: they define ``forward`` and ``repr``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class _Plain(Module):
     """An activation without options."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
+        """Maps (*) to (*)."""
         output: Tensor = self._function(input)
         return output
 
@@ -27,7 +27,7 @@ class _InPlace(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
+        """Maps (*) to (*)."""
         output: Tensor = self._function(input, self.inplace)
         return output
 
@@ -40,14 +40,14 @@ def _inplace_suffix(module: Any) -> str:
 
 
 class _AlongDim(Module):
-    """A function of the softmax family."""
+    """A layer that applies a function of the softmax family."""
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
+        """Maps (*) to (*)."""
         output: Tensor = self._function(input, self.dim, 5)
         return output
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hook registration of Module: hooks of one module and of all."""
+"""Registers hooks of one module, and global hooks of all modules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Hook = Callable[..., Any]
 
 
 class _GlobalState:
-    """``hooked`` is set by the first global registration and sends every call the slow way."""
+    """``hooked`` is True while global hooks exist: every call then leaves the fast path."""
 
     hooked = False
     full_backward: bool | None = None  # the kind of the global backward hooks
@@ -37,7 +37,7 @@ _global_parameter_registration_hooks: dict[int, Hook] = OrderedDict()
 
 
 class _GlobalHandle(RemovableHandle):
-    """The handle of a hook of every module: with the last one calls are fast again."""
+    """The hook handle of a global hook; removing the last one makes calls fast again."""
 
     def remove(self) -> None:
         """Removes the hook; a second call does nothing."""
@@ -52,7 +52,7 @@ def _register_global(hooks: dict[int, Hook], hook: Hook) -> RemovableHandle:
 
 
 def registered(hooks: dict[int, Hook], module: Any, name: str, value: Any) -> Any:
-    """``value`` as the registration hooks want it stored under ``name``."""
+    """Runs the registration hooks; returns ``value`` or what they returned in its place."""
     for hook in tuple(hooks.values()):
         new = hook(module, name, value)
         if new is not None:
@@ -63,7 +63,7 @@ def registered(hooks: dict[int, Hook], module: Any, name: str, value: Any) -> An
 def register_module_buffer_registration_hook(hook: Hook) -> RemovableHandle:
     """Runs ``hook(module, name, buffer)`` for every buffer that is registered.
 
-    A tensor it returns is stored instead.
+    If the hook returns a tensor, that tensor is stored instead.
     """
     return _register_global(_global_buffer_registration_hooks, hook)
 
@@ -71,7 +71,7 @@ def register_module_buffer_registration_hook(hook: Hook) -> RemovableHandle:
 def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
     """Runs ``hook(module, name, submodule)`` for every child that is registered.
 
-    A module it returns is stored instead.
+    If the hook returns a module, that module is stored instead.
     """
     return _register_global(_global_module_registration_hooks, hook)
 
@@ -79,7 +79,7 @@ def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
 def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
     """Runs ``hook(module, name, param)`` for every parameter that is registered.
 
-    A parameter it returns is stored instead.
+    If the hook returns a parameter, that parameter is stored instead.
     """
     return _register_global(_global_parameter_registration_hooks, hook)
 
@@ -127,7 +127,7 @@ def _set_global_backward_kind(full: bool) -> None:
 
 
 def register_module_backward_hook(hook: Hook) -> RemovableHandle:
-    """Deprecated: ``hook(module, grad_input, grad_output)`` of the last op of every module."""
+    """Deprecated. Runs ``hook(module, grad_input, grad_output)`` after every module's last op."""
     _set_global_backward_kind(False)
     handle = _GlobalHandle(_global_backward_hooks)
     _global_backward_hooks[handle.id] = hook
@@ -145,7 +145,7 @@ def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
 
 
 class HookMixin:
-    """Registration methods of Module. ``_hooked`` tells ``__call__`` to leave its fast path."""
+    """Registration methods of Module. If ``_hooked`` is True, ``__call__`` leaves its fast path."""
 
     _hooked = False
     _is_full_backward_hook: bool | None = None
@@ -160,7 +160,7 @@ class HookMixin:
     def _add_hook(
         self, hooks: dict[int, Hook], hook: Hook, prepend: bool, flags: dict[str, bool]
     ) -> RemovableHandle:
-        """Stores ``hook`` and, under the same id, the flag dicts named in ``flags``."""
+        """Stores ``hook`` and sets, under the same id, the flag dicts named in ``flags``."""
         extra = [getattr(self, name) for name in flags]
         handle = RemovableHandle(hooks, extra_dict=extra)
         hooks[handle.id] = hook
@@ -175,9 +175,9 @@ class HookMixin:
     def register_forward_pre_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Runs ``hook(module, args)`` before ``forward``; what it returns replaces ``args``.
+        """Runs ``hook(module, args)`` before ``forward``; its result replaces ``args``.
 
-        With ``with_kwargs`` it is ``hook(module, args, kwargs)`` and may return both.
+        With ``with_kwargs`` it runs ``hook(module, args, kwargs)``, which may return both.
         """
         flags = {"_forward_pre_hooks_with_kwargs": with_kwargs}
         return self._add_hook(self._forward_pre_hooks, hook, prepend, flags)
@@ -192,8 +192,8 @@ class HookMixin:
     ) -> RemovableHandle:
         """Runs ``hook(module, args, output)`` after ``forward``; its result replaces the output.
 
-        With ``with_kwargs`` it is ``hook(module, args, kwargs, output)``; with ``always_call``
-        it runs also when ``forward`` raises.
+        With ``with_kwargs`` it runs ``hook(module, args, kwargs, output)``; with ``always_call``
+        it also runs when ``forward`` raises.
         """
         flags = {
             "_forward_hooks_with_kwargs": with_kwargs,
@@ -204,22 +204,22 @@ class HookMixin:
     def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Runs ``hook(module, grad_output)`` before the module's backward.
 
-        A tuple (or tensor) it returns replaces ``grad_output``.
+        If the hook returns a tuple (or tensor), that replaces ``grad_output``.
         """
         return self._add_hook(self._backward_pre_hooks, hook, prepend, {})
 
     def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Runs ``hook(module, grad_input, grad_output)`` when the input gradients are known.
 
-        A tuple (or tensor) it returns replaces ``grad_input``.
+        If the hook returns a tuple (or tensor), that replaces ``grad_input``.
         """
         self._set_backward_kind(True)
         return self._add_hook(self._backward_hooks, hook, prepend, {})
 
     def register_backward_hook(self, hook: Hook) -> RemovableHandle:
-        """Deprecated: runs ``hook(module, grad_input, grad_output)`` of the output's last op.
+        """Deprecated. Runs ``hook(module, grad_input, grad_output)`` after the output's last op.
 
-        Use ``register_full_backward_hook``, which sees the module's own inputs.
+        Use ``register_full_backward_hook``, which receives the gradients of the module's inputs.
         """
         self._set_backward_kind(False)
         return self._add_hook(self._backward_hooks, hook, False, {})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where torch 2.13 keeps each layer: for imports by that path, and for pickles that name it."""
+"""Makes each layer importable from its module in torch 2.13, for imports and pickles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import ModuleType
 
 __all__ = ["install"]
 
-# torch.nn.modules.X has these names; here their classes are in other modules.
+# torch.nn.modules.X defines these names; in cograd their classes are in other modules.
 PLACES = {
     "activation": "MultiheadAttention RReLU Softmax2d",
     "batchnorm": "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d SyncBatchNorm",
@@ -36,12 +36,12 @@ PLACES = {
     "sparse": "Embedding EmbeddingBag",
     "upsampling": "Upsample UpsamplingBilinear2d UpsamplingNearest2d",
 }
-# Base classes of some, and the modules here that have them.
+# Base classes, and the cograd modules that define them.
 BASES = {"dropout._DropoutNd": "layers", "instancenorm._InstanceNorm": "batchnorm"}
 
 
 def install(name: str) -> None:
-    """Puts the table's names where torch has them: in modules of package ``name``, or new ones."""
+    """Adds the table's names to modules of the package ``name``; creates missing modules."""
     package = sys.modules[name]
     for place, text in PLACES.items():
         full = f"{name}.{place}"

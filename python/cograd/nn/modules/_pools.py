@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the pooling layers of 1, 2 and 3 dims share: arguments, the call, ``repr``."""
+"""Base classes of the pooling layers of 1, 2 and 3 dims: arguments, ``forward``, ``repr``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _MaxPoolNd(Module):
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Any:
-        """(N, C, *) or (C, *) to the same with smaller last dims."""
+        """Maps (N, C, *) or (C, *) to the same with smaller last dims."""
         return self._pool(
             input,
             self.kernel_size,
@@ -46,7 +46,7 @@ class _MaxPoolNd(Module):
         )
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return (
             f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
             f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
@@ -71,14 +71,14 @@ class _MaxUnpoolNd(Module):
     def forward(
         self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None
     ) -> Tensor:
-        """(N, C, *) and the places of a max_pool to (N, C, *), zero elsewhere."""
+        """Maps (N, C, *) and the indices of a max_pool to (N, C, *), with zeros elsewhere."""
         found: Tensor = self._pool(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
         return found
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
@@ -103,7 +103,7 @@ class _AvgPoolNd(Module):
         self.divisor_override = divisor_override
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) or (C, *) to the same with smaller last dims."""
+        """Maps (N, C, *) or (C, *) to the same with smaller last dims."""
         found: Tensor = self._pool(
             input,
             self.kernel_size,
@@ -116,7 +116,7 @@ class _AvgPoolNd(Module):
         return found
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
@@ -153,7 +153,7 @@ class _FractionalMaxPoolNd(Module):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
     def forward(self, input: Tensor) -> Any:
-        """(N, C, *) or (C, *) to the same with smaller last dims."""
+        """Maps (N, C, *) or (C, *) to the same with smaller last dims."""
         return self._pool(
             input,
             self.kernel_size,
@@ -181,14 +181,14 @@ class _LPPoolNd(Module):
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) or (C, *) to the same with smaller last dims."""
+        """Maps (N, C, *) or (C, *) to the same with smaller last dims."""
         found: Tensor = self._pool(
             input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
         )
         return found
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return (
             f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
             f"ceil_mode={self.ceil_mode}"
@@ -203,12 +203,12 @@ class _AdaptiveAvgPoolNd(Module):
         self.output_size = output_size
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) or (C, *) to the same with last dims ``output_size``."""
+        """Maps (N, C, *) or (C, *) to the same with last dims ``output_size``."""
         found: Tensor = self._pool(input, self.output_size)
         return found
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return f"output_size={self.output_size}"
 
 
@@ -221,9 +221,9 @@ class _AdaptiveMaxPoolNd(Module):
         self.return_indices = return_indices
 
     def forward(self, input: Tensor) -> Any:
-        """(N, C, *) or (C, *) to the same with last dims ``output_size``."""
+        """Maps (N, C, *) or (C, *) to the same with last dims ``output_size``."""
         return self._pool(input, self.output_size, self.return_indices)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return f"output_size={self.output_size}"

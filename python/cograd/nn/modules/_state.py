@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""state_dict and load_state_dict of Module."""
+"""Implements ``state_dict`` and ``load_state_dict`` of Module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
 class _IncompatibleKeys(NamedTuple):
-    """What ``load_state_dict`` returns."""
+    """The result of ``load_state_dict``."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -39,7 +39,7 @@ def _quoted(keys: list[str]) -> str:
 
 
 class StateMixin:
-    """Saving and loading of a module's parameters and persistent buffers."""
+    """Saves and loads a module's parameters and persistent buffers."""
 
     _version: int = 1
     _parameters: dict[str, Any]
@@ -52,14 +52,14 @@ class StateMixin:
     _load_state_dict_post_hooks: dict[int, Hook]
 
     def get_extra_state(self) -> Any:
-        """Override to put more than tensors into the state dict."""
+        """Returns extra state for the state dict; override it to save more than tensors."""
         raise RuntimeError(
             "Reached a code path in Module.get_extra_state() that should never be called. "
             f"{type(self).__name__} overrides set_extra_state() but not get_extra_state()."
         )
 
     def set_extra_state(self, state: Any) -> None:
-        """Override together with ``get_extra_state``."""
+        """Restores what ``get_extra_state`` returned; override both together."""
         raise RuntimeError(
             "Reached a code path in Module.set_extra_state() that should never be called. "
             f"{type(self).__name__} overrides get_extra_state() but not set_extra_state()."
@@ -74,7 +74,7 @@ class StateMixin:
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool
     ) -> None:
-        """Writes this module's own entries; children are written by ``state_dict``."""
+        """Writes this module's own entries; ``state_dict`` writes those of the children."""
         for name, tensor in self._persistent():
             if tensor is not None:
                 destination[prefix + name] = tensor if keep_vars else tensor.detach()
@@ -84,14 +84,16 @@ class StateMixin:
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> Any:
-        """An ordered dict of all parameters and persistent buffers, detached, sharing memory.
+        """Returns an ordered dict of all parameters and persistent buffers.
+
+        The tensors are detached and share memory with the module's.
 
         Args:
-            destination: dict to fill; a new one unless given.
-            prefix: put before every key.
-            keep_vars: keep the tensors themselves instead of ``detach()``-ed ones.
+            destination: the dict to fill; None creates one.
+            prefix: the text before every key.
+            keep_vars: whether to keep the tensors themselves instead of ``detach()``-ed ones.
         """
-        if args:  # the positional form: (destination, prefix, keep_vars)
+        if args:  # positional form: (destination, prefix, keep_vars)
             destination = args[0] if destination is None else destination
             prefix = args[1] if len(args) > 1 and prefix == "" else prefix
             keep_vars = args[2] if len(args) > 2 and keep_vars is False else keep_vars
@@ -136,7 +138,7 @@ class StateMixin:
     def register_load_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Runs ``hook`` before this module is loaded.
 
-        It gets (module, state_dict, prefix, local_metadata, strict, missing_keys,
+        The hook receives (module, state_dict, prefix, local_metadata, strict, missing_keys,
         unexpected_keys, error_msgs).
         """
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
@@ -158,7 +160,7 @@ class StateMixin:
         return handle
 
     def _load_one(self, name: str, key: str, own: Tensor, given: Tensor, assign: bool) -> None:
-        """Copies ``given`` into ``own``, or puts it in ``own``'s place when ``assign``."""
+        """Copies ``given`` into ``own``, or replaces ``own`` by it if ``assign``."""
         if not assign:
             with cograd.no_grad():
                 own.copy_(given)
@@ -180,7 +182,7 @@ class StateMixin:
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Loads this module's own entries; problems are appended to the three lists."""
+        """Loads this module's own entries and appends problems to the three lists."""
         for hook in self._load_state_dict_pre_hooks.values():
             hook(
                 state_dict,
@@ -260,12 +262,12 @@ class StateMixin:
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> _IncompatibleKeys:
-        """Loads parameters and buffers, here and in all children.
+        """Loads the parameters and buffers of this module and all its children.
 
         Args:
-            state_dict: what ``state_dict()`` of a module of the same structure returned.
-            strict: raise when keys are missing or unexpected.
-            assign: take the given tensors themselves instead of copying their values.
+            state_dict: the ``state_dict()`` of a module of the same structure.
+            strict: whether to raise if keys are missing or unexpected.
+            assign: whether to store the given tensors themselves instead of copying their values.
 
         Returns:
             the missing and the unexpected keys.
@@ -319,7 +321,7 @@ class StateMixin:
 
 
 class _BoundHook:
-    """A hook that gets its module first; holds it weakly, so no cycle is made."""
+    """Passes the module to a hook as its first argument; its weak reference avoids a cycle."""
 
     def __init__(self, hook: Hook, module: Any) -> None:
         self.hook = hook
@@ -339,7 +341,7 @@ class _BoundHook:
 
 
 class _LoadedHook:
-    """What torch pickles around a hook: ``with_module`` says whether the module comes first."""
+    """The wrapper that torch pickles around a hook; ``with_module``: pass the module first."""
 
     hook: Hook
     with_module = False

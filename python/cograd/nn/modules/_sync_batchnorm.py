@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Batch normalisation with the statistics of all ranks."""
+"""Batch normalisation with statistics over all ranks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["sync_batch_norm"]
 
 
 class _SumOverRanks(Function):
-    """The sum of a tensor over the ranks, which is also the derivative's rule."""
+    """Sums a tensor over the ranks; its derivative is the same sum."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, group: Any) -> Tensor:
@@ -38,10 +38,10 @@ def _wide(v: Tensor, x: Tensor) -> Tensor:
 
 
 def _moments(x: Tensor, group: Any) -> tuple[Tensor, Tensor, float]:
-    """Mean, biased variance and number of values a channel over all ranks, in one exchange.
+    """Returns the mean, the biased variance and the count of each channel over all ranks.
 
-    Counts, means and sums of squared deviations are joined pairwise (Chan, Golub, LeVeque 1983)
-    in the order of ranks, so every rank has the same bits.
+    One exchange suffices. Counts, means and sums of squared deviations are combined pairwise
+    (Chan, Golub, LeVeque 1983) in rank order, so all ranks get the same bits.
     """
     count, channels = x.numel() // x.size(1), x.size(1)
     dtype = cograd.float64 if x.dtype == cograd.float64 else cograd.float32
@@ -67,7 +67,7 @@ def _moments(x: Tensor, group: Any) -> tuple[Tensor, Tensor, float]:
 def _composed(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, group: Any, eps: float, n: float
 ) -> Tensor:
-    """The same in differentiable operations, for derivatives of derivatives."""
+    """Computes the same from differentiable ops, for higher-order derivatives."""
     mean = _SumOverRanks.apply(x.sum(_dims(x)), group) / n
     centred = x - _wide(mean, x)
     var = _SumOverRanks.apply((centred * centred).sum(_dims(x)), group) / n
@@ -78,7 +78,7 @@ def _composed(
 
 
 class _SyncBatchNorm(Function):
-    """Normalises; the backward needs the sums of two products over all ranks.
+    """Normalises; its backward sums two products over all ranks.
 
     With u = (x - mean) * s, s = (var + eps)**-0.5 and g the gradient of y = u * w + b:
     dx = w * s * (g - sum(g)/n - u * sum(g * u)/n), dw = sum(g * u) and db = sum(g) of this rank.
@@ -138,10 +138,10 @@ def sync_batch_norm(
     momentum: float,
     group: Any,
 ) -> Tensor:
-    """Normalises x (N, C, *) by the statistics of all ranks, and moves the running ones.
+    """Normalises x (N, C, *) by the statistics of all ranks and updates the running statistics.
 
     Raises:
-        ValueError: all ranks together have one value a channel or none.
+        ValueError: all ranks together have at most one value per channel.
     """
     with cograd.no_grad():
         mean, var, n = _moments(x.detach(), group)

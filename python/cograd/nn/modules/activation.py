@@ -16,9 +16,9 @@ from .module import Module
 
 
 class Tanh(_Plain):
-    """tanh(x) = (exp(x) - exp(-x)) / (exp(x) + exp(-x)), element by element.
+    """Computes tanh(x) = (exp(x) - exp(-x)) / (exp(x) + exp(-x)) elementwise.
 
-    Smooth: the derivative 1 - tanh(x)^2 is defined everywhere on the real line. See
+    The function is smooth: its derivative 1 - tanh(x)^2 is defined everywhere on the real line. See
     ``nn.functional.tanh``.
 
     Shape:
@@ -30,9 +30,10 @@ class Tanh(_Plain):
 
 
 class Sigmoid(_Plain):
-    """1 / (1 + exp(-x)), element by element.
+    """Computes 1 / (1 + exp(-x)) elementwise.
 
-    Smooth: with y = sigmoid(x) the derivative is y (1 - y). See ``nn.functional.sigmoid``.
+    The function is smooth: with y = sigmoid(x), its derivative is y (1 - y). See
+    ``nn.functional.sigmoid``.
 
     Shape:
         - input and output: (*), any shape.
@@ -43,12 +44,12 @@ class Sigmoid(_Plain):
 
 
 class LogSigmoid(_Plain):
-    """log(1 / (1 + exp(-x))), element by element, without overflow.
+    """Computes log(1 / (1 + exp(-x))) elementwise, without overflow.
 
-    Smooth: the derivative is sigmoid(-x). See ``nn.functional.logsigmoid``.
+    The function is smooth: its derivative is sigmoid(-x). See ``nn.functional.logsigmoid``.
 
     Raises:
-        NotImplementedError: a complex input.
+        NotImplementedError: the input is complex.
 
     Shape:
         - input and output: (*), any shape.
@@ -59,7 +60,7 @@ class LogSigmoid(_Plain):
 
 
 class Softsign(_Plain):
-    """x / (1 + |x|), element by element.
+    """Computes x / (1 + |x|) elementwise.
 
     The derivative 1 / (1 + |x|)^2 is 1 at 0, from both sides. See ``nn.functional.softsign``.
 
@@ -72,9 +73,9 @@ class Softsign(_Plain):
 
 
 class Tanhshrink(_Plain):
-    """x - tanh(x), element by element.
+    """Computes x - tanh(x) elementwise.
 
-    Smooth: the derivative is tanh(x)^2. See ``nn.functional.tanhshrink``.
+    The function is smooth: its derivative is tanh(x)^2. See ``nn.functional.tanhshrink``.
 
     Shape:
         - input and output: (*), any shape.
@@ -85,16 +86,16 @@ class Tanhshrink(_Plain):
 
 
 class ReLU(_InPlace):
-    """max(x, 0), element by element.
+    """Computes max(x, 0) elementwise.
 
     The kink at 0 gets the gradient 0; NaN stays NaN. Nair and Hinton, Rectified Linear Units
     Improve Restricted Boltzmann Machines (2010). See ``nn.functional.relu``.
 
     Args:
-        inplace: writes the result into the input; refused for a leaf that requires grad.
+        inplace: whether to write the result into the input; raises for a leaf that requires grad.
 
     Raises:
-        NotImplementedError: a complex or bool input.
+        NotImplementedError: the input is complex or bool.
 
     Shape:
         - input and output: (*), any shape.
@@ -105,16 +106,16 @@ class ReLU(_InPlace):
 
 
 class ReLU6(_InPlace):
-    """min(max(x, 0), 6), element by element.
+    """Computes min(max(x, 0), 6) elementwise.
 
     The kinks at 0 and 6 get the gradient 0. Krizhevsky, Convolutional Deep Belief Networks on
     CIFAR-10 (2010). See ``nn.functional.relu6``.
 
     Args:
-        inplace: writes the result into the input; refused for a leaf that requires grad.
+        inplace: whether to write the result into the input; raises for a leaf that requires grad.
 
     Raises:
-        NotImplementedError: a complex or bool input.
+        NotImplementedError: the input is complex or bool.
 
     Shape:
         - input and output: (*), any shape.
@@ -125,18 +126,18 @@ class ReLU6(_InPlace):
 
 
 class SELU(_InPlace):
-    """scale * x where x > 0, scale * alpha * (exp(x) - 1) elsewhere.
+    """Computes scale * x where x > 0, scale * alpha * (exp(x) - 1) elsewhere.
 
-    scale is 1.0507009873554805 and alpha 1.6732632423543772, with which activations of mean 0 and
-    variance 1 keep them. The kink at 0 gets the gradient of the exponential, scale * alpha, about
-    1.7581. Klambauer et al., Self-Normalizing Neural Networks (arXiv:1706.02515). See
-    ``nn.functional.selu``.
+    scale is 1.0507009873554805 and alpha 1.6732632423543772: with these, activations of mean 0 and
+    variance 1 keep their mean and variance. The kink at 0 gets the gradient of the exponential,
+    scale * alpha, about 1.7581. Klambauer et al., Self-Normalizing Neural Networks
+    (arXiv:1706.02515). See ``nn.functional.selu``.
 
     Args:
-        inplace: writes the result into the input; refused for a leaf that requires grad.
+        inplace: whether to write the result into the input; raises for a leaf that requires grad.
 
     Raises:
-        NotImplementedError: a complex input.
+        NotImplementedError: the input is complex.
 
     Shape:
         - input and output: (*), any shape.
@@ -147,14 +148,14 @@ class SELU(_InPlace):
 
 
 class SiLU(_InPlace):
-    """x * sigmoid(x), element by element; also called swish.
+    """Computes x * sigmoid(x) elementwise; also called swish.
 
-    Smooth: defined everywhere on the real line. Elfwing, Uchibe and Doya, Sigmoid-Weighted Linear
-    Units for Neural Network Function Approximation in Reinforcement Learning (arXiv:1702.03118).
-    See ``nn.functional.silu``.
+    The function is smooth and defined everywhere on the real line. Elfwing, Uchibe and Doya,
+    Sigmoid-Weighted Linear Units for Neural Network Function Approximation in Reinforcement
+    Learning (arXiv:1702.03118). See ``nn.functional.silu``.
 
     Args:
-        inplace: writes the result into the input; refused for a leaf that requires grad.
+        inplace: whether to write the result into the input; raises for a leaf that requires grad.
 
     Shape:
         - input and output: (*), any shape.
@@ -165,16 +166,16 @@ class SiLU(_InPlace):
 
 
 class Mish(_InPlace):
-    """x * tanh(log(1 + exp(x))), element by element.
+    """Computes x * tanh(log(1 + exp(x))) elementwise.
 
-    Smooth: the derivative at 0 is 0.6. Misra, Mish: A Self Regularized Non-Monotonic Activation
-    Function (arXiv:1908.08681). See ``nn.functional.mish``.
+    The function is smooth: its derivative at 0 is 0.6. Misra, Mish: A Self Regularized
+    Non-Monotonic Activation Function (arXiv:1908.08681). See ``nn.functional.mish``.
 
     Args:
-        inplace: writes the result into the input; refused for a leaf that requires grad.
+        inplace: whether to write the result into the input; raises for a leaf that requires grad.
 
     Raises:
-        NotImplementedError: a complex input.
+        NotImplementedError: the input is complex.
 
     Shape:
         - input and output: (*), any shape.
@@ -185,16 +186,16 @@ class Mish(_InPlace):
 
 
 class Hardsigmoid(_InPlace):
-    """min(max(x + 3, 0), 6) / 6: lines in place of a sigmoid.
+    """Computes min(max(x + 3, 0), 6) / 6: a piecewise linear sigmoid.
 
     The kinks at -3 and 3 get the gradient 0; between them it is 1 / 6. Howard et al., Searching for
     MobileNetV3 (arXiv:1905.02244). See ``nn.functional.hardsigmoid``.
 
     Args:
-        inplace: writes the result into the input; refused for a leaf that requires grad.
+        inplace: whether to write the result into the input; raises for a leaf that requires grad.
 
     Raises:
-        NotImplementedError: a complex input.
+        NotImplementedError: the input is complex.
 
     Shape:
         - input and output: (*), any shape.
@@ -205,16 +206,16 @@ class Hardsigmoid(_InPlace):
 
 
 class Hardswish(_InPlace):
-    """x * min(max(x + 3, 0), 6) / 6, element by element.
+    """Computes x * min(max(x + 3, 0), 6) / 6 elementwise.
 
-    The kinks get the gradient of what lies beyond them: 0 at -3 and 1 at 3. Howard et al.,
+    The kinks get the gradient of the outer lines: 0 at -3 and 1 at 3. Howard et al.,
     Searching for MobileNetV3 (arXiv:1905.02244). See ``nn.functional.hardswish``.
 
     Args:
-        inplace: writes the result into the input; refused for a leaf that requires grad.
+        inplace: whether to write the result into the input; raises for a leaf that requires grad.
 
     Raises:
-        NotImplementedError: a complex input.
+        NotImplementedError: the input is complex.
 
     Shape:
         - input and output: (*), any shape.
@@ -225,17 +226,17 @@ class Hardswish(_InPlace):
 
 
 class LeakyReLU(Module):
-    """x where x > 0, negative_slope * x elsewhere.
+    """Computes x where x > 0, negative_slope * x elsewhere.
 
     The kink at 0 gets the gradient ``negative_slope``. Maas, Hannun and Ng, Rectifier
     Nonlinearities Improve Neural Network Acoustic Models (2013). See ``nn.functional.leaky_relu``.
 
     Args:
-        negative_slope: what x is multiplied by below 0, any number.
-        inplace: writes the result into the input; refused for a leaf that requires grad.
+        negative_slope: the factor of x below 0, any number.
+        inplace: whether to write the result into the input; raises for a leaf that requires grad.
 
     Raises:
-        NotImplementedError: a complex input.
+        NotImplementedError: the input is complex.
 
     Shape:
         - input and output: (*), any shape.
@@ -248,7 +249,7 @@ class LeakyReLU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
+        """Maps (*) to (*)."""
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
@@ -256,18 +257,18 @@ class LeakyReLU(Module):
 
 
 class ELU(Module):
-    """x where x > 0, alpha * (exp(x) - 1) elsewhere.
+    """Computes x where x > 0, alpha * (exp(x) - 1) elsewhere.
 
-    At 0 the gradient is that of the exponential, ``alpha``; for 1, the default, there is no kink.
+    At 0 the gradient is that of the exponential, ``alpha``; the default, 1, has no kink.
     Clevert, Unterthiner and Hochreiter, Fast and Accurate Deep Network Learning by Exponential
     Linear Units (arXiv:1511.07289). See ``nn.functional.elu``.
 
     Args:
         alpha: minus the limit for x to -inf, any number.
-        inplace: writes the result into the input; refused for a leaf that requires grad.
+        inplace: whether to write the result into the input; raises for a leaf that requires grad.
 
     Raises:
-        NotImplementedError: a complex input.
+        NotImplementedError: the input is complex.
 
     Shape:
         - input and output: (*), any shape.
@@ -280,7 +281,7 @@ class ELU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
+        """Maps (*) to (*)."""
         return F.elu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -288,18 +289,18 @@ class ELU(Module):
 
 
 class CELU(ELU):
-    """x where x > 0, alpha * (exp(x / alpha) - 1) elsewhere.
+    """Computes x where x > 0, alpha * (exp(x / alpha) - 1) elsewhere.
 
     The derivative is continuous for every ``alpha``, and 1 at 0. Barron, Continuously
     Differentiable Exponential Linear Units (arXiv:1704.07483). See ``nn.functional.celu``.
 
     Args:
         alpha: minus the limit for x to -inf, not 0.
-        inplace: writes the result into the input; refused for a leaf that requires grad.
+        inplace: whether to write the result into the input; raises for a leaf that requires grad.
 
     Raises:
-        NotImplementedError: a complex input.
-        RuntimeError: ``alpha`` is 0, when it is called.
+        NotImplementedError: the input is complex.
+        RuntimeError: ``alpha`` is 0, when the module is called.
 
     Shape:
         - input and output: (*), any shape.
@@ -307,24 +308,24 @@ class CELU(ELU):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
+        """Maps (*) to (*)."""
         return F.celu(input, self.alpha, self.inplace)
 
 
 class Hardtanh(Module):
-    """x limited to [min_val, max_val].
+    """Clamps x to [min_val, max_val].
 
-    The kinks at both limits get the gradient 0, as does what lies beyond them. See
+    The kinks at both limits and the values outside of them get the gradient 0. See
     ``nn.functional.hardtanh``.
 
     Args:
         min_val, max_val: the limits.
-        inplace: writes the result into the input; refused for a leaf that requires grad.
-        min_value, max_value: older names of the limits, which warn.
+        inplace: whether to write the result into the input; raises for a leaf that requires grad.
+        min_value, max_value: deprecated names of the limits, which warn.
 
     Raises:
         AssertionError: ``max_val`` is not larger than ``min_val``.
-        NotImplementedError: a complex or bool input.
+        NotImplementedError: the input is complex or bool.
 
     Shape:
         - input and output: (*), any shape.
@@ -359,7 +360,7 @@ class Hardtanh(Module):
             raise AssertionError(f"max_val ({max_val}) must be larger than min_val ({min_val})")
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
+        """Maps (*) to (*)."""
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
@@ -367,18 +368,18 @@ class Hardtanh(Module):
 
 
 class Threshold(Module):
-    """x where x > threshold, value elsewhere.
+    """Computes x where x > threshold, value elsewhere.
 
-    The jump at the threshold gets the gradient 0, as does what lies below it. See
+    The jump at the threshold and the values below it get the gradient 0. See
     ``nn.functional.threshold``.
 
     Args:
-        threshold: the largest number that is replaced.
-        value: what it is replaced by.
-        inplace: writes the result into the input; refused for a leaf that requires grad.
+        threshold: the largest value that is replaced.
+        value: the value that replaces it.
+        inplace: whether to write the result into the input; raises for a leaf that requires grad.
 
     Raises:
-        NotImplementedError: a complex or bool input.
+        NotImplementedError: the input is complex or bool.
 
     Shape:
         - input and output: (*), any shape.
@@ -392,7 +393,7 @@ class Threshold(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
+        """Maps (*) to (*)."""
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
     def extra_repr(self) -> str:
@@ -400,9 +401,9 @@ class Threshold(Module):
 
 
 class GELU(Module):
-    """x * Phi(x), Phi the distribution function of the standard normal.
+    """Computes x * Phi(x), where Phi is the CDF of the standard normal distribution.
 
-    With approximate='tanh' Phi(x) is (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2. Both are
+    With approximate='tanh', Phi(x) is (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2. Both are
     smooth. Hendrycks and Gimpel, Gaussian Error Linear Units (arXiv:1606.08415). See
     ``nn.functional.gelu``.
 
@@ -410,8 +411,8 @@ class GELU(Module):
         approximate: 'none' or 'tanh'.
 
     Raises:
-        RuntimeError: another ``approximate``, when it is called.
-        NotImplementedError: an input that is not floating.
+        RuntimeError: ``approximate`` is something else, when the module is called.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input and output: (*), any shape.
@@ -423,7 +424,7 @@ class GELU(Module):
         self.approximate = approximate
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
+        """Maps (*) to (*)."""
         return F.gelu(input, approximate=self.approximate)
 
     def extra_repr(self) -> str:
@@ -431,18 +432,18 @@ class GELU(Module):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta x)) / beta, and x itself where beta x > threshold.
+    """Computes log(1 + exp(beta x)) / beta, or x itself where beta x > threshold.
 
     The derivative is sigmoid(beta x), and 1 where the result is x. Dugas et al., Incorporating
     Second-Order Functional Knowledge for Better Option Pricing (2000). See
     ``nn.functional.softplus``.
 
     Args:
-        beta: the larger, the nearer to ReLU; not 0, which gives inf and NaN.
-        threshold: of beta x; above it the difference is below what float32 resolves.
+        beta: larger values are nearer to ReLU; 0 gives inf and NaN.
+        threshold: the limit of beta x; above it the difference from x is below float32's precision.
 
     Raises:
-        NotImplementedError: a complex input.
+        NotImplementedError: the input is complex.
 
     Shape:
         - input and output: (*), any shape.
@@ -455,7 +456,7 @@ class Softplus(Module):
         self.threshold = threshold
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
+        """Maps (*) to (*)."""
         return F.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
@@ -463,16 +464,16 @@ class Softplus(Module):
 
 
 class Softshrink(Module):
-    """x - lambd where x > lambd, x + lambd where x < -lambd, 0 between.
+    """Computes x - lambd where x > lambd, x + lambd where x < -lambd, 0 between.
 
     The kinks at -lambd and lambd get the gradient 0. See ``nn.functional.softshrink``.
 
     Args:
-        lambd: what numbers are moved by towards 0, not negative.
+        lambd: the distance by which values move towards 0, not negative.
 
     Raises:
-        RuntimeError: a negative ``lambd``, when it is called.
-        NotImplementedError: a complex input.
+        RuntimeError: ``lambd`` is negative, when the module is called.
+        NotImplementedError: the input is complex.
 
     Shape:
         - input and output: (*), any shape.
@@ -484,7 +485,7 @@ class Softshrink(Module):
         self.lambd = lambd
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
+        """Maps (*) to (*)."""
         return F.softshrink(input, self.lambd)
 
     def extra_repr(self) -> str:
@@ -492,7 +493,7 @@ class Softshrink(Module):
 
 
 class Hardshrink(Softshrink):
-    """x where |x| > lambd, 0 elsewhere.
+    """Computes x where |x| > lambd, 0 elsewhere.
 
     The jumps at -lambd and lambd get the gradient 0. See ``nn.functional.hardshrink``.
 
@@ -500,7 +501,7 @@ class Hardshrink(Softshrink):
         lambd: half the width of the interval that becomes 0.
 
     Raises:
-        NotImplementedError: a complex input.
+        NotImplementedError: the input is complex.
 
     Shape:
         - input and output: (*), any shape.
@@ -508,24 +509,24 @@ class Hardshrink(Softshrink):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
+        """Maps (*) to (*)."""
         return F.hardshrink(input, self.lambd)
 
 
 class PReLU(Module):
-    """x where x > 0, weight * x elsewhere, with a learned weight.
+    """Computes x where x > 0, weight * x elsewhere, with a learned weight.
 
-    At 0 the gradient of the input is the weight, that of the weight 0. He et al., Delving Deep into
-    Rectifiers (arXiv:1502.01852). See ``nn.functional.prelu``.
+    At 0, the gradient of the input is the weight and the gradient of the weight is 0. He et al.,
+    Delving Deep into Rectifiers (arXiv:1502.01852). See ``nn.functional.prelu``.
 
     Args:
         num_parameters: 1, or the number C of channels.
-        init: where the weights begin.
-        device, dtype: of the parameters; None for the default.
+        init: the initial value of the weights.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
-        RuntimeError: another number of channels than weights, or another dtype than theirs.
-        NotImplementedError: a complex input.
+        RuntimeError: the number of channels or the dtype is not that of the weights.
+        NotImplementedError: the input is complex.
 
     Shape:
         - input and output: (*) for one weight, (N, C, *) for C of them, which belong to dim 1.
@@ -548,7 +549,7 @@ class PReLU(Module):
             self.weight.fill_(self.init)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
+        """Maps (*) to (*)."""
         return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
@@ -556,17 +557,17 @@ class PReLU(Module):
 
 
 class GLU(Module):
-    """a * sigmoid(b), where a and b are the halves of the input along ``dim``.
+    """Computes a * sigmoid(b), where a and b are the halves of the input along ``dim``.
 
-    Smooth: defined everywhere on the real line. Dauphin et al., Language Modeling with Gated
-    Convolutional Networks (arXiv:1612.08083). See ``nn.functional.glu``.
+    The function is smooth and defined everywhere on the real line. Dauphin et al., Language
+    Modeling with Gated Convolutional Networks (arXiv:1612.08083). See ``nn.functional.glu``.
 
     Args:
-        dim: the dim that is halved, whose size is even.
+        dim: the dim to halve; its size must be even.
 
     Raises:
-        RuntimeError: an odd size at ``dim``, or an input without dims.
-        IndexError: no such dim.
+        RuntimeError: the size of ``dim`` is odd, or the input has no dims.
+        IndexError: ``dim`` does not exist.
 
     Shape:
         - input: (*, 2 M, *), 2 M at ``dim``.
@@ -579,7 +580,7 @@ class GLU(Module):
         self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*1, 2N, *2) to (*1, N, *2)."""
+        """Maps (*1, 2N, *2) to (*1, N, *2)."""
         return F.glu(input, self.dim)
 
     def extra_repr(self) -> str:
@@ -587,17 +588,17 @@ class GLU(Module):
 
 
 class Softmax(_AlongDim):
-    """exp(x_i) / sum_j exp(x_j) along ``dim``: positive numbers of sum 1.
+    """Computes exp(x_i) / sum_j exp(x_j) along ``dim``: positive values whose sum is 1.
 
-    Smooth for finite numbers. An element inf, or -inf in all places, makes result and gradient NaN.
+    The function is smooth for finite values. An element inf, or only elements -inf, make NaN.
     See ``nn.functional.softmax``.
 
     Args:
-        dim: the dim that the sum goes over; None warns and takes 0 for 0, 1 and 3 dims, else 1.
+        dim: the dim to sum over; None warns and means 0 for inputs of 0, 1 or 3 dims, else 1.
 
     Raises:
-        IndexError: no such dim.
-        NotImplementedError: an input that is not floating.
+        IndexError: ``dim`` does not exist.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input and output: (*), any shape that has ``dim``.
@@ -608,17 +609,17 @@ class Softmax(_AlongDim):
 
 
 class LogSoftmax(_AlongDim):
-    """x_i - log(sum_j exp(x_j)) along ``dim``: the logarithms of Softmax.
+    """Computes x_i - log(sum_j exp(x_j)) along ``dim``: the logarithms of Softmax.
 
-    Smooth for finite numbers. An element inf, or -inf in all places, makes result and gradient NaN.
+    The function is smooth for finite values. An element inf, or only elements -inf, make NaN.
     See ``nn.functional.log_softmax``.
 
     Args:
-        dim: the dim that the sum goes over; None warns and takes 0 for 0, 1 and 3 dims, else 1.
+        dim: the dim to sum over; None warns and means 0 for inputs of 0, 1 or 3 dims, else 1.
 
     Raises:
-        IndexError: no such dim.
-        NotImplementedError: an input that is not floating.
+        IndexError: ``dim`` does not exist.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input and output: (*), any shape that has ``dim``.
@@ -629,17 +630,17 @@ class LogSoftmax(_AlongDim):
 
 
 class Softmin(_AlongDim):
-    """exp(-x_i) / sum_j exp(-x_j) along ``dim``: the least gets most.
+    """Computes exp(-x_i) / sum_j exp(-x_j) along ``dim``: the smallest value gets most.
 
-    Smooth for finite numbers. See ``nn.functional.softmin``.
+    The function is smooth for finite values. See ``nn.functional.softmin``.
 
     Args:
-        dim: the dim that the sum goes over; None warns and takes 0 for 0, 1 and 3 dims, else 1.
+        dim: the dim to sum over; None warns and means 0 for inputs of 0, 1 or 3 dims, else 1.
 
     Raises:
-        IndexError: no such dim.
-        NotImplementedError: an integer or complex input.
-        RuntimeError: a bool input.
+        IndexError: ``dim`` does not exist.
+        NotImplementedError: the input is integer or complex.
+        RuntimeError: the input is bool.
 
     Shape:
         - input and output: (*), any shape that has ``dim``.

@@ -23,24 +23,25 @@ class _ASMoutput(NamedTuple):
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """log_softmax over many classes of falling frequency, with the loss of targets.
+    """Computes log_softmax over many classes of decreasing frequency, with the loss of the targets.
 
-    Frequent classes and one entry for each cluster of rare ones stand in the head; a cluster's
-    classes follow from a smaller projection, of floor(in_features / div_value^(i + 1)) features.
+    The head has the frequent classes and one entry for each cluster of rare ones. A cluster's
+    classes follow from a smaller projection, to floor(in_features / div_value^(i + 1)) features.
 
     Grave et al., Efficient softmax approximation for GPUs (arXiv:1609.04309).
 
     Args:
         in_features: features of the input.
-        n_classes: classes, the most frequent first.
-        cutoffs: the first class of each cluster, rising, in [1, n_classes - 1].
-        div_value: each cluster's projection has ``div_value`` times fewer features than the last.
+        n_classes: number of classes, the most frequent first.
+        cutoffs: the first class of each cluster, ascending, in [1, n_classes - 1].
+        div_value: each cluster's projection has ``div_value`` times fewer features than the
+            previous one.
         head_bias: whether the head has a bias.
-        device, dtype: of the parameters; None for the default.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
-        ValueError: no cutoffs, or ones that do not rise within the classes.
-        RuntimeError: shapes that do not fit, or targets outside of the classes.
+        ValueError: ``cutoffs`` is empty, or not ascending within the classes.
+        RuntimeError: shapes do not fit, or a target is not a class.
 
     Shape:
         - input: (N, in_features) or (in_features); target: (N) or (), in [0, n_classes).
@@ -90,7 +91,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             self.tail.append(Sequential(first, Linear(inner, size, bias=False, **options)))
 
     def reset_parameters(self) -> None:
-        """Draws new weights."""
+        """Samples new weights."""
         self.head.reset_parameters()
         for pair in self.tail:
             assert isinstance(pair, Sequential)
@@ -99,7 +100,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             second.reset_parameters()
 
     def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
-        """(N, in_features), classes (N), or without N: each target's log-probability, the loss."""
+        """Maps (N, in_features) and classes (N), or without N, to log-probabilities and loss."""
         if input_.dim() not in (1, 2):
             raise RuntimeError("1D or 2D input tensor expected, multi-dim inputs not supported")
         if target_.dim() != input_.dim() - 1:
@@ -142,11 +143,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return cograd.cat(parts, 1)
 
     def log_prob(self, input: Tensor) -> Tensor:
-        """(N, in_features) to the log-probabilities (N, n_classes)."""
+        """Maps (N, in_features) to the log-probabilities (N, n_classes)."""
         return self._full_log_prob(input, self.head(input))
 
     def predict(self, input: Tensor) -> Tensor:
-        """(N, in_features) to the most probable classes (N); the tails only where needed."""
+        """Maps (N, in_features) to the most probable classes (N); skips tails that don't matter."""
         head = self.head(input)
         best = head.argmax(1)
         rare = cograd.argwhere(best >= self.shortlist_size)[:, 0]

@@ -20,8 +20,8 @@ __all__ = ["MultiheadAttention"]
 class MultiheadAttention(Module):
     """Attention of ``num_heads`` heads over projections of query, key and value.
 
-    Each head has softmax(Q K^T / sqrt(E / num_heads) + mask) V; the heads are joined and projected
-    by ``out_proj``.
+    Each head computes softmax(Q K^T / sqrt(E / num_heads) + mask) V; the heads are joined and
+    projected by ``out_proj``.
 
     Vaswani et al., Attention Is All You Need (arXiv:1706.03762). See
     ``nn.functional.multi_head_attention_forward`` and
@@ -29,19 +29,19 @@ class MultiheadAttention(Module):
 
     Args:
         embed_dim: size E of the query and of the output.
-        num_heads: must divide E.
+        num_heads: number of heads, which must divide E.
         dropout: probability with which attention weights are zeroed in training.
         bias: whether the projections have a bias.
         add_bias_kv: appends a learned key and value.
         add_zero_attn: appends a key and a value of zeros.
         kdim, vdim: sizes of key and value; None for E.
-        batch_first: inputs are (N, L, E) rather than (L, N, E).
-        device, dtype: of the parameters; None for the default.
+        batch_first: whether inputs are (N, L, E) rather than (L, N, E).
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
-        ValueError: a size that is not positive.
-        AssertionError: ``num_heads`` does not divide E, or inputs of other dims or features.
-        RuntimeError: a mask of another shape, or ``is_causal`` without ``attn_mask``.
+        ValueError: a size is not positive.
+        AssertionError: ``num_heads`` does not divide E, or the inputs' dims or features do not fit.
+        RuntimeError: a mask's shape does not fit, or ``is_causal`` is set without ``attn_mask``.
 
     Shape:
         - query and output: (L, N, E); key: (S, N, kdim); value: (S, N, vdim); or without N, or
@@ -49,8 +49,8 @@ class MultiheadAttention(Module):
         - key_padding_mask: (N, S); attn_mask: (L, S) or (N num_heads, L, S); True or -inf hides.
         - weights returned: (N, L, S), per head (N, num_heads, L, S); None without ``need_weights``.
         - in_proj_weight: (3 E, E), or q_proj_weight (E, E), k_proj_weight (E, kdim) and
-          v_proj_weight (E, vdim), which start Xavier-uniform; in_proj_bias: (3 E), zeros; bias_k,
-          bias_v: (1, 1, E).
+          v_proj_weight (E, vdim), initialised Xavier-uniformly; in_proj_bias: (3 E), initialised to
+          zeros; bias_k, bias_v: (1, 1, E).
         - dtypes: floating, that of the weights.
     """
 
@@ -135,11 +135,12 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attention output and, if ``need_weights``, the weights.
+        """Returns the attention output and, if ``need_weights``, the weights.
 
-        query (L, N, E), key (S, N, kdim), value (S, N, vdim), or without N, or batch first;
-        masks: key_padding_mask (N, S), attn_mask (L, S) or (N * heads, L, S), True or -inf hides.
-        Output like the query; weights (N, L, S), per head (N, heads, L, S) unless averaged.
+        The query is (L, N, E), key (S, N, kdim), value (S, N, vdim), or without N, or batch first.
+        The masks are key_padding_mask (N, S) and attn_mask (L, S) or (N * heads, L, S); True or
+        -inf hides a key. The output has the query's shape; the weights are (N, L, S), or per head
+        (N, heads, L, S) unless averaged.
         """
         swap = self.batch_first and query.dim() == 3
         if swap:

@@ -30,7 +30,7 @@ __all__ = [
 
 
 class _NormBase(Module):
-    """Weight, bias and running statistics of ``num_features`` channels."""
+    """Holds the weight, the bias and the running statistics of ``num_features`` channels."""
 
     _version = 2
 
@@ -68,14 +68,14 @@ class _NormBase(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Mean 0, variance 1, no batches."""
+        """Resets the running mean to 0, the variance to 1 and the number of batches to 0."""
         if self.track_running_stats:
             self.running_mean.zero_()
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Weight one, bias zero, no statistics."""
+        """Sets the weight to one and the bias to zero, and resets the running statistics."""
         self.reset_running_stats()
         if self.affine:
             init.ones_(self.weight)
@@ -86,7 +86,7 @@ class _NormBase(Module):
         raise NotImplementedError
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
             f"affine={self.affine}, bias={self.bias is not None}, "
@@ -122,7 +122,7 @@ class _NormBase(Module):
 
 class _BatchNorm(_NormBase):
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) to the same shape."""
+        """Maps (N, C, *) to the same shape."""
         self._check_input_dim(input)
         factor = self._factor()
         own = not self.training or self.track_running_stats
@@ -138,11 +138,11 @@ class _BatchNorm(_NormBase):
         )
 
     def _factor(self) -> float:
-        """How far the running statistics move towards those of this batch, which is counted."""
+        """Counts the batch; returns the fraction by which the running statistics move to it."""
         factor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
-            if self.momentum is None:  # the mean of all batches
+            if self.momentum is None:  # cumulative mean over all batches
                 factor = 1.0 / float(self.num_batches_tracked)
         return factor
 
@@ -152,35 +152,36 @@ def _expected(want: str, input: Tensor) -> ValueError:
 
 
 class BatchNorm1d(_BatchNorm):
-    """Mean 0 and variance 1 of each channel of (N, C) or (N, C, L), over N and L.
+    """Normalises each channel of (N, C) or (N, C, L) to mean 0 and variance 1, over N and L.
 
-    y = (x - mean) / sqrt(var + eps) * weight + bias. In training mean and var (biased) are those of
-    the batch, and the running ones move by r = (1 - momentum) r + momentum b, b being the mean or
-    the unbiased variance of the batch. In evaluation the running ones are used, where there are
-    any.
+    y = (x - mean) / sqrt(var + eps) * weight + bias. In training, mean and (biased) var are those
+    of the batch, and the running statistics move to r = (1 - momentum) r + momentum b, where b is
+    the mean or the unbiased variance of the batch. In evaluation the running statistics are used if
+    there are any.
 
     Ioffe and Szegedy, Batch Normalization (arXiv:1502.03167). See ``nn.functional.batch_norm``.
 
     Args:
-        num_features: C, the channels.
+        num_features: C, the number of channels.
         eps: added to the variance.
-        momentum: how far the running statistics move towards those of a batch; None makes them the
-            means of all batches.
-        affine: whether there are a ``weight`` and a ``bias``.
-        track_running_stats: whether there are running statistics; without them evaluation uses
-            those of the batch too.
-        device, dtype: of parameters and running statistics; None for the default.
-        bias: False leaves out the ``bias`` alone.
+        momentum: the fraction by which the running statistics move to those of a batch; None makes
+            them means over all batches.
+        affine: whether the layer has a ``weight`` and a ``bias``.
+        track_running_stats: whether to keep running statistics; without them evaluation also uses
+            the statistics of the batch.
+        device, dtype: those of the parameters and running statistics; None for the default.
+        bias: False leaves out only the ``bias``.
 
     Raises:
-        ValueError: an input of other than 2 or 3 dims, or in training one value a channel.
-        RuntimeError: another number of channels than ``num_features``.
-        NotImplementedError: an input that is not floating.
+        ValueError: the input does not have 2 or 3 dims, or there is one value per channel in
+            training.
+        RuntimeError: the number of channels is not ``num_features``.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input and output: (N, C) or (N, C, L).
-        - weight, bias: (C), which start as 1 and 0; None without ``affine``.
-        - running_mean, running_var: (C), which start as 0 and 1; num_batches_tracked: (), int64.
+        - weight, bias: (C), initialised to 1 and 0; None without ``affine``.
+        - running_mean, running_var: (C), initialised to 0 and 1; num_batches_tracked: (), int64.
         - dtypes: floating; parameters may be float32 for a float16 or bfloat16 input.
     """
 
@@ -190,35 +191,35 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Mean 0 and variance 1 of each channel of (N, C, H, W), over N, H and W.
+    """Normalises each channel of (N, C, H, W) to mean 0 and variance 1, over N, H and W.
 
-    y = (x - mean) / sqrt(var + eps) * weight + bias. In training mean and var (biased) are those of
-    the batch, and the running ones move by r = (1 - momentum) r + momentum b, b being the mean or
-    the unbiased variance of the batch. In evaluation the running ones are used, where there are
-    any.
+    y = (x - mean) / sqrt(var + eps) * weight + bias. In training, mean and (biased) var are those
+    of the batch, and the running statistics move to r = (1 - momentum) r + momentum b, where b is
+    the mean or the unbiased variance of the batch. In evaluation the running statistics are used if
+    there are any.
 
     Ioffe and Szegedy, Batch Normalization (arXiv:1502.03167). See ``nn.functional.batch_norm``.
 
     Args:
-        num_features: C, the channels.
+        num_features: C, the number of channels.
         eps: added to the variance.
-        momentum: how far the running statistics move towards those of a batch; None makes them the
-            means of all batches.
-        affine: whether there are a ``weight`` and a ``bias``.
-        track_running_stats: whether there are running statistics; without them evaluation uses
-            those of the batch too.
-        device, dtype: of parameters and running statistics; None for the default.
-        bias: False leaves out the ``bias`` alone.
+        momentum: the fraction by which the running statistics move to those of a batch; None makes
+            them means over all batches.
+        affine: whether the layer has a ``weight`` and a ``bias``.
+        track_running_stats: whether to keep running statistics; without them evaluation also uses
+            the statistics of the batch.
+        device, dtype: those of the parameters and running statistics; None for the default.
+        bias: False leaves out only the ``bias``.
 
     Raises:
-        ValueError: an input of other than 4 dims, or in training one value a channel.
-        RuntimeError: another number of channels than ``num_features``.
-        NotImplementedError: an input that is not floating.
+        ValueError: the input does not have 4 dims, or there is one value per channel in training.
+        RuntimeError: the number of channels is not ``num_features``.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input and output: (N, C, H, W).
-        - weight, bias: (C), which start as 1 and 0; None without ``affine``.
-        - running_mean, running_var: (C), which start as 0 and 1; num_batches_tracked: (), int64.
+        - weight, bias: (C), initialised to 1 and 0; None without ``affine``.
+        - running_mean, running_var: (C), initialised to 0 and 1; num_batches_tracked: (), int64.
         - dtypes: floating; parameters may be float32 for a float16 or bfloat16 input.
     """
 
@@ -228,35 +229,35 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Mean 0 and variance 1 of each channel of (N, C, D, H, W), over N, D, H and W.
+    """Normalises each channel of (N, C, D, H, W) to mean 0 and variance 1, over N, D, H and W.
 
-    y = (x - mean) / sqrt(var + eps) * weight + bias. In training mean and var (biased) are those of
-    the batch, and the running ones move by r = (1 - momentum) r + momentum b, b being the mean or
-    the unbiased variance of the batch. In evaluation the running ones are used, where there are
-    any.
+    y = (x - mean) / sqrt(var + eps) * weight + bias. In training, mean and (biased) var are those
+    of the batch, and the running statistics move to r = (1 - momentum) r + momentum b, where b is
+    the mean or the unbiased variance of the batch. In evaluation the running statistics are used if
+    there are any.
 
     Ioffe and Szegedy, Batch Normalization (arXiv:1502.03167). See ``nn.functional.batch_norm``.
 
     Args:
-        num_features: C, the channels.
+        num_features: C, the number of channels.
         eps: added to the variance.
-        momentum: how far the running statistics move towards those of a batch; None makes them the
-            means of all batches.
-        affine: whether there are a ``weight`` and a ``bias``.
-        track_running_stats: whether there are running statistics; without them evaluation uses
-            those of the batch too.
-        device, dtype: of parameters and running statistics; None for the default.
-        bias: False leaves out the ``bias`` alone.
+        momentum: the fraction by which the running statistics move to those of a batch; None makes
+            them means over all batches.
+        affine: whether the layer has a ``weight`` and a ``bias``.
+        track_running_stats: whether to keep running statistics; without them evaluation also uses
+            the statistics of the batch.
+        device, dtype: those of the parameters and running statistics; None for the default.
+        bias: False leaves out only the ``bias``.
 
     Raises:
-        ValueError: an input of other than 5 dims, or in training one value a channel.
-        RuntimeError: another number of channels than ``num_features``.
-        NotImplementedError: an input that is not floating.
+        ValueError: the input does not have 5 dims, or there is one value per channel in training.
+        RuntimeError: the number of channels is not ``num_features``.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input and output: (N, C, D, H, W).
-        - weight, bias: (C), which start as 1 and 0; None without ``affine``.
-        - running_mean, running_var: (C), which start as 0 and 1; num_batches_tracked: (), int64.
+        - weight, bias: (C), initialised to 1 and 0; None without ``affine``.
+        - running_mean, running_var: (C), initialised to 0 and 1; num_batches_tracked: (), int64.
         - dtypes: floating; parameters may be float32 for a float16 or bfloat16 input.
     """
 
@@ -268,22 +269,23 @@ class BatchNorm3d(_BatchNorm):
 class SyncBatchNorm(_BatchNorm):
     """Batch normalisation of (N, C, *) over the batches of all ranks of a process group.
 
-    y = (x - mean) / sqrt(var + eps) * weight + bias. In training, mean and variance are those of
-    all ranks' values; every rank of the group must call it, and run its backward. Without a process
-    group, and in evaluation, it is ``BatchNorm``.
+    y = (x - mean) / sqrt(var + eps) * weight + bias. In training, mean and variance are over the
+    values of all ranks; every rank of the group must call the module and run its backward. Without
+    a process group, and in evaluation, it acts as ``BatchNorm``.
 
     Args:
-        num_features: C, the channels.
+        num_features: C, the number of channels.
         eps: added to the variance.
-        momentum: how far the running statistics move towards those of a batch; None makes them the
-            means of all batches.
-        affine: whether there are a ``weight`` and a ``bias``.
-        track_running_stats: whether there are running statistics, which evaluation uses.
-        process_group: of ``distributed``; None: the default group, should there be one.
-        device, dtype: of parameters and running statistics; None for the default.
+        momentum: the fraction by which the running statistics move to those of a batch; None makes
+            them means over all batches.
+        affine: whether the layer has a ``weight`` and a ``bias``.
+        track_running_stats: whether to keep running statistics, which evaluation uses.
+        process_group: a group of ``distributed``; None means the default group, if there is one.
+        device, dtype: those of the parameters and running statistics; None for the default.
 
     Raises:
-        ValueError: input of fewer than 2 dims, or fewer than 2 values a channel on all ranks.
+        ValueError: the input has fewer than 2 dims, or all ranks together have fewer than 2 values
+            per channel.
 
     Shape:
         - input and output: (N, C, *), at least 2 dims.
@@ -306,7 +308,7 @@ class SyncBatchNorm(_BatchNorm):
         self.process_group = process_group
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) to the same shape."""
+        """Maps (N, C, *) to the same shape."""
         dist = cograd.distributed
         statistics = self.training or self.running_mean is None
         if not (statistics and dist.is_initialized() and self._ranks() > 1):
@@ -336,7 +338,7 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """``module`` with every BatchNorm in it replaced by one of these, parameters kept."""
+        """Replaces every BatchNorm in ``module`` by SyncBatchNorm; keeps the parameters."""
         result: Module = module
         if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
             made = SyncBatchNorm(
@@ -399,7 +401,7 @@ class _InstanceNorm(_NormBase):
         )
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) or (C, *) to the same shape."""
+        """Maps (N, C, *) or (C, *) to the same shape."""
         self._check_input_dim(input)
         channels = input.shape[-self._dims - 1]
         if channels != self.num_features:
@@ -420,32 +422,33 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Mean 0 and variance 1 of each channel of each sample, over L.
+    """Normalises each channel of each sample to mean 0 and variance 1, over L.
 
-    y = (x - mean) / sqrt(var + eps) * weight + bias, in training and in evaluation alike, mean and
-    var (biased) being those of a channel of a sample. With ``track_running_stats`` evaluation uses
-    running statistics, which training moves towards the mean of those of the samples.
+    y = (x - mean) / sqrt(var + eps) * weight + bias, in training and in evaluation, where mean and
+    (biased) var are those of a channel of a sample. With ``track_running_stats``, evaluation uses
+    running statistics, which training moves towards the mean over the samples.
 
     Ulyanov, Vedaldi and Lempitsky, Instance Normalization (arXiv:1607.08022). See
     ``nn.functional.instance_norm``.
 
     Args:
-        num_features: C, the channels.
+        num_features: C, the number of channels.
         eps: added to the variance.
-        momentum: how far running statistics move in a step; None leaves them as they are.
-        affine: whether there are a ``weight`` and a ``bias``.
-        track_running_stats: whether there are running statistics.
-        device, dtype: of parameters and running statistics; None for the default.
-        bias: False leaves out the ``bias`` alone.
+        momentum: the fraction by which the running statistics move in a step; None does not change
+            them.
+        affine: whether the layer has a ``weight`` and a ``bias``.
+        track_running_stats: whether to keep running statistics.
+        device, dtype: those of the parameters and running statistics; None for the default.
+        bias: False leaves out only the ``bias``.
 
     Raises:
-        ValueError: an input of other than 2 or 3 dims, one value a channel in training, or with
-            ``affine`` another number of channels, which only warns without.
-        NotImplementedError: an input that is not floating.
+        ValueError: the input does not have 2 or 3 dims, there is one value per channel in training,
+            or with ``affine`` the number of channels does not fit (without it this only warns).
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input and output: (N, C, L) or (C, L).
-        - weight, bias: (C), which start as 1 and 0; None without ``affine``.
+        - weight, bias: (C), initialised to 1 and 0; None without ``affine``.
         - running_mean, running_var: (C), num_batches_tracked: (); None without
           ``track_running_stats``.
         - dtypes: floating.
@@ -455,32 +458,33 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Mean 0 and variance 1 of each channel of each sample, over H and W.
+    """Normalises each channel of each sample to mean 0 and variance 1, over H and W.
 
-    y = (x - mean) / sqrt(var + eps) * weight + bias, in training and in evaluation alike, mean and
-    var (biased) being those of a channel of a sample. With ``track_running_stats`` evaluation uses
-    running statistics, which training moves towards the mean of those of the samples.
+    y = (x - mean) / sqrt(var + eps) * weight + bias, in training and in evaluation, where mean and
+    (biased) var are those of a channel of a sample. With ``track_running_stats``, evaluation uses
+    running statistics, which training moves towards the mean over the samples.
 
     Ulyanov, Vedaldi and Lempitsky, Instance Normalization (arXiv:1607.08022). See
     ``nn.functional.instance_norm``.
 
     Args:
-        num_features: C, the channels.
+        num_features: C, the number of channels.
         eps: added to the variance.
-        momentum: how far running statistics move in a step; None leaves them as they are.
-        affine: whether there are a ``weight`` and a ``bias``.
-        track_running_stats: whether there are running statistics.
-        device, dtype: of parameters and running statistics; None for the default.
-        bias: False leaves out the ``bias`` alone.
+        momentum: the fraction by which the running statistics move in a step; None does not change
+            them.
+        affine: whether the layer has a ``weight`` and a ``bias``.
+        track_running_stats: whether to keep running statistics.
+        device, dtype: those of the parameters and running statistics; None for the default.
+        bias: False leaves out only the ``bias``.
 
     Raises:
-        ValueError: an input of other than 3 or 4 dims, one value a channel in training, or with
-            ``affine`` another number of channels, which only warns without.
-        NotImplementedError: an input that is not floating.
+        ValueError: the input does not have 3 or 4 dims, there is one value per channel in training,
+            or with ``affine`` the number of channels does not fit (without it this only warns).
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input and output: (N, C, H, W) or (C, H, W).
-        - weight, bias: (C), which start as 1 and 0; None without ``affine``.
+        - weight, bias: (C), initialised to 1 and 0; None without ``affine``.
         - running_mean, running_var: (C), num_batches_tracked: (); None without
           ``track_running_stats``.
         - dtypes: floating.
@@ -490,32 +494,33 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Mean 0 and variance 1 of each channel of each sample, over D, H and W.
+    """Normalises each channel of each sample to mean 0 and variance 1, over D, H and W.
 
-    y = (x - mean) / sqrt(var + eps) * weight + bias, in training and in evaluation alike, mean and
-    var (biased) being those of a channel of a sample. With ``track_running_stats`` evaluation uses
-    running statistics, which training moves towards the mean of those of the samples.
+    y = (x - mean) / sqrt(var + eps) * weight + bias, in training and in evaluation, where mean and
+    (biased) var are those of a channel of a sample. With ``track_running_stats``, evaluation uses
+    running statistics, which training moves towards the mean over the samples.
 
     Ulyanov, Vedaldi and Lempitsky, Instance Normalization (arXiv:1607.08022). See
     ``nn.functional.instance_norm``.
 
     Args:
-        num_features: C, the channels.
+        num_features: C, the number of channels.
         eps: added to the variance.
-        momentum: how far running statistics move in a step; None leaves them as they are.
-        affine: whether there are a ``weight`` and a ``bias``.
-        track_running_stats: whether there are running statistics.
-        device, dtype: of parameters and running statistics; None for the default.
-        bias: False leaves out the ``bias`` alone.
+        momentum: the fraction by which the running statistics move in a step; None does not change
+            them.
+        affine: whether the layer has a ``weight`` and a ``bias``.
+        track_running_stats: whether to keep running statistics.
+        device, dtype: those of the parameters and running statistics; None for the default.
+        bias: False leaves out only the ``bias``.
 
     Raises:
-        ValueError: an input of other than 4 or 5 dims, one value a channel in training, or with
-            ``affine`` another number of channels, which only warns without.
-        NotImplementedError: an input that is not floating.
+        ValueError: the input does not have 4 or 5 dims, there is one value per channel in training,
+            or with ``affine`` the number of channels does not fit (without it this only warns).
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input and output: (N, C, D, H, W) or (C, D, H, W).
-        - weight, bias: (C), which start as 1 and 0; None without ``affine``.
+        - weight, bias: (C), initialised to 1 and 0; None without ``affine``.
         - running_mean, running_var: (C), num_batches_tracked: (); None without
           ``track_running_stats``.
         - dtypes: floating.
@@ -525,29 +530,30 @@ class InstanceNorm3d(_InstanceNorm):
 
 
 class GroupNorm(Module):
-    """Mean 0 and variance 1 over groups of channels of each sample.
+    """Normalises groups of channels of each sample to mean 0 and variance 1.
 
-    y = (x - mean) / sqrt(var + eps) * weight + bias, in training and in evaluation alike: mean and
-    var (biased) are those of C / num_groups channels of a sample, weight and bias are of a channel.
+    y = (x - mean) / sqrt(var + eps) * weight + bias, in training and in evaluation. The mean and
+    the biased variance are over C / num_groups channels of a sample; weight and bias are per
+    channel.
 
     Wu and He, Group Normalization (arXiv:1803.08494). See ``nn.functional.group_norm``.
 
     Args:
-        num_groups: must divide C; 1 is LayerNorm over (C, *), C is InstanceNorm.
-        num_channels: C, the channels.
+        num_groups: number of groups, a divisor of C; 1 is LayerNorm over (C, *), C is InstanceNorm.
+        num_channels: C, the number of channels.
         eps: added to the variance.
-        affine: whether there are a ``weight`` and a ``bias``.
-        device, dtype: of the parameters; None for the default.
-        bias: False leaves out the ``bias`` alone.
+        affine: whether the layer has a ``weight`` and a ``bias``.
+        device, dtype: those of the parameters; None for the default.
+        bias: False leaves out only the ``bias``.
 
     Raises:
-        ValueError: groups that do not divide the channels.
-        RuntimeError: an input of fewer than 2 dims or of other channels.
-        NotImplementedError: an input that is not floating.
+        ValueError: ``num_groups`` does not divide the number of channels.
+        RuntimeError: the input has fewer than 2 dims or another number of channels.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input and output: (N, C, *).
-        - weight, bias: (C), which start as 1 and 0; None without ``affine``.
+        - weight, bias: (C), initialised to 1 and 0; None without ``affine``.
         - dtypes: floating.
     """
 
@@ -581,18 +587,18 @@ class GroupNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weight one, bias zero."""
+        """Sets the weight to one and the bias to zero."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
             init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) to the same shape."""
+        """Maps (N, C, *) to the same shape."""
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return (
             f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
             f"bias={self.bias is not None}"
@@ -600,24 +606,24 @@ class GroupNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """x / (k + alpha * mean of squares of ``size`` channels around)^beta.
+    """Computes x / (k + alpha * mean of the squares of ``size`` neighbouring channels)^beta.
 
-    The window of channel c goes from c - size // 2 to c + (size - 1) // 2; channels beyond the ends
-    count as 0 in a mean over ``size``.
+    The window of channel c goes from c - size // 2 to c + (size - 1) // 2; channels that are out
+    of range count as 0 in a mean over ``size``.
 
     Krizhevsky, Sutskever and Hinton, ImageNet Classification with Deep Convolutional Neural
     Networks (2012). See ``nn.functional.local_response_norm``.
 
     Args:
-        size: channels in the mean, of the channel itself and of its neighbours.
-        alpha: of the mean of squares.
-        beta: the power.
-        k: added to the mean; 0 divides by 0 where all are 0.
+        size: number of channels in the mean: the channel itself and its neighbours.
+        alpha: factor of the mean of squares.
+        beta: the exponent.
+        k: added to the mean; with 0, windows of zeros divide by 0.
 
     Raises:
-        ValueError: an input of fewer than 3 dims.
+        ValueError: the input has fewer than 3 dims.
         RuntimeError: ``size`` is not positive.
-        NotImplementedError: an input that is not floating.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input and output: (N, C, *), at least 3 dims.
@@ -632,29 +638,29 @@ class LocalResponseNorm(Module):
         self.k = k
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) to the same shape."""
+        """Maps (N, C, *) to the same shape."""
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 class CrossMapLRN2d(Module):
-    """LocalResponseNorm of images, as torch has it for old models.
+    """LocalResponseNorm of images, as torch keeps it for old models.
 
-    x / (k + alpha / size * sum of squares of the channels around)^beta. As in torch, the first
-    channel stays in the sum of all windows behind it, and the window of an even ``size`` is that of
-    the odd one below.
+    x / (k + alpha / size * sum of the squares of the neighbouring channels)^beta. As in torch, the
+    first channel stays in the sum of all later windows, and an even ``size`` has the window of the
+    odd size below it.
 
     Args:
-        size: channels in the mean, of the channel itself and of its neighbours.
-        alpha: of the mean of squares.
-        beta: the power.
-        k: added to the mean; 0 divides by 0 where all are 0.
+        size: number of channels in the mean: the channel itself and its neighbours.
+        alpha: factor of the mean of squares.
+        beta: the exponent.
+        k: added to the mean; with 0, windows of zeros divide by 0.
 
     Raises:
-        ValueError: an input of other than 4 dims.
+        ValueError: the input does not have 4 dims.
 
     Shape:
         - input and output: (N, C, H, W).
@@ -669,17 +675,17 @@ class CrossMapLRN2d(Module):
         self.k = k
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, H, W) to the same shape."""
+        """Maps (N, C, H, W) to the same shape."""
         if input.dim() != 4:
             raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
         half = int((self.size - 1) / 2 + 1) - 1
         squares = input * input
         sums = F.pad(squares, (0, 0, 0, 0, half, half)).unfold(1, 2 * half + 1, 1).sum(-1)
-        # In torch the first channel stays in the sum of all windows behind it.
+        # In torch the first channel stays in the sum of all later windows.
         behind = cograd.arange(input.shape[1]) > half
         sums = sums + squares[:, :1] * behind.to(input.dtype).reshape(1, -1, 1, 1)
         return input * (sums * (self.alpha / self.size) + self.k).pow(-self.beta)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

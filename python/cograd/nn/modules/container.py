@@ -63,18 +63,18 @@ class _Numbered(Module):
 class Sequential(_Numbered):
     """Calls its children one after the other.
 
-    It may be indexed, sliced, added, repeated by ``*``, and changed as a list.
+    It supports indexing, slicing, ``+``, ``*`` and the methods of a list.
 
     Args:
-        args: modules, named '0', '1', ..., or one OrderedDict of names and modules.
+        args: modules, which are named '0', '1', ..., or one OrderedDict of names to modules.
 
     Raises:
-        TypeError: something that is not a module.
-        IndexError: an index out of range.
+        TypeError: an argument is not a module.
+        IndexError: an index is out of range.
 
     Shape:
-        - input: what the first child takes; output: what the last gives; without children the
-          input.
+        - input: the first child's input; output: the last child's output; the input if there are no
+          children.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -87,7 +87,7 @@ class Sequential(_Numbered):
                 self.add_module(str(i), module)
 
     def forward(self, input: Any) -> Any:
-        """The last child's output; each child gets the output of the one before."""
+        """Returns the last child's output; each child receives the output of the previous one."""
         for module in self._modules.values():
             input = module(input)
         return input
@@ -140,7 +140,7 @@ class Sequential(_Numbered):
     __rmul__ = __mul__
 
     def insert(self, index: int, module: Module) -> Self:
-        """Puts ``module`` before the child at ``index``."""
+        """Inserts ``module`` before the child at ``index``."""
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
         if not -len(self) <= index <= len(self):
@@ -158,17 +158,17 @@ class Sequential(_Numbered):
 
 
 class ModuleList(_Numbered):
-    """A list of modules, whose parameters are those of the module that has it.
+    """A list of modules whose parameters belong to the module that holds it.
 
     It has no ``forward``.
 
     Args:
-        modules: an iterable of modules, named '0', '1', ...
+        modules: an iterable of modules, which are named '0', '1', ...
 
     Raises:
-        TypeError: no iterable, or something in it that is not a module.
-        IndexError: an index out of range.
-        NotImplementedError: it is called.
+        TypeError: ``modules`` is not an iterable, or an item is not a module.
+        IndexError: an index is out of range.
+        NotImplementedError: the list is called.
     """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
@@ -197,7 +197,7 @@ class ModuleList(_Numbered):
         return ModuleList([*self, *other])
 
     def insert(self, index: int, module: Module) -> None:
-        """Puts ``module`` before the child at ``index``."""
+        """Inserts ``module`` before the child at ``index``."""
         modules = list(self)
         modules.insert(index, module)
         self._replace_all(modules)
@@ -214,7 +214,7 @@ class ModuleList(_Numbered):
         return self
 
     def __repr__(self) -> str:
-        """Children with the same text in a row are printed once, with their count."""
+        """Prints consecutive children with equal text once, with their count."""
         groups: list[tuple[int, int, str]] = []
         for i, module in enumerate(self):
             text = repr(module)
@@ -232,7 +232,7 @@ class ModuleList(_Numbered):
 
 
 class ModuleDict(Module):
-    """A dict of modules, in insertion order, whose parameters are the owner's too.
+    """A dict of modules, in insertion order, whose parameters belong to the module that holds it.
 
     It has no ``forward``.
 
@@ -240,9 +240,10 @@ class ModuleDict(Module):
         modules: a mapping, or an iterable of (name, module) pairs.
 
     Raises:
-        TypeError: no mapping or pairs, a name that is no string, or something that is not a module.
-        KeyError: a name that is empty, has a dot, or is that of a method.
-        NotImplementedError: it is called.
+        TypeError: ``modules`` is not a mapping or pairs, a name is not a string, or a
+            value is not a module.
+        KeyError: a name is empty, contains a dot, or is that of a method.
+        NotImplementedError: the dict is called.
     """
 
     def __init__(self, modules: Any = None) -> None:
@@ -279,15 +280,15 @@ class ModuleDict(Module):
         return module
 
     def keys(self) -> KeysView[str]:
-        """The names."""
+        """Returns the names of the children."""
         return self._modules.keys()
 
     def items(self) -> ItemsView[str, Module]:
-        """(name, module) pairs."""
+        """Returns the (name, module) pairs of the children."""
         return self._modules.items()
 
     def values(self) -> ValuesView[Module]:
-        """The modules."""
+        """Returns the children."""
         return self._modules.values()
 
     def update(self, modules: Any) -> None:

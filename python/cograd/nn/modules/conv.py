@@ -94,7 +94,7 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def _pad_amounts(self) -> list[int]:
-        """What ``F.pad`` takes for the padding, last dim first."""
+        """Returns the padding as ``F.pad`` expects it, the last dim first."""
         if self.padding == "valid":
             return [0, 0] * len(self.kernel_size)
         amounts = []
@@ -107,7 +107,7 @@ class _ConvNd(Module):
         return amounts
 
     def reset_parameters(self) -> None:
-        """Draws new weights and biases from U(-k, k), k = 1 / sqrt(fan in)."""
+        """Samples new weights and biases from U(-k, k), k = 1 / sqrt(fan in)."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
@@ -116,7 +116,7 @@ class _ConvNd(Module):
                 init.uniform_(self.bias, -bound, bound)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         text = (
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
             f"stride={self.stride}"
@@ -182,41 +182,42 @@ class _Conv(_ConvNd):
         return conv(padded, weight, bias, self.stride, 0, self.dilation, self.groups)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) or (C, *) to (N, O, *) or (O, *)."""
+        """Maps (N, C, *) or (C, *) to (N, O, *) or (O, *)."""
         return self._conv_forward(input, self.weight, self.bias)
 
 
 class Conv1d(_Conv):
     """Convolution of (N, C, L) or (C, L).
 
-    out[o] = bias[o] + sum over c of weight[o, c] * x[c], where * is cross-correlation; linear in
-    the input. Dumoulin and Visin, A Guide to Convolution Arithmetic for Deep Learning
+    out[o] = bias[o] + sum over c of weight[o, c] * x[c], where * is cross-correlation; it is linear
+    in the input. Dumoulin and Visin, A Guide to Convolution Arithmetic for Deep Learning
     (arXiv:1603.07285). See ``nn.functional.conv1d``.
 
     Args:
-        in_channels: C, channels of the input.
-        out_channels: O, channels of the output.
+        in_channels: C, number of channels of the input.
+        out_channels: O, number of channels of the output.
         kernel_size: an int or a tuple of one; so are the next three.
-        stride: how far the kernel moves, positive.
-        padding: elements added on either side, not negative; 'same' for outputs of the input's
-            size, 'valid' for none.
-        dilation: distance of the kernel's elements, positive.
-        groups: C and O are cut into as many parts, which do not see each other.
-        bias: whether there is a ``bias``.
-        padding_mode: what is added: 'zeros', 'reflect', 'replicate' or 'circular'.
-        device, dtype: of the parameters; None for the default.
+        stride: step of the kernel, positive.
+        padding: number of elements added on either side, not negative; 'same' keeps the input's
+            size, 'valid' adds none.
+        dilation: distance between the kernel's elements, positive.
+        groups: number of independent groups that C and O are divided into.
+        bias: whether the layer has a ``bias``.
+        padding_mode: the kind of padding: 'zeros', 'reflect', 'replicate' or 'circular'.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
-        ValueError: groups that do not divide C and O, an unknown padding or mode, or 'same' with a
-            stride.
-        RuntimeError: an input of other dims, channels or dtype, or smaller than the kernel.
+        ValueError: ``groups`` does not divide C and O, ``padding`` or ``padding_mode`` is unknown,
+            or 'same' is given with a stride.
+        RuntimeError: the input's dims, channels or dtype do not fit, or it is smaller than the
+            kernel.
 
     Shape:
         - input: (N, C, L) or (C, L).
         - output: (N, O, Lout) or (O, Lout), Lout =
           floor((n + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1 with n = L.
-        - weight: (O, C / groups, K), which starts as U(-k, k), k = 1 / sqrt((C / groups) K).
-        - bias: (O), which starts so too; None without.
+        - weight: (O, C / groups, K), initialised from U(-k, k), k = 1 / sqrt((C / groups) K).
+        - bias: (O), initialised in the same way; None if ``bias`` is False.
         - dtypes: floating or complex, the weight's.
     """
 
@@ -226,35 +227,36 @@ class Conv1d(_Conv):
 class Conv2d(_Conv):
     """Convolution of (N, C, H, W) or (C, H, W).
 
-    out[o] = bias[o] + sum over c of weight[o, c] * x[c], where * is cross-correlation; linear in
-    the input. Dumoulin and Visin, A Guide to Convolution Arithmetic for Deep Learning
+    out[o] = bias[o] + sum over c of weight[o, c] * x[c], where * is cross-correlation; it is linear
+    in the input. Dumoulin and Visin, A Guide to Convolution Arithmetic for Deep Learning
     (arXiv:1603.07285). See ``nn.functional.conv2d``.
 
     Args:
-        in_channels: C, channels of the input.
-        out_channels: O, channels of the output.
+        in_channels: C, number of channels of the input.
+        out_channels: O, number of channels of the output.
         kernel_size: an int for both dims, or (height, width); so are the next three.
-        stride: how far the kernel moves, positive.
-        padding: elements added on either side, not negative; 'same' for outputs of the input's
-            size, 'valid' for none.
-        dilation: distance of the kernel's elements, positive.
-        groups: C and O are cut into as many parts, which do not see each other.
-        bias: whether there is a ``bias``.
-        padding_mode: what is added: 'zeros', 'reflect', 'replicate' or 'circular'.
-        device, dtype: of the parameters; None for the default.
+        stride: step of the kernel, positive.
+        padding: number of elements added on either side, not negative; 'same' keeps the input's
+            size, 'valid' adds none.
+        dilation: distance between the kernel's elements, positive.
+        groups: number of independent groups that C and O are divided into.
+        bias: whether the layer has a ``bias``.
+        padding_mode: the kind of padding: 'zeros', 'reflect', 'replicate' or 'circular'.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
-        ValueError: groups that do not divide C and O, an unknown padding or mode, or 'same' with a
-            stride.
-        RuntimeError: an input of other dims, channels or dtype, or smaller than the kernel.
+        ValueError: ``groups`` does not divide C and O, ``padding`` or ``padding_mode`` is unknown,
+            or 'same' is given with a stride.
+        RuntimeError: the input's dims, channels or dtype do not fit, or it is smaller than the
+            kernel.
 
     Shape:
         - input: (N, C, H, W) or (C, H, W).
         - output: (N, O, Hout, Wout) or (O, Hout, Wout), each n of H and W becoming
           floor((n + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1.
-        - weight: (O, C / groups, KH, KW), which starts as U(-k, k),
-          k = 1 / sqrt((C / groups) KH KW).
-        - bias: (O), which starts so too; None without.
+        - weight: (O, C / groups, KH, KW), initialised from U(-k, k), k = 1 / sqrt((C / groups) KH
+          KW).
+        - bias: (O), initialised in the same way; None if ``bias`` is False.
         - dtypes: floating or complex, the weight's.
     """
 
@@ -264,35 +266,36 @@ class Conv2d(_Conv):
 class Conv3d(_Conv):
     """Convolution of (N, C, D, H, W) or (C, D, H, W).
 
-    out[o] = bias[o] + sum over c of weight[o, c] * x[c], where * is cross-correlation; linear in
-    the input. Dumoulin and Visin, A Guide to Convolution Arithmetic for Deep Learning
+    out[o] = bias[o] + sum over c of weight[o, c] * x[c], where * is cross-correlation; it is linear
+    in the input. Dumoulin and Visin, A Guide to Convolution Arithmetic for Deep Learning
     (arXiv:1603.07285). See ``nn.functional.conv3d``.
 
     Args:
-        in_channels: C, channels of the input.
-        out_channels: O, channels of the output.
+        in_channels: C, number of channels of the input.
+        out_channels: O, number of channels of the output.
         kernel_size: an int for all dims, or (depth, height, width); so are the next three.
-        stride: how far the kernel moves, positive.
-        padding: elements added on either side, not negative; 'same' for outputs of the input's
-            size, 'valid' for none.
-        dilation: distance of the kernel's elements, positive.
-        groups: C and O are cut into as many parts, which do not see each other.
-        bias: whether there is a ``bias``.
-        padding_mode: what is added: 'zeros', 'reflect', 'replicate' or 'circular'.
-        device, dtype: of the parameters; None for the default.
+        stride: step of the kernel, positive.
+        padding: number of elements added on either side, not negative; 'same' keeps the input's
+            size, 'valid' adds none.
+        dilation: distance between the kernel's elements, positive.
+        groups: number of independent groups that C and O are divided into.
+        bias: whether the layer has a ``bias``.
+        padding_mode: the kind of padding: 'zeros', 'reflect', 'replicate' or 'circular'.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
-        ValueError: groups that do not divide C and O, an unknown padding or mode, or 'same' with a
-            stride.
-        RuntimeError: an input of other dims, channels or dtype, or smaller than the kernel.
+        ValueError: ``groups`` does not divide C and O, ``padding`` or ``padding_mode`` is unknown,
+            or 'same' is given with a stride.
+        RuntimeError: the input's dims, channels or dtype do not fit, or it is smaller than the
+            kernel.
 
     Shape:
         - input: (N, C, D, H, W) or (C, D, H, W).
         - output: (N, O, Dout, Hout, Wout) or (O, Dout, Hout, Wout), each n of D, H and W becoming
           floor((n + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1.
-        - weight: (O, C / groups, KD, KH, KW), which starts as U(-k, k),
-          k = 1 / sqrt((C / groups) KD KH KW).
-        - bias: (O), which starts so too; None without.
+        - weight: (O, C / groups, KD, KH, KW), initialised from U(-k, k), k = 1 / sqrt((C / groups)
+          KD KH KW).
+        - bias: (O), initialised in the same way; None if ``bias`` is False.
         - dtypes: floating or complex, the weight's.
     """
 
@@ -338,7 +341,7 @@ class _ConvTransposeNd(_ConvNd):
         )
 
     def _output_padding(self, input: Tensor, output_size: Sequence[int] | None) -> Sequence[int]:
-        """The output padding that makes ``output_size``."""
+        """Returns the output padding with which the output has ``output_size``."""
         n = self._dims
         if output_size is None:
             return _tuple(self.output_padding, n)
@@ -368,7 +371,7 @@ class _ConvTransposeNd(_ConvNd):
         return [size - low for size, low in zip(wanted, least, strict=True)]
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        """(N, C, *) or (C, *) to (N, O, *) or (O, *), of ``output_size`` if it is given."""
+        """Maps (N, C, *) or (C, *) to (N, O, *) or (O, *), of ``output_size`` if it is given."""
         return _TRANSPOSED[self._dims - 1](
             input,
             self.weight,
@@ -384,35 +387,37 @@ class _ConvTransposeNd(_ConvNd):
 class ConvTranspose1d(_ConvTransposeNd):
     """Transposed convolution of (N, C, L) or (C, L).
 
-    The gradient of Conv1d by its input, as a layer: each element of the input adds the kernel times
-    it to the output. Dumoulin and Visin, A Guide to Convolution Arithmetic for Deep Learning
-    (arXiv:1603.07285). See ``nn.functional.conv_transpose1d``.
+    The layer computes the gradient of Conv1d with respect to its input: each element of the input
+    adds the kernel times it to the output. Dumoulin and Visin, A Guide to Convolution Arithmetic
+    for Deep Learning (arXiv:1603.07285). See ``nn.functional.conv_transpose1d``.
 
     Args:
-        in_channels: C, channels of the input.
-        out_channels: O, channels of the output.
+        in_channels: C, number of channels of the input.
+        out_channels: O, number of channels of the output.
         kernel_size: an int or a tuple of one; so are the next three.
-        stride: distance of the places of two elements of the input.
-        padding: elements cut from either side of the output.
-        output_padding: elements added at one side, fewer than ``stride`` or ``dilation``; a size
-            given to the call takes its place.
-        groups: C and O are cut into as many parts, which do not see each other.
-        bias: whether there is a ``bias``.
-        dilation: distance of the kernel's elements.
-        padding_mode: 'zeros' alone.
-        device, dtype: of the parameters; None for the default.
+        stride: distance in the output between the kernels of two neighbouring input elements.
+        padding: number of elements cut from either side of the output.
+        output_padding: number of elements added at one side, less than ``stride`` or ``dilation``;
+            ignored if the call gets an ``output_size``.
+        groups: number of independent groups that C and O are divided into.
+        bias: whether the layer has a ``bias``.
+        dilation: distance between the kernel's elements.
+        padding_mode: only 'zeros'.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
-        ValueError: groups that do not divide C and O, another ``padding_mode``, or an
-            ``output_size`` that cannot be.
-        RuntimeError: an input of other dims, channels or dtype, or too large an ``output_padding``.
+        ValueError: ``groups`` does not divide C and O, ``padding_mode`` is not 'zeros', or
+            ``output_size`` is impossible.
+        RuntimeError: the input's dims, channels or dtype do not fit, or ``output_padding`` is too
+            large.
 
     Shape:
-        - input: (N, C, L) or (C, L); output_size, which may be given: 1 or all sizes of the output.
+        - input: (N, C, L) or (C, L); output_size, optional: the last size or all sizes of the
+          output.
         - output: (N, O, Lout) or (O, Lout), Lout =
           (n - 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1 with n = L.
-        - weight: (C, O / groups, K), which starts as U(-k, k), k = 1 / sqrt((O / groups) K).
-        - bias: (O), which starts so too; None without.
+        - weight: (C, O / groups, K), initialised from U(-k, k), k = 1 / sqrt((O / groups) K).
+        - bias: (O), initialised in the same way; None if ``bias`` is False.
         - dtypes: floating or complex, the weight's.
     """
 
@@ -422,37 +427,38 @@ class ConvTranspose1d(_ConvTransposeNd):
 class ConvTranspose2d(_ConvTransposeNd):
     """Transposed convolution of (N, C, H, W) or (C, H, W).
 
-    The gradient of Conv2d by its input, as a layer: each element of the input adds the kernel times
-    it to the output. Dumoulin and Visin, A Guide to Convolution Arithmetic for Deep Learning
-    (arXiv:1603.07285). See ``nn.functional.conv_transpose2d``.
+    The layer computes the gradient of Conv2d with respect to its input: each element of the input
+    adds the kernel times it to the output. Dumoulin and Visin, A Guide to Convolution Arithmetic
+    for Deep Learning (arXiv:1603.07285). See ``nn.functional.conv_transpose2d``.
 
     Args:
-        in_channels: C, channels of the input.
-        out_channels: O, channels of the output.
+        in_channels: C, number of channels of the input.
+        out_channels: O, number of channels of the output.
         kernel_size: an int for both dims, or (height, width); so are the next three.
-        stride: distance of the places of two elements of the input.
-        padding: elements cut from either side of the output.
-        output_padding: elements added at one side, fewer than ``stride`` or ``dilation``; a size
-            given to the call takes its place.
-        groups: C and O are cut into as many parts, which do not see each other.
-        bias: whether there is a ``bias``.
-        dilation: distance of the kernel's elements.
-        padding_mode: 'zeros' alone.
-        device, dtype: of the parameters; None for the default.
+        stride: distance in the output between the kernels of two neighbouring input elements.
+        padding: number of elements cut from either side of the output.
+        output_padding: number of elements added at one side, less than ``stride`` or ``dilation``;
+            ignored if the call gets an ``output_size``.
+        groups: number of independent groups that C and O are divided into.
+        bias: whether the layer has a ``bias``.
+        dilation: distance between the kernel's elements.
+        padding_mode: only 'zeros'.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
-        ValueError: groups that do not divide C and O, another ``padding_mode``, or an
-            ``output_size`` that cannot be.
-        RuntimeError: an input of other dims, channels or dtype, or too large an ``output_padding``.
+        ValueError: ``groups`` does not divide C and O, ``padding_mode`` is not 'zeros', or
+            ``output_size`` is impossible.
+        RuntimeError: the input's dims, channels or dtype do not fit, or ``output_padding`` is too
+            large.
 
     Shape:
-        - input: (N, C, H, W) or (C, H, W); output_size, which may be given: 2 or all sizes of the
+        - input: (N, C, H, W) or (C, H, W); output_size, optional: the last 2 or all sizes of the
           output.
         - output: (N, O, Hout, Wout) or (O, Hout, Wout), each n of H and W becoming
           (n - 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1.
-        - weight: (C, O / groups, KH, KW), which starts as U(-k, k),
-          k = 1 / sqrt((O / groups) KH KW).
-        - bias: (O), which starts so too; None without.
+        - weight: (C, O / groups, KH, KW), initialised from U(-k, k), k = 1 / sqrt((O / groups) KH
+          KW).
+        - bias: (O), initialised in the same way; None if ``bias`` is False.
         - dtypes: floating or complex, the weight's.
     """
 
@@ -462,37 +468,38 @@ class ConvTranspose2d(_ConvTransposeNd):
 class ConvTranspose3d(_ConvTransposeNd):
     """Transposed convolution of (N, C, D, H, W) or (C, D, H, W).
 
-    The gradient of Conv3d by its input, as a layer: each element of the input adds the kernel times
-    it to the output. Dumoulin and Visin, A Guide to Convolution Arithmetic for Deep Learning
-    (arXiv:1603.07285). See ``nn.functional.conv_transpose3d``.
+    The layer computes the gradient of Conv3d with respect to its input: each element of the input
+    adds the kernel times it to the output. Dumoulin and Visin, A Guide to Convolution Arithmetic
+    for Deep Learning (arXiv:1603.07285). See ``nn.functional.conv_transpose3d``.
 
     Args:
-        in_channels: C, channels of the input.
-        out_channels: O, channels of the output.
+        in_channels: C, number of channels of the input.
+        out_channels: O, number of channels of the output.
         kernel_size: an int for all dims, or (depth, height, width); so are the next three.
-        stride: distance of the places of two elements of the input.
-        padding: elements cut from either side of the output.
-        output_padding: elements added at one side, fewer than ``stride`` or ``dilation``; a size
-            given to the call takes its place.
-        groups: C and O are cut into as many parts, which do not see each other.
-        bias: whether there is a ``bias``.
-        dilation: distance of the kernel's elements.
-        padding_mode: 'zeros' alone.
-        device, dtype: of the parameters; None for the default.
+        stride: distance in the output between the kernels of two neighbouring input elements.
+        padding: number of elements cut from either side of the output.
+        output_padding: number of elements added at one side, less than ``stride`` or ``dilation``;
+            ignored if the call gets an ``output_size``.
+        groups: number of independent groups that C and O are divided into.
+        bias: whether the layer has a ``bias``.
+        dilation: distance between the kernel's elements.
+        padding_mode: only 'zeros'.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
-        ValueError: groups that do not divide C and O, another ``padding_mode``, or an
-            ``output_size`` that cannot be.
-        RuntimeError: an input of other dims, channels or dtype, or too large an ``output_padding``.
+        ValueError: ``groups`` does not divide C and O, ``padding_mode`` is not 'zeros', or
+            ``output_size`` is impossible.
+        RuntimeError: the input's dims, channels or dtype do not fit, or ``output_padding`` is too
+            large.
 
     Shape:
-        - input: (N, C, D, H, W) or (C, D, H, W); output_size, which may be given: 3 or all sizes of
+        - input: (N, C, D, H, W) or (C, D, H, W); output_size, optional: the last 3 or all sizes of
           the output.
         - output: (N, O, Dout, Hout, Wout) or (O, Dout, Hout, Wout), each n of D, H and W becoming
           (n - 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1.
-        - weight: (C, O / groups, KD, KH, KW), which starts as U(-k, k),
-          k = 1 / sqrt((O / groups) KD KH KW).
-        - bias: (O), which starts so too; None without.
+        - weight: (C, O / groups, KD, KH, KW), initialised from U(-k, k), k = 1 / sqrt((O / groups)
+          KD KH KW).
+        - bias: (O), initialised in the same way; None if ``bias`` is False.
         - dtypes: floating or complex, the weight's.
     """
 
@@ -503,19 +510,20 @@ _TRANSPOSED = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
 
 
 class Unfold(Module):
-    """The blocks that a kernel sees of images, as columns.
+    """Extracts the sliding blocks of images as columns.
 
-    Linear: a pixel gets the sum of the gradients of its copies. See ``nn.functional.unfold``.
+    The layer is linear: a pixel gets the sum of the gradients of its copies. See
+    ``nn.functional.unfold``.
 
     Args:
         kernel_size: an int, or (height, width); so are the next three.
-        dilation: distance of the kernel's elements.
-        padding: zeros on either side.
-        stride: how far the kernel moves.
+        dilation: distance between the kernel's elements.
+        padding: number of zeros added on either side.
+        stride: step of the kernel.
 
     Raises:
-        RuntimeError: an input of other than 3 or 4 dims, or without room for the kernel.
-        NotImplementedError: a bool input.
+        RuntimeError: the input does not have 3 or 4 dims, or is smaller than the kernel.
+        NotImplementedError: the input is bool.
 
     Shape:
         - input: (N, C, H, W) or (C, H, W).
@@ -534,11 +542,11 @@ class Unfold(Module):
         self.stride = stride
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, H, W) to (N, C KH KW, L)."""
+        """Maps (N, C, H, W) to (N, C KH KW, L)."""
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return (
             f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, "
             f"stride={self.stride}"
@@ -546,25 +554,25 @@ class Unfold(Module):
 
 
 class Fold(Module):
-    """The sums of columns at their places in images; the adjoint of Unfold.
+    """Sums columns into the blocks of images that they belong to; the adjoint of Unfold.
 
-    Fold of Unfold gives each pixel as often as blocks contain it. Linear. See
-    ``nn.functional.fold``.
+    Fold of Unfold multiplies each pixel by the number of blocks that contain it. The layer is
+    linear. See ``nn.functional.fold``.
 
     Args:
         output_size: H and W of the images.
         kernel_size: an int, or (height, width); so are the next three.
-        dilation: distance of the kernel's elements.
-        padding: zeros on either side.
-        stride: how far the kernel moves.
+        dilation: distance between the kernel's elements.
+        padding: number of zeros added on either side.
+        stride: step of the kernel.
 
     Raises:
-        RuntimeError: an input of other dims, rows that KH KW does not divide, or another number of
-            columns.
-        NotImplementedError: a bool input.
+        RuntimeError: the input's dims do not fit, KH KW does not divide its rows, or the number of
+            columns is not P.
+        NotImplementedError: the input is bool.
 
     Shape:
-        - input: (N, C KH KW, P) or (C KH KW, P), P as Unfold gives it.
+        - input: (N, C KH KW, P) or (C KH KW, P), P as for Unfold.
         - output: (N, C, H, W) or (C, H, W).
         - dtypes: any but bool.
     """
@@ -585,13 +593,13 @@ class Fold(Module):
         self.stride = stride
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C KH KW, L) to (N, C, H, W)."""
+        """Maps (N, C KH KW, L) to (N, C, H, W)."""
         return F.fold(
             input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride
         )
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return (
             f"output_size={self.output_size}, kernel_size={self.kernel_size}, "
             f"dilation={self.dilation}, padding={self.padding}, stride={self.stride}"

@@ -17,36 +17,39 @@ __all__ = ["EmbeddingBag"]
 
 
 class EmbeddingBag(Module):
-    """Sums, means or maxima of rows of a table, bag by bag.
+    """Reduces the rows of a table by sum, mean or max, bag by bag.
 
-    As Embedding and a reduction, without the rows in between. Of maxima that tie the first row gets
-    the gradient; an empty bag gives zeros. See ``nn.functional.embedding_bag``.
+    It computes Embedding and a reduction without storing the rows in between. Where maxima tie,
+    the first row gets the gradient; an empty bag gives zeros. See
+    ``nn.functional.embedding_bag``.
 
     Args:
-        num_embeddings: V, the rows.
-        embedding_dim: D, their length.
-        max_norm: rows that are looked up and whose norm is larger are scaled to it in place, None
-            for none.
-        norm_type: the p of that norm.
-        scale_grad_by_freq: divides the gradient of a row by its count in the batch; not for 'max'.
+        num_embeddings: V, the number of rows.
+        embedding_dim: D, the length of a row.
+        max_norm: rows that are looked up and have a larger norm are scaled to this norm, in place;
+            None disables this.
+        norm_type: order p of that norm.
+        scale_grad_by_freq: whether to divide the gradient of a row by its count in the batch; not
+            for 'max'.
         mode: 'sum', 'mean' or 'max'.
-        sparse: refused: every gradient is dense.
-        _weight: the table to use, not copied.
-        include_last_offset: the last offset is the end of the last bag.
-        padding_idx: a row that starts as zeros, is left out of all bags and gets no gradient.
-        device, dtype: of the table; None for the default.
+        sparse: not supported: every gradient is dense.
+        _weight: the table to use; it is not copied.
+        include_last_offset: whether the last offset is the end of the last bag.
+        padding_idx: a row that is initialised to zeros, left out of all bags and gets no gradient.
+        device, dtype: those of the table; None for the default.
 
     Raises:
-        AssertionError: ``padding_idx`` outside of the table, or a ``_weight`` of another shape.
-        ValueError: an unknown ``mode``, offsets that do not go with the dims, or
-            ``scale_grad_by_freq`` with 'max'.
-        NotImplementedError: ``sparse``, or weights with a ``mode`` other than 'sum'.
+        AssertionError: ``padding_idx`` is out of range, or the shape of ``_weight`` does not fit.
+        ValueError: ``mode`` is unknown, the offsets do not fit the input's dims, or
+            ``scale_grad_by_freq`` is set with 'max'.
+        NotImplementedError: ``sparse`` is set, or weights are given with a ``mode`` other than
+            'sum'.
 
     Shape:
-        - input: (B, n), or (n) with offsets (B), where bags begin; int64 or int32, in [0, V).
-        - per_sample_weights: input's shape, of 'sum' alone.
+        - input: (B, n), or (n) with offsets (B), the starts of the bags; int64 or int32, in [0, V).
+        - per_sample_weights: of the input's shape, with 'sum' only.
         - output: (B, D).
-        - weight: (V, D), which starts as N(0, 1).
+        - weight: (V, D), initialised from N(0, 1).
     """
 
     def __init__(
@@ -90,7 +93,7 @@ class EmbeddingBag(Module):
         self.include_last_offset = include_last_offset
 
     def reset_parameters(self) -> None:
-        """Draws a new table; the padding row is zeros."""
+        """Samples a new table; the padding row is zeros."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with cograd.no_grad():
@@ -102,7 +105,7 @@ class EmbeddingBag(Module):
         offsets: Tensor | None = None,
         per_sample_weights: Tensor | None = None,
     ) -> Tensor:
-        """Indices (B, n), or (n) with offsets (B), to (B, embedding_dim)."""
+        """Maps indices (B, n), or (n) with offsets (B), to (B, embedding_dim)."""
         return F.embedding_bag(
             input,
             self.weight,
@@ -130,7 +133,7 @@ class EmbeddingBag(Module):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> EmbeddingBag:
-        """An EmbeddingBag whose table is ``embeddings`` (V, D), frozen unless told otherwise."""
+        """Returns an EmbeddingBag of the table ``embeddings`` (V, D), frozen by default."""
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, cols = embeddings.shape
@@ -150,7 +153,7 @@ class EmbeddingBag(Module):
         return module
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         text = f"{self.num_embeddings}, {self.embedding_dim}"
         if self.max_norm is not None:
             text += f", max_norm={self.max_norm}"

@@ -29,15 +29,15 @@ __all__ = [
 class Flatten(Module):
     """Joins the dims ``start_dim`` to ``end_dim`` into one.
 
-    A view where the strides allow it. See ``Tensor.flatten``.
+    Returns a view where the strides allow it. See ``Tensor.flatten``.
 
     Args:
-        start_dim: the first dim of those joined; 1 leaves the samples apart.
-        end_dim: the last one.
+        start_dim: the first dim to join; the default, 1, keeps samples apart.
+        end_dim: the last dim to join.
 
     Raises:
-        IndexError: no such dim, as 1 for an input of one.
-        RuntimeError: ``start_dim`` comes after ``end_dim``.
+        IndexError: a dim does not exist, such as 1 for an input of one dim.
+        RuntimeError: ``start_dim`` is after ``end_dim``.
 
     Shape:
         - input: (*, S1, ..., Sn, *), S1 at ``start_dim`` and Sn at ``end_dim``.
@@ -51,11 +51,11 @@ class Flatten(Module):
         self.end_dim = end_dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, *) to (N, prod(*)) with the default arguments."""
+        """Maps (N, *) to (N, prod(*)) with the default arguments."""
         return input.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
@@ -65,16 +65,16 @@ class Unflatten(Module):
     See ``Tensor.unflatten``.
 
     Args:
-        dim: the dim that is split, an int.
-        unflattened_size: tuple or list of ints; one may be -1 and follows from the others.
+        dim: the dim to split, an int.
+        unflattened_size: tuple or list of ints; one may be -1, which is computed from the others.
 
     Raises:
-        TypeError: ``dim`` is no int, or the sizes no tuple or list of ints.
-        RuntimeError: sizes whose product is not S.
+        TypeError: ``dim`` is not an int, or the sizes are not a tuple or list of ints.
+        RuntimeError: the product of the sizes is not S.
 
     Shape:
         - input: (*, S, *), S at ``dim``.
-        - output: (*, U1, ..., Un, *), of product S.
+        - output: (*, U1, ..., Un, *), where the product of the U is S.
         - dtypes: any.
     """
 
@@ -97,44 +97,44 @@ class Unflatten(Module):
         self.unflattened_size = unflattened_size
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*, S, *) to (*, U1, ..., Un, *)."""
+        """Maps (*, S, *) to (*, U1, ..., Un, *)."""
         return input.unflatten(self.dim, self.unflattened_size)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 
 class Embedding(Module):
     """A table of ``num_embeddings`` rows that are looked up by index.
 
-    output = weight[input]. The gradient of a row is the sum of those of its places, dense; that of
-    ``padding_idx`` is 0. See ``nn.functional.embedding``.
+    output = weight[input]. The gradient of a row is dense: it sums the gradients of all places
+    where the row is used; the gradient of ``padding_idx`` is 0. See ``nn.functional.embedding``.
 
     Args:
-        num_embeddings: V, the rows.
-        embedding_dim: D, their length.
-        padding_idx: a row that starts as zeros and gets no gradient; negative ones count from the
-            end.
-        max_norm: rows that are looked up and whose norm is larger are scaled to it in place, None
-            for none.
-        norm_type: the p of that norm.
-        scale_grad_by_freq: divides the gradient of a row by its count in the batch.
-        sparse: refused: every gradient is dense.
-        _weight: the table to use, not copied.
-        _freeze: whether the table requires no grad.
-        device, dtype: of the table; None for the default.
+        num_embeddings: V, the number of rows.
+        embedding_dim: D, the length of a row.
+        padding_idx: a row that is initialised to zeros and gets no gradient; negative values count
+            from the end.
+        max_norm: rows that are looked up and have a larger norm are scaled to this norm, in place;
+            None disables this.
+        norm_type: order p of that norm.
+        scale_grad_by_freq: whether to divide the gradient of a row by its count in the batch.
+        sparse: not supported: every gradient is dense.
+        _weight: the table to use; it is not copied.
+        _freeze: whether the table does not require grad.
+        device, dtype: those of the table; None for the default.
 
     Raises:
-        AssertionError: ``padding_idx`` outside of the table, or a ``_weight`` of another shape.
-        IndexError: an index outside of the table.
-        RuntimeError: indices that are not int64 or int32.
-        NotImplementedError: ``sparse``, when it is called.
+        AssertionError: ``padding_idx`` is out of range, or the shape of ``_weight`` does not fit.
+        IndexError: an index is out of range.
+        RuntimeError: the indices are not int64 or int32.
+        NotImplementedError: ``sparse`` is set, when the module is called.
 
     Shape:
         - input: (*), int64 or int32, each in [0, V).
         - output: (*, D).
-        - weight: (V, D), which starts as N(0, 1).
+        - weight: (V, D), initialised from N(0, 1).
     """
 
     def __init__(
@@ -176,14 +176,14 @@ class Embedding(Module):
             self.weight = Parameter(_weight, requires_grad=not _freeze)
 
     def reset_parameters(self) -> None:
-        """Draws a new table; the padding row is zeros."""
+        """Samples a new table; the padding row is zeros."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with cograd.no_grad():
                 self.weight[self.padding_idx].fill_(0)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Integers (*) to (*, embedding_dim)."""
+        """Maps integers (*) to (*, embedding_dim)."""
         return F.embedding(
             input,
             self.weight,
@@ -205,7 +205,7 @@ class Embedding(Module):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:
-        """An Embedding whose table is ``embeddings`` (V, D), frozen unless told otherwise."""
+        """Returns an Embedding of the table ``embeddings`` (V, D), frozen by default."""
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, cols = embeddings.shape
@@ -222,7 +222,7 @@ class Embedding(Module):
         )
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         text = f"{self.num_embeddings}, {self.embedding_dim}"
         if self.padding_idx is not None:
             text += f", padding_idx={self.padding_idx}"
@@ -244,27 +244,27 @@ def _shape_of(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
 
 
 class LayerNorm(Module):
-    """Mean 0 and variance 1 over the last dims, ``normalized_shape``, of each sample.
+    """Normalises the last dims, ``normalized_shape``, of each sample to mean 0 and variance 1.
 
-    y = (x - mean) / sqrt(var + eps) * weight + bias, in training and in evaluation alike; var is
+    y = (x - mean) / sqrt(var + eps) * weight + bias, in training and in evaluation; the variance is
     biased.
 
     Ba, Kiros and Hinton, Layer Normalization (arXiv:1607.06450). See ``nn.functional.layer_norm``.
 
     Args:
-        normalized_shape: sizes of the last dims, an int for one dim.
+        normalized_shape: sizes of the last dims; an int means one dim.
         eps: added to the variance.
-        elementwise_affine: whether there are a ``weight`` and a ``bias``.
-        bias: False leaves out the ``bias`` alone.
-        device, dtype: of the parameters; None for the default.
+        elementwise_affine: whether the layer has a ``weight`` and a ``bias``.
+        bias: False leaves out only the ``bias``.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
-        RuntimeError: an input that does not end in ``normalized_shape``, or an empty one.
-        NotImplementedError: an input that is not floating.
+        RuntimeError: the input does not end in ``normalized_shape``, or is empty.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input and output: (*, normalized_shape).
-        - weight, bias: normalized_shape, which start as 1 and 0; None without
+        - weight, bias: normalized_shape, initialised to 1 and 0; None without
           ``elementwise_affine``.
         - dtypes: floating.
     """
@@ -293,18 +293,18 @@ class LayerNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weight one, bias zero."""
+        """Sets the weight to one and the bias to zero."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
             init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*, normalized_shape) to the same shape."""
+        """Maps (*, normalized_shape) to the same shape."""
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return (
             f"{self.normalized_shape}, eps={self.eps}, "
             f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
@@ -312,26 +312,26 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """x / sqrt(mean of |x|^2 + eps) * weight, the mean over ``normalized_shape``.
+    """Computes x / sqrt(mean of |x|^2 + eps) * weight, the mean over ``normalized_shape``.
 
-    The same in training and in evaluation.
+    It computes the same in training and in evaluation.
 
     Zhang and Sennrich, Root Mean Square Layer Normalization (arXiv:1910.07467). See
     ``nn.functional.rms_norm``.
 
     Args:
-        normalized_shape: sizes of the last dims, an int for one dim.
-        eps: added to the mean; None for the machine epsilon of the dtype.
-        elementwise_affine: whether there is a ``weight``.
-        device, dtype: of the parameters; None for the default.
+        normalized_shape: sizes of the last dims; an int means one dim.
+        eps: added to the mean; None means the machine epsilon of the dtype.
+        elementwise_affine: whether the layer has a ``weight``.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
-        RuntimeError: an input that does not end in ``normalized_shape``.
-        NotImplementedError: an integer or bool input.
+        RuntimeError: the input does not end in ``normalized_shape``.
+        NotImplementedError: the input is integer or bool.
 
     Shape:
         - input and output: (*, normalized_shape).
-        - weight: normalized_shape, which starts as 1; None without ``elementwise_affine``.
+        - weight: normalized_shape, initialised to 1; None without ``elementwise_affine``.
         - dtypes: floating or complex.
     """
 
@@ -354,16 +354,16 @@ class RMSNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weight one."""
+        """Sets the weight to one."""
         if self.weight is not None:
             init.ones_(self.weight)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*, normalized_shape) to the same shape."""
+        """Maps (*, normalized_shape) to the same shape."""
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return (
             f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
         )
@@ -378,26 +378,26 @@ class _DropoutNd(Module):
         self.inplace = inplace
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return f"p={self.p}, inplace={self.inplace}"
 
 
 class Dropout(_DropoutNd):
     """In training, zeroes elements with probability ``p`` and divides the others by 1 - p.
 
-    In evaluation it returns its input. The gradient is that of the mask that was drawn: 0 for what
-    was zeroed, 1 / (1 - p) for the rest.
+    In evaluation it returns its input. The gradient is that of the sampled mask: 0 for zeroed
+    elements, 1 / (1 - p) for the others.
 
     Srivastava et al., Dropout: A Simple Way to Prevent Neural Networks from Overfitting (2014). See
     ``nn.functional.dropout``.
 
     Args:
-        p: probability of a zero, in [0, 1]; 1 gives zeros alone.
-        inplace: writes the result into the input; refused for a leaf that requires grad.
+        p: probability of a zero, in [0, 1]; 1 zeroes everything.
+        inplace: whether to write the result into the input; raises for a leaf that requires grad.
 
     Raises:
-        ValueError: ``p`` outside of [0, 1].
-        RuntimeError: an integer or bool input in training.
+        ValueError: ``p`` is not in [0, 1].
+        RuntimeError: the input is integer or bool in training.
 
     Shape:
         - input and output: (*), any shape.
@@ -405,24 +405,24 @@ class Dropout(_DropoutNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
+        """Maps (*) to (*)."""
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
 class CosineSimilarity(Module):
-    """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along ``dim``.
+    """Computes x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along ``dim``.
 
-    For a vector of zeros the result is 0 and its gradient x2 / (eps |x2|). See
+    For a zero vector the result is 0 and the gradient x2 / (eps |x2|). See
     ``nn.functional.cosine_similarity``.
 
     Args:
         dim: the dim of the vectors.
-        eps: the least norm that is divided by.
+        eps: the lower limit of a norm.
 
     Raises:
-        RuntimeError: shapes that do not broadcast, or integers or bool.
-        IndexError: no such dim.
-        NotImplementedError: complex inputs.
+        RuntimeError: the shapes do not broadcast, or an input is integer or bool.
+        IndexError: ``dim`` does not exist.
+        NotImplementedError: an input is complex.
 
     Shape:
         - x1, x2: (*1, D, *2), D at ``dim``, or shapes that broadcast to one.
@@ -436,22 +436,23 @@ class CosineSimilarity(Module):
         self.eps = eps
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """(*1, D, *2), (*1, D, *2) to (*1, *2)."""
+        """Maps (*1, D, *2), (*1, D, *2) to (*1, *2)."""
         return F.cosine_similarity(x1, x2, self.dim, self.eps)
 
 
 class PairwiseDistance(Module):
-    """p-norm of x1 - x2 + eps over the last dim.
+    """Computes the p-norm of x1 - x2 + eps over the last dim.
 
-    With ``eps`` of 0 the norm of 0 has the gradient 0. See ``nn.functional.pairwise_distance``.
+    With ``eps`` 0, the norm of a zero vector has the gradient 0. See
+    ``nn.functional.pairwise_distance``.
 
     Args:
-        p: of the norm, also inf; negative ones are taken.
+        p: order of the norm; inf and negative values are allowed.
         eps: added to each difference, so that the gradient of the root is finite.
         keepdim: keeps the last dim, with size 1.
 
     Raises:
-        RuntimeError: shapes that do not broadcast.
+        RuntimeError: the shapes do not broadcast.
 
     Shape:
         - x1, x2: (*, D) or (D), broadcast against each other.
@@ -466,5 +467,5 @@ class PairwiseDistance(Module):
         self.keepdim = keepdim
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """(*, D), (*, D) to (*)."""
+        """Maps (*, D), (*, D) to (*)."""
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)

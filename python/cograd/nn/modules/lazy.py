@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Layers that learn the number of their inputs from the first call."""
+"""Layers that infer the number of their inputs from the first call."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ __all__ = [
 
 
 class LazyModuleMixin:
-    """Makes a module wait for its first input; then it becomes a ``cls_to_become``.
+    """Lets a module wait for its first input; the module then becomes a ``cls_to_become``.
 
-    Until then its parameters are UninitializedParameter and have no shape. Loading a state_dict
-    gives them shapes too.
+    Until then its parameters are UninitializedParameters, which have no shape. Loading a
+    state_dict also sets their shapes.
     """
 
     cls_to_become: type[Module] | None = None
@@ -67,7 +67,7 @@ class LazyModuleMixin:
                 destination[prefix + name] = buffer if lazy else buffer.detach()
 
     def _lazy_load_hook(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        """Gives uninitialised members the shapes of the values that are loaded."""
+        """Gives uninitialised parameters and buffers the shapes of the values to load."""
         module: Any = self
         for name, member in (*module._parameters.items(), *module._buffers.items()):
             key = prefix + name
@@ -79,13 +79,13 @@ class LazyModuleMixin:
                     member.materialize(value.shape)
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Makes the parameters for the given input; subclasses define it."""
+        """Creates the parameters for the given input; subclasses define it."""
         raise NotImplementedError(
             f"initialize_parameters is not implemented for {type(self).__name__}"
         )
 
     def has_uninitialized_params(self) -> bool:
-        """Whether a parameter or buffer waits for its shape."""
+        """Returns whether a parameter or buffer has no shape yet."""
         module: Any = self
         members = (*module._parameters.values(), *module._buffers.values())
         return any(is_lazy(member) for member in members)
@@ -102,22 +102,22 @@ class LazyModuleMixin:
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """Linear whose ``in_features`` are those of its first input.
+    """Linear whose ``in_features`` is inferred from its first input.
 
-    With the first call it becomes a Linear.
+    The first call turns it into a Linear.
 
     Args:
         out_features: size of the last dim of the output.
         bias: whether b is added.
-        device, dtype: of the parameters; None for the default.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
-        RuntimeError: the shape of a parameter is asked for before the first call.
+        RuntimeError: the shape of a parameter is accessed before the first call.
 
     Shape:
         - input: (*, in_features); output: (*, out_features).
-        - weight: (out_features, in_features); bias: (out_features); without shape before the first
-          call.
+        - weight: (out_features, in_features); bias: (out_features); they have no shape before the
+          first call.
     """
 
     cls_to_become = Linear
@@ -135,12 +135,12 @@ class LazyLinear(LazyModuleMixin, Linear):
         self._wait()
 
     def reset_parameters(self) -> None:
-        """Draws new weights and biases, once there are any."""
+        """Samples new weights and biases if they have a shape."""
         if not self.has_uninitialized_params() and self.in_features != 0:
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Makes the parameters for (*, in_features)."""
+        """Creates the parameters for an input (*, in_features)."""
         if self.has_uninitialized_params():
             with cograd.no_grad():
                 self.in_features = input.shape[-1]
@@ -152,13 +152,13 @@ class LazyLinear(LazyModuleMixin, Linear):
 
 class _LazyConvMixin(LazyModuleMixin):
     def reset_parameters(self) -> None:
-        """Draws new weights and biases, once there are any."""
+        """Samples new weights and biases if they have a shape."""
         module: Any = self
         if not self.has_uninitialized_params() and module.in_channels != 0:
             super().reset_parameters()  # type: ignore[misc]
 
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
-        """Makes the parameters for (N, C, *) or (C, *)."""
+        """Creates the parameters for an input (N, C, *) or (C, *)."""
         module: Any = self
         if not self.has_uninitialized_params():
             return
@@ -182,7 +182,7 @@ class _LazyConvMixin(LazyModuleMixin):
 
 
 def _without(base: type[Any], argument: str, what: str) -> str:
-    """The docstring of ``base`` without one of its arguments, which ``what`` says the origin of."""
+    """Returns the docstring of ``base`` without ``argument``; ``what`` says how it is inferred."""
     first = f"{base.__name__} whose {what}"
     summary, _, rest = inspect.cleandoc(base.__doc__ or "").partition("\n")
     kept = "\n".join(line for line in rest.split("\n") if not line.startswith(f"    {argument}:"))
@@ -190,7 +190,7 @@ def _without(base: type[Any], argument: str, what: str) -> str:
 
 
 def _lazy_conv(base: type[Any]) -> type[Any]:
-    """The class of ``base`` without ``in_channels``."""
+    """Returns the lazy subclass of ``base``, which has no ``in_channels``."""
     parameters = [
         p
         for name, p in inspect.signature(base.__init__).parameters.items()
@@ -214,20 +214,20 @@ def _lazy_conv(base: type[Any]) -> type[Any]:
 
     init.__signature__ = signature  # type: ignore[attr-defined]
     name = f"Lazy{base.__name__}"
-    doc = _without(base, "in_channels", "``in_channels`` are those of its first input.")
+    doc = _without(base, "in_channels", "``in_channels`` is inferred from its first input.")
     members = {"__init__": init, "__doc__": doc, "cls_to_become": base, "__module__": __name__}
     return type(name, (_LazyConvMixin, base), members)
 
 
 class _LazyNormMixin(LazyModuleMixin):
     def reset_parameters(self) -> None:
-        """Weight one, bias zero, once there are any."""
+        """Sets the weight to one and the bias to zero if they have a shape."""
         module: Any = self
         if not self.has_uninitialized_params() and module.num_features != 0:
             super().reset_parameters()  # type: ignore[misc]
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Makes the parameters for (N, C, *)."""
+        """Creates the parameters for an input (N, C, *)."""
         module: Any = self
         if not self.has_uninitialized_params():
             return
@@ -240,7 +240,7 @@ class _LazyNormMixin(LazyModuleMixin):
 
 
 def _lazy_norm(base: type[Any]) -> type[Any]:
-    """The class of ``base`` without ``num_features``."""
+    """Returns the lazy subclass of ``base``, which has no ``num_features``."""
     parameters = [
         p.replace(default=True) if name in ("affine", "track_running_stats") else p
         for name, p in inspect.signature(base.__init__).parameters.items()
@@ -272,7 +272,7 @@ def _lazy_norm(base: type[Any]) -> type[Any]:
 
     init.__signature__ = signature  # type: ignore[attr-defined]
     name = f"Lazy{base.__name__}"
-    doc = _without(base, "num_features", "``num_features`` are the channels of its first input.")
+    doc = _without(base, "num_features", "``num_features`` is inferred from its first input.")
     members = {"__init__": init, "__doc__": doc, "cls_to_become": base, "__module__": __name__}
     return type(name, (_LazyNormMixin, base), members)
 

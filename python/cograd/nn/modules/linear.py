@@ -18,7 +18,7 @@ __all__ = ["Bilinear", "Identity", "Linear"]
 
 
 class Identity(Module):
-    """Returns its input; takes and ignores any arguments.
+    """Returns its input; accepts and ignores any arguments.
 
     Args:
         args, kwargs: ignored.
@@ -31,12 +31,12 @@ class Identity(Module):
         super().__init__()
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
+        """Maps (*) to (*)."""
         return input
 
 
 class Linear(Module):
-    """x A^T + b, with ``weight`` A and ``bias`` b.
+    """Computes x A^T + b, with ``weight`` A and ``bias`` b.
 
     See ``nn.functional.linear``.
 
@@ -44,16 +44,16 @@ class Linear(Module):
         in_features: size of the last dim of the input.
         out_features: size of the last dim of the output.
         bias: whether b is added.
-        device, dtype: of the parameters; None for the default.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
-        RuntimeError: a last dim that is not ``in_features``, or a dtype that is not the weight's.
+        RuntimeError: the last dim is not ``in_features``, or the dtype is not the weight's.
 
     Shape:
         - input: (*, in_features).
         - output: (*, out_features).
-        - weight: (out_features, in_features), which starts as U(-k, k), k = 1 / sqrt(in_features).
-        - bias: (out_features), which starts so too; None without.
+        - weight: (out_features, in_features), initialised from U(-k, k), k = 1 / sqrt(in_features).
+        - bias: (out_features), initialised in the same way; None if ``bias`` is False.
         - dtypes: floating or complex, the weight's.
     """
 
@@ -77,23 +77,23 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws new weights and biases."""
+        """Samples new weights and biases."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*, in_features) to (*, out_features)."""
+        """Maps (*, in_features) to (*, out_features)."""
         params = self._parameters
         try:  # a dict lookup takes a fifth of the time of Module.__getattr__
             weight, bias = params["weight"], params["bias"]
-        except KeyError:  # the names were taken over by plain attributes or properties
+        except KeyError:  # attributes or properties shadow the parameters' names
             weight, bias = self.weight, self.bias
         return F.linear(input, weight, bias)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"
@@ -101,15 +101,15 @@ class Linear(Module):
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """The output projection of MultiheadAttention, under the name torch prints.
+    """The output projection of MultiheadAttention, under the name that torch prints.
 
-    In all else it is Linear.
+    In all other respects it is Linear.
 
     Args:
         in_features: size of the last dim of the input.
         out_features: size of the last dim of the output.
         bias: whether a bias is added.
-        device, dtype: of the parameters; None for the default.
+        device, dtype: those of the parameters; None for the default.
 
     Shape:
         - input: (*, in_features).
@@ -119,7 +119,7 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class Bilinear(Module):
-    """y_k = x1^T A_k x2 + b_k, with ``weight`` A and ``bias`` b.
+    """Computes y_k = x1^T A_k x2 + b_k, with ``weight`` A and ``bias`` b.
 
     See ``nn.functional.bilinear``.
 
@@ -128,18 +128,18 @@ class Bilinear(Module):
         in2_features: size of the last dim of x2.
         out_features: size of the last dim of the output.
         bias: whether b is added.
-        device, dtype: of the parameters; None for the default.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
         ValueError: ``in1_features`` is not positive.
-        RuntimeError: sizes that do not fit, or a dtype that is not the weight's.
+        RuntimeError: sizes do not fit, or a dtype is not the weight's.
 
     Shape:
-        - input1: (*, in1_features); input2: (*, in2_features), with the same dims before.
+        - input1: (*, in1_features); input2: (*, in2_features), with the same leading dims.
         - output: (*, out_features).
-        - weight: (out_features, in1_features, in2_features), which starts as U(-k, k), k = 1 /
+        - weight: (out_features, in1_features, in2_features), initialised from U(-k, k), k = 1 /
           sqrt(in1_features).
-        - bias: (out_features), which starts so too; None without.
+        - bias: (out_features), initialised in the same way; None if ``bias`` is False.
         - dtypes: floating or complex, the weight's.
     """
 
@@ -168,18 +168,18 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws new weights and biases from U(-k, k), k = 1 / sqrt(in1_features)."""
+        """Samples new weights and biases from U(-k, k), k = 1 / sqrt(in1_features)."""
         bound = 1 / math.sqrt(self.weight.shape[1])
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
-        """(*, in1_features), (*, in2_features) to (*, out_features)."""
+        """Maps (*, in1_features), (*, in2_features) to (*, out_features)."""
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return (
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
             f"out_features={self.out_features}, bias={self.bias is not None}"

@@ -11,7 +11,7 @@ from .module import Module
 
 
 class _Loss(Module):
-    """Keeps ``reduction``: 'none', 'mean' or 'sum' (or torch's deprecated pair of flags)."""
+    """Stores ``reduction``: 'none', 'mean' or 'sum' (or derives it from the deprecated flags)."""
 
     reduction: str
 
@@ -26,7 +26,7 @@ class _Loss(Module):
 
 
 class _WeightedLoss(_Loss):
-    """Keeps a buffer ``weight``, None if there is none."""
+    """Stores the buffer ``weight``, which may be None."""
 
     def __init__(
         self,
@@ -40,20 +40,20 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """|input - target|.
+    """Computes |input - target|.
 
-    The gradient is the sign, 0 where both are equal; for complex numbers that of the modulus. See
+    The gradient is the sign, 0 where both are equal; complex numbers have that of the modulus. See
     ``nn.functional.l1_loss``.
 
     Args:
-        size_average: older name: False means 'sum'.
-        reduce: older name: False means 'none'.
+        size_average: deprecated; False means reduction 'sum'.
+        reduce: deprecated; False means reduction 'none'.
         reduction: 'mean' over all elements, 'sum', or 'none'.
 
     Raises:
-        ValueError: an unknown ``reduction``, when it is called.
-        RuntimeError: shapes that do not broadcast.
-        NotImplementedError: integers or bool.
+        ValueError: ``reduction`` is unknown, when the module is called.
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: an input is integer or bool.
 
     Shape:
         - input, target: (*), broadcast against each other; different shapes warn.
@@ -62,25 +62,25 @@ class L1Loss(_Loss):
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) to a scalar, or (*) with reduction 'none'."""
+        """Maps (*), (*) to a scalar, or (*) with reduction 'none'."""
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
-    """(input - target)^2.
+    """Computes (input - target)^2.
 
-    Smooth: the gradient is 2 (input - target), over the count for 'mean'. See
+    The loss is smooth: its gradient is 2 (input - target), over the count for 'mean'. See
     ``nn.functional.mse_loss``.
 
     Args:
-        size_average: older name: False means 'sum'.
-        reduce: older name: False means 'none'.
+        size_average: deprecated; False means reduction 'sum'.
+        reduce: deprecated; False means reduction 'none'.
         reduction: 'mean' over all elements, 'sum', or 'none'.
 
     Raises:
-        ValueError: an unknown ``reduction``, when it is called.
-        RuntimeError: shapes that do not broadcast.
-        NotImplementedError: an input that is not floating.
+        ValueError: ``reduction`` is unknown, when the module is called.
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input, target: (*), broadcast against each other; different shapes warn.
@@ -89,25 +89,25 @@ class MSELoss(_Loss):
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) to a scalar, or (*) with reduction 'none'."""
+        """Maps (*), (*) to a scalar, or (*) with reduction 'none'."""
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
-    """0.5 d^2 / beta where d = |input - target| < beta, d - 0.5 beta elsewhere.
+    """Computes 0.5 d^2 / beta where d = |input - target| < beta, d - 0.5 beta elsewhere.
 
     The derivative is continuous, 1 from beta on; with beta = 0 it is L1Loss, whose gradient at 0
     is 0. Girshick, Fast R-CNN (arXiv:1504.08083). See ``nn.functional.smooth_l1_loss``.
 
     Args:
-        size_average: older name: False means 'sum'.
-        reduce: older name: False means 'none'.
+        size_average: deprecated; False means reduction 'sum'.
+        reduce: deprecated; False means reduction 'none'.
         reduction: 'mean' over all elements, 'sum', or 'none'.
-        beta: where the parabola ends, not negative.
+        beta: the difference at which the parabola ends, not negative.
 
     Raises:
-        ValueError: an unknown ``reduction``, when it is called.
-        RuntimeError: a negative ``beta``, or shapes that do not broadcast.
+        ValueError: ``reduction`` is unknown, when the module is called.
+        RuntimeError: ``beta`` is negative, or shapes do not broadcast.
 
     Shape:
         - input, target: (*), broadcast against each other; different shapes warn.
@@ -126,23 +126,23 @@ class SmoothL1Loss(_Loss):
         self.beta = beta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) to a scalar, or (*) with reduction 'none'."""
+        """Maps (*), (*) to a scalar, or (*) with reduction 'none'."""
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
 class HuberLoss(_Loss):
-    """0.5 d^2 where d = |input - target| <= delta, delta (d - 0.5 delta) elsewhere.
+    """Computes 0.5 d^2 where d = |input - target| <= delta, delta (d - 0.5 delta) elsewhere.
 
-    The derivative is continuous, delta beyond delta. Huber, Robust Estimation of a Location
-    Parameter (1964). See ``nn.functional.huber_loss``.
+    The derivative is continuous; its size is delta above delta. Huber, Robust Estimation of a
+    Location Parameter (1964). See ``nn.functional.huber_loss``.
 
     Args:
         reduction: 'mean' over all elements, 'sum', or 'none'.
-        delta: where the parabola ends, positive.
+        delta: the difference at which the parabola ends, positive.
 
     Raises:
-        ValueError: an unknown ``reduction``, when it is called.
-        RuntimeError: ``delta`` is not positive, or shapes that do not broadcast.
+        ValueError: ``reduction`` is unknown, when the module is called.
+        RuntimeError: ``delta`` is not positive, or shapes do not broadcast.
 
     Shape:
         - input, target: (*), broadcast against each other; different shapes warn.
@@ -155,27 +155,27 @@ class HuberLoss(_Loss):
         self.delta = delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) to a scalar, or (*) with reduction 'none'."""
+        """Maps (*), (*) to a scalar, or (*) with reduction 'none'."""
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
 class NLLLoss(_WeightedLoss):
-    """-weight[y] * input[y], input being log-probabilities and y the target.
+    """Computes -weight[y] * input[y], where input holds log-probabilities and y is the target.
 
-    Linear in its input. 'mean' divides by the sum of weight[y], and is NaN where all targets are
-    ignored. See ``nn.functional.nll_loss``.
+    The loss is linear in its input. 'mean' divides by the sum of weight[y], and is NaN if all
+    targets are ignored. See ``nn.functional.nll_loss``.
 
     Args:
-        weight: of each class, None for 1.
-        size_average: older name: False means 'sum'.
-        reduce: older name: False means 'none'.
-        ignore_index: a target that costs nothing and gets no gradient.
+        weight: weight of each class; None for 1.
+        size_average: deprecated; False means reduction 'sum'.
+        reduce: deprecated; False means reduction 'none'.
+        ignore_index: a target that adds no loss and gets no gradient.
         reduction: 'mean' over the weights of the targets, 'sum', or 'none'.
 
     Raises:
-        IndexError: a target outside of [0, C).
-        ValueError: another number of targets than of samples.
-        RuntimeError: a ``weight`` of other than C elements, or targets of another dtype.
+        IndexError: a target is not in [0, C).
+        ValueError: the number of targets is not the number of samples.
+        RuntimeError: ``weight`` does not have C elements, or the targets' dtype is not allowed.
 
     Shape:
         - input: (N, C, *) or (C), log-probabilities.
@@ -197,7 +197,7 @@ class NLLLoss(_WeightedLoss):
         self.ignore_index = ignore_index
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(N, C) log-probabilities, (N) classes to a scalar, or (N) with reduction 'none'."""
+        """Maps (N, C) log-probabilities, (N) classes to a scalar, or (N) with reduction 'none'."""
         return F.nll_loss(
             input,
             target,
@@ -208,25 +208,26 @@ class NLLLoss(_WeightedLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """-log(exp(x_y) / sum_c exp(x_c)) for logits x and a class y.
+    """Computes -log(exp(x_y) / sum_c exp(x_c)) for logits x and a class y.
 
-    For probabilities t it is -sum_c weight_c t_c log_softmax(x)_c, whose 'mean' is over samples;
-    that of classes divides by the sum of weight[y], and is NaN where all targets are ignored.
-    Smooth for finite logits. Label smoothing: Szegedy et al., Rethinking the Inception Architecture
-    for Computer Vision (arXiv:1512.00567). See ``nn.functional.cross_entropy``.
+    For probabilities t the loss is -sum_c weight_c t_c log_softmax(x)_c, and 'mean' averages over
+    samples. For classes, 'mean' divides by the sum of weight[y], and is NaN if all targets are
+    ignored. The loss is smooth for finite logits. Label smoothing: Szegedy et al., Rethinking the
+    Inception Architecture for Computer Vision (arXiv:1512.00567). See
+    ``nn.functional.cross_entropy``.
 
     Args:
-        weight: of each class, None for 1.
-        size_average: older name: False means 'sum'.
-        reduce: older name: False means 'none'.
-        ignore_index: a target that costs nothing and gets no gradient.
+        weight: weight of each class; None for 1.
+        size_average: deprecated; False means reduction 'sum'.
+        reduce: deprecated; False means reduction 'none'.
+        ignore_index: a target that adds no loss and gets no gradient.
         reduction: 'mean' over the weights of the targets, 'sum', or 'none'.
-        label_smoothing: the part of each target that all C classes share, in [0, 1].
+        label_smoothing: the fraction of each target that is spread over all C classes, in [0, 1].
 
     Raises:
-        IndexError: a target outside of [0, C).
-        RuntimeError: a ``weight`` of other than C elements, a smoothing outside of [0, 1], or
-            probabilities of another shape.
+        IndexError: a target is not in [0, C).
+        RuntimeError: ``weight`` does not have C elements, the smoothing is not in [0, 1], or the
+            shape of probabilities does not fit.
 
     Shape:
         - input: (N, C, *) or (C), logits.
@@ -250,7 +251,7 @@ class CrossEntropyLoss(_WeightedLoss):
         self.label_smoothing = label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(N, C) logits, (N) classes or (N, C) probabilities to a scalar or (N)."""
+        """Maps (N, C) logits, (N) classes or (N, C) probabilities to a scalar or (N)."""
         return F.cross_entropy(
             input,
             target,
@@ -262,21 +263,21 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """-weight (t log(x) + (1 - t) log(1 - x)), x being probabilities.
+    """Computes -weight (t log(x) + (1 - t) log(1 - x)), where x are probabilities.
 
     The logarithms are limited to -100, and the divisor x (1 - x) of the gradient to 1e-12, so that
     both are finite at 0 and 1. See ``nn.functional.binary_cross_entropy``.
 
     Args:
-        weight: of each element, None for 1.
-        size_average: older name: False means 'sum'.
-        reduce: older name: False means 'none'.
+        weight: weight of each element; None for 1.
+        size_average: deprecated; False means reduction 'sum'.
+        reduce: deprecated; False means reduction 'none'.
         reduction: 'mean' over all elements, 'sum', or 'none'.
 
     Raises:
-        ValueError: shapes that differ.
-        RuntimeError: an input outside of [0, 1], or a weight that does not broadcast.
-        NotImplementedError: an input that is not floating.
+        ValueError: the shapes differ.
+        RuntimeError: the input is not in [0, 1], or the weight does not broadcast.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input, target: (*), of one shape, in [0, 1].
@@ -286,27 +287,27 @@ class BCELoss(_WeightedLoss):
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) to a scalar, or (*) with reduction 'none'."""
+        """Maps (*), (*) to a scalar, or (*) with reduction 'none'."""
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_WeightedLoss):
-    """-weight (pos_weight t log(s(x)) + (1 - t) log(1 - s(x))), s the sigmoid.
+    """Computes -weight (pos_weight t log(s(x)) + (1 - t) log(1 - s(x))), where s is the sigmoid.
 
-    It does not overflow, and is smooth for all logits x. See
+    The loss does not overflow, and is smooth for all logits x. See
     ``nn.functional.binary_cross_entropy_with_logits``.
 
     Args:
-        weight: of each element, None for 1.
-        size_average: older name: False means 'sum'.
-        reduce: older name: False means 'none'.
+        weight: weight of each element; None for 1.
+        size_average: deprecated; False means reduction 'sum'.
+        reduce: deprecated; False means reduction 'none'.
         reduction: 'mean' over all elements, 'sum', or 'none'.
-        pos_weight: of the positives, such as one for each class; None for 1.
+        pos_weight: weight of the positives, for example one for each class; None for 1.
 
     Raises:
-        ValueError: shapes that differ.
-        RuntimeError: a ``pos_weight`` that does not broadcast.
-        NotImplementedError: an input that is not floating.
+        ValueError: the shapes differ.
+        RuntimeError: ``pos_weight`` does not broadcast.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input, target: (*), of one shape.
@@ -327,7 +328,7 @@ class BCEWithLogitsLoss(_WeightedLoss):
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) to a scalar, or (*) with reduction 'none'."""
+        """Maps (*), (*) to a scalar, or (*) with reduction 'none'."""
         return F.binary_cross_entropy_with_logits(
             input,
             target,
@@ -338,21 +339,21 @@ class BCEWithLogitsLoss(_WeightedLoss):
 
 
 class KLDivLoss(_Loss):
-    """target (log(target) - input), input being log-probabilities.
+    """Computes target (log(target) - input), where input holds log-probabilities.
 
-    A target of 0 costs 0. 'mean' divides by the number of elements and warns; 'batchmean' divides
-    by the first size, as the divergence is defined. Kullback and Leibler, On Information and
-    Sufficiency (1951). See ``nn.functional.kl_div``.
+    A target of 0 adds no loss. 'mean' divides by the number of elements and warns; 'batchmean'
+    divides by the first size, as the divergence is defined. Kullback and Leibler, On Information
+    and Sufficiency (1951). See ``nn.functional.kl_div``.
 
     Args:
-        size_average: older name: False means 'sum'.
-        reduce: older name: False means 'none'.
+        size_average: deprecated; False means reduction 'sum'.
+        reduce: deprecated; False means reduction 'none'.
         reduction: 'batchmean', 'mean', 'sum' or 'none'.
-        log_target: whether the target is logarithms too.
+        log_target: whether the target holds logarithms too.
 
     Raises:
-        ValueError: an unknown ``reduction``, when it is called.
-        RuntimeError: shapes that do not broadcast.
+        ValueError: ``reduction`` is unknown, when the module is called.
+        RuntimeError: the shapes do not broadcast.
 
     Shape:
         - input, target: (*), broadcast against each other.
@@ -371,27 +372,27 @@ class KLDivLoss(_Loss):
         self.log_target = log_target
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(*) log-probabilities, (*) to a scalar, or (*) with reduction 'none'."""
+        """Maps (*) log-probabilities, (*) to a scalar, or (*) with reduction 'none'."""
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
 class PoissonNLLLoss(_Loss):
-    """exp(x) - t x for log-rates x, or x - t log(x + eps) for rates x.
+    """Computes exp(x) - t x for log-rates x, or x - t log(x + eps) for rates x.
 
-    With ``full`` Stirling's t log(t) - t + 0.5 log(2 pi t) is added where t > 1, for log(t!). See
+    With ``full``, Stirling's t log(t) - t + 0.5 log(2 pi t) is added where t > 1, for log(t!). See
     ``nn.functional.poisson_nll_loss``.
 
     Args:
-        log_input: whether x are logarithms of rates.
-        full: adds log(t!).
-        size_average: older name: False means 'sum'.
+        log_input: whether x holds logarithms of rates.
+        full: whether to add log(t!).
+        size_average: deprecated; False means reduction 'sum'.
         eps: keeps the logarithm finite at 0.
-        reduce: older name: False means 'none'.
+        reduce: deprecated; False means reduction 'none'.
         reduction: 'mean' over all elements, 'sum', or 'none'.
 
     Raises:
-        ValueError: an unknown ``reduction``, when it is called.
-        RuntimeError: shapes that do not broadcast.
+        ValueError: ``reduction`` is unknown, when the module is called.
+        RuntimeError: the shapes do not broadcast.
 
     Shape:
         - log_input, target: (*), broadcast against each other.
@@ -414,7 +415,7 @@ class PoissonNLLLoss(_Loss):
         self.eps = eps
 
     def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) to a scalar, or (*) with reduction 'none'."""
+        """Maps (*), (*) to a scalar, or (*) with reduction 'none'."""
         return F.poisson_nll_loss(
             log_input,
             target,
@@ -426,23 +427,23 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """0.5 (log(v) + (input - target)^2 / v), v = max(var, eps).
+    """Computes 0.5 (log(v) + (input - target)^2 / v), where v = max(var, eps).
 
-    The gradient of ``var`` is that of v: limiting it does not cut it. ``full`` adds 0.5 log(2 pi).
+    The gradient of ``var`` is that of v: the limit does not cut it. ``full`` adds 0.5 log(2 pi).
     Nix and Weigend, Estimating the Mean and Variance of the Target Probability Distribution (1994).
     See ``nn.functional.gaussian_nll_loss``.
 
     Args:
-        full: adds the constant.
-        eps: the least variance.
+        full: whether to add the constant.
+        eps: the lower limit of the variance.
         reduction: 'mean' over all elements, 'sum', or 'none'.
 
     Raises:
-        ValueError: a negative variance, one of another shape, or an unknown ``reduction``.
+        ValueError: a variance is negative, its shape does not fit, or ``reduction`` is unknown.
 
     Shape:
         - input, target: (*), broadcast against each other.
-        - var: input's shape, or with 1 as or without the last size; or a number.
+        - var: of the input's shape, whose last size may be 1 or missing; or a number.
         - output: (), or (*) for 'none'.
         - dtypes: floating.
     """
@@ -453,14 +454,14 @@ class GaussianNLLLoss(_Loss):
         self.eps = eps
 
     def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
-        """(*), (*), variances (*) to a scalar, or (*) with reduction 'none'."""
+        """Maps (*), (*), variances (*) to a scalar, or (*) with reduction 'none'."""
         return F.gaussian_nll_loss(
             input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
         )
 
 
 class _MarginLoss(_Loss):
-    """Keeps ``margin``."""
+    """Stores ``margin``."""
 
     def __init__(
         self,
@@ -474,20 +475,20 @@ class _MarginLoss(_Loss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """1 - cos(x1, x2) where target is 1, max(0, cos(x1, x2) - margin) where -1.
+    """Computes 1 - cos(x1, x2) where target is 1, max(0, cos(x1, x2) - margin) where it is -1.
 
-    At cos = margin the gradient is that of the cosine. A target that is neither costs 0. See
+    At cos = margin the gradient is that of the cosine. Any other target adds no loss. See
     ``nn.functional.cosine_embedding_loss``.
 
     Args:
-        margin: of the pairs that differ, from -1 to 1.
-        size_average: older name: False means 'sum'.
-        reduce: older name: False means 'none'.
+        margin: the cosine below which pairs with target -1 add no loss, from -1 to 1.
+        size_average: deprecated; False means reduction 'sum'.
+        reduce: deprecated; False means reduction 'none'.
         reduction: 'mean' over all elements, 'sum', or 'none'.
 
     Raises:
-        ValueError: an unknown ``reduction``, when it is called.
-        RuntimeError: vectors of different shapes.
+        ValueError: ``reduction`` is unknown, when the module is called.
+        RuntimeError: the vectors have different shapes.
 
     Shape:
         - input1, input2: (N, D) or (D); target: (N) or (), 1 or -1.
@@ -496,56 +497,56 @@ class CosineEmbeddingLoss(_MarginLoss):
     """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """(N, D), (N, D), (N) to a scalar, or (N) with reduction 'none'."""
+        """Maps (N, D), (N, D), (N) to a scalar, or (N) with reduction 'none'."""
         return F.cosine_embedding_loss(
             input1, input2, target, margin=self.margin, reduction=self.reduction
         )
 
 
 class MarginRankingLoss(_MarginLoss):
-    """max(0, -target * (input1 - input2) + margin).
+    """Computes max(0, -target * (input1 - input2) + margin).
 
     The kink gets the gradient of the line: -target for input1. See
     ``nn.functional.margin_ranking_loss``.
 
     Args:
-        margin: by which the first should be larger (target 1) or smaller (-1).
-        size_average: older name: False means 'sum'.
-        reduce: older name: False means 'none'.
+        margin: how much larger the first input should be (target 1), or smaller (-1).
+        size_average: deprecated; False means reduction 'sum'.
+        reduce: deprecated; False means reduction 'none'.
         reduction: 'mean' over all elements, 'sum', or 'none'.
 
     Raises:
-        ValueError: an unknown ``reduction``, when it is called.
-        RuntimeError: different numbers of dims, or shapes that do not broadcast.
+        ValueError: ``reduction`` is unknown, when the module is called.
+        RuntimeError: the numbers of dims differ, or shapes do not broadcast.
 
     Shape:
-        - input1, input2, target: (N), or of as many dims that broadcast.
+        - input1, input2, target: (N), or any shapes of equal numbers of dims that broadcast.
         - output: (), or (N) for 'none'.
         - dtypes: floating.
     """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """(N), (N), (N) to a scalar, or (N) with reduction 'none'."""
+        """Maps (N), (N), (N) to a scalar, or (N) with reduction 'none'."""
         return F.margin_ranking_loss(
             input1, input2, target, margin=self.margin, reduction=self.reduction
         )
 
 
 class HingeEmbeddingLoss(_MarginLoss):
-    """input where target is 1, max(0, margin - input) where it is -1.
+    """Computes input where target is 1, max(0, margin - input) where it is -1.
 
-    At input = margin the gradient is -1. A target that is neither costs both. See
+    At input = margin the gradient is -1. Any other target adds both terms. See
     ``nn.functional.hinge_embedding_loss``.
 
     Args:
-        margin: up to which dissimilar pairs cost.
-        size_average: older name: False means 'sum'.
-        reduce: older name: False means 'none'.
+        margin: the distance below which pairs with target -1 add a loss.
+        size_average: deprecated; False means reduction 'sum'.
+        reduce: deprecated; False means reduction 'none'.
         reduction: 'mean' over all elements, 'sum', or 'none'.
 
     Raises:
-        ValueError: an unknown ``reduction``, when it is called.
-        RuntimeError: shapes that do not broadcast.
+        ValueError: ``reduction`` is unknown, when the module is called.
+        RuntimeError: the shapes do not broadcast.
 
     Shape:
         - input, target: (*), distances, and 1 or -1.
@@ -563,23 +564,23 @@ class HingeEmbeddingLoss(_MarginLoss):
         super().__init__(margin, size_average, reduce, reduction)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) to a scalar, or (*) with reduction 'none'."""
+        """Maps (*), (*) to a scalar, or (*) with reduction 'none'."""
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-target * input)), target being 1 or -1.
+    """Computes log(1 + exp(-target * input)), where target is 1 or -1.
 
-    It does not overflow, and is smooth. See ``nn.functional.soft_margin_loss``.
+    The loss does not overflow, and is smooth. See ``nn.functional.soft_margin_loss``.
 
     Args:
-        size_average: older name: False means 'sum'.
-        reduce: older name: False means 'none'.
+        size_average: deprecated; False means reduction 'sum'.
+        reduce: deprecated; False means reduction 'none'.
         reduction: 'mean' over all elements, 'sum', or 'none'.
 
     Raises:
-        ValueError: an unknown ``reduction``, when it is called.
-        RuntimeError: a target that does not broadcast to the input's shape.
+        ValueError: ``reduction`` is unknown, when the module is called.
+        RuntimeError: the target does not broadcast to the input's shape.
 
     Shape:
         - input: (*); target: broadcast to it.
@@ -588,29 +589,29 @@ class SoftMarginLoss(_Loss):
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) to a scalar, or (*) with reduction 'none'."""
+        """Maps (*), (*) to a scalar, or (*) with reduction 'none'."""
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class TripletMarginLoss(_Loss):
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin).
+    """Computes max(0, d(anchor, positive) - d(anchor, negative) + margin).
 
     d is the p-norm of the difference, to which eps is added. The kink gets the gradient of the
     distances. Balntas et al., Learning Local Feature Descriptors with Triplets and Shallow
     Convolutional Neural Networks (2016). See ``nn.functional.triplet_margin_loss``.
 
     Args:
-        margin: by which the negative should be further, positive.
-        p: of the norm.
+        margin: how much farther than the positive the negative should be, positive.
+        p: order of the norm.
         eps: added to each difference.
-        swap: takes the smaller of d(anchor, negative) and d(positive, negative).
-        size_average: older name: False means 'sum'.
-        reduce: older name: False means 'none'.
+        swap: whether to use the smaller of d(anchor, negative) and d(positive, negative).
+        size_average: deprecated; False means reduction 'sum'.
+        reduce: deprecated; False means reduction 'none'.
         reduction: 'mean' over all elements, 'sum', or 'none'.
 
     Raises:
         ValueError: ``margin`` is not positive.
-        RuntimeError: different numbers of dims, or shapes that do not broadcast.
+        RuntimeError: the numbers of dims differ, or shapes do not broadcast.
 
     Shape:
         - anchor, positive, negative: (N, D) or (D).
@@ -639,7 +640,7 @@ class TripletMarginLoss(_Loss):
         self.swap = swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """(N, D), (N, D), (N, D) to a scalar, or (N) with reduction 'none'."""
+        """Maps (N, D), (N, D), (N, D) to a scalar, or (N) with reduction 'none'."""
         return F.triplet_margin_loss(
             anchor,
             positive,

@@ -24,23 +24,23 @@ __all__ = [
 
 
 class CTCLoss(_Loss):
-    """-log of the probability that log_probs read as the targets (without alignment).
+    """Computes -log of the probability that log_probs spell the targets, over all alignments.
 
-    It sums over all ways to spread labels and blanks over T steps. Inputs shorter than their target
-    cost inf. Graves et al., Connectionist Temporal Classification (2006). See
+    The loss sums over all ways to spread labels and blanks over T steps. It is inf where an input
+    is too short for its target. Graves et al., Connectionist Temporal Classification (2006). See
     ``nn.functional.ctc_loss``.
 
     Args:
-        blank: the class of no label, in [0, C).
-        reduction: 'mean' of each loss over its target's length, 'sum', or 'none'.
-        zero_infinity: makes infinite losses and their gradients 0.
+        blank: the class that stands for no label, in [0, C).
+        reduction: 'mean' of each loss divided by its target's length, 'sum', or 'none'.
+        zero_infinity: whether to set infinite losses and their gradients to 0.
 
     Raises:
-        RuntimeError: a ``blank`` or label outside of [0, C), or a length beyond T or S.
+        RuntimeError: ``blank`` or a label is not in [0, C), or a length exceeds T or S.
 
     Shape:
-        - log_probs: (T, N, C) or (T, C), logarithms as of log_softmax.
-        - targets: (N, S), or joined in one dim, integers in [0, C) that are not ``blank``.
+        - log_probs: (T, N, C) or (T, C), logarithms as log_softmax returns them.
+        - targets: (N, S), or joined in one dim, integers in [0, C) other than ``blank``.
         - input_lengths, target_lengths: (N) or (), integers, at most T and S.
         - output: (), or (N) for 'none'.
         - dtypes: floating.
@@ -60,7 +60,7 @@ class CTCLoss(_Loss):
         input_lengths: Tensor | Sequence[int],
         target_lengths: Tensor | Sequence[int],
     ) -> Tensor:
-        """(T, N, C), (N, S) or joined, (N), (N) to a scalar, or (N) with reduction 'none'."""
+        """Maps (T, N, C), (N, S) or joined, (N), (N) to a scalar, or (N) with reduction 'none'."""
         return F.ctc_loss(
             log_probs,
             targets,
@@ -73,45 +73,45 @@ class CTCLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """sum of max(0, 1 - x[y] + x[j]) / C over labels y and other classes j.
+    """Computes the sum of max(0, 1 - x[y] + x[j]) / C over the labels y and all other classes j.
 
     The kinks get the gradient 0. See ``nn.functional.multilabel_margin_loss``.
 
     Args:
-        size_average: older name: False means 'sum'.
-        reduce: older name: False means 'none'.
+        size_average: deprecated; False means reduction 'sum'.
+        reduce: deprecated; False means reduction 'none'.
         reduction: 'mean' over samples, 'sum', or 'none'.
 
     Raises:
-        RuntimeError: another shape of targets, or labels outside of [0, C).
+        RuntimeError: the shape of the targets does not fit, or a label is not in [0, C).
 
     Shape:
         - input: (N, C) or (C).
-        - target: input's shape, int64: labels, ended by the first -1.
+        - target: of the input's shape, int64: labels up to the first -1.
         - output: (), or (N) for 'none'.
         - dtypes: floating.
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(N, C), labels (N, C) ended by -1, to a scalar, or (N) with reduction 'none'."""
+        """Maps (N, C), labels (N, C) ended by -1, to a scalar, or (N) with reduction 'none'."""
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
     """BCEWithLogitsLoss of each class, averaged over the C classes.
 
-    -mean_c weight_c (t_c log(s(x_c)) + (1 - t_c) log(1 - s(x_c))), s the sigmoid. Smooth. See
+    -mean_c weight_c (t_c log(s(x_c)) + (1 - t_c) log(1 - s(x_c))), s the sigmoid; smooth. See
     ``nn.functional.multilabel_soft_margin_loss``.
 
     Args:
-        weight: of each class, None for 1.
-        size_average: older name: False means 'sum'.
-        reduce: older name: False means 'none'.
+        weight: weight of each class; None for 1.
+        size_average: deprecated; False means reduction 'sum'.
+        reduce: deprecated; False means reduction 'none'.
         reduction: 'mean' over samples, 'sum', or 'none'.
 
     Raises:
-        ValueError: an unknown ``reduction``, when it is called.
-        RuntimeError: shapes that do not broadcast.
+        ValueError: ``reduction`` is unknown, when the module is called.
+        RuntimeError: the shapes do not broadcast.
 
     Shape:
         - input, target: (N, C) or (C).
@@ -121,28 +121,28 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(N, C), (N, C) to a scalar, or (N) with reduction 'none'."""
+        """Maps (N, C), (N, C) to a scalar, or (N) with reduction 'none'."""
         return F.multilabel_soft_margin_loss(
             input, target, weight=self.weight, reduction=self.reduction
         )
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """sum over j != y of max(0, margin - x[y] + x[j])^p * weight[y] / C.
+    """Computes the sum over j != y of max(0, margin - x[y] + x[j])^p * weight[y] / C.
 
     The kinks get the gradient 0. See ``nn.functional.multi_margin_loss``.
 
     Args:
         p: 1 or 2.
-        margin: by which x[y] should be larger than the others.
-        weight: of each class, None for 1.
-        size_average: older name: False means 'sum'.
-        reduce: older name: False means 'none'.
+        margin: how much larger x[y] should be than the others.
+        weight: weight of each class; None for 1.
+        size_average: deprecated; False means reduction 'sum'.
+        reduce: deprecated; False means reduction 'none'.
         reduction: 'mean' over samples, 'sum', or 'none'.
 
     Raises:
-        ValueError: another ``p``, or a ``weight`` that is not one-dimensional.
-        RuntimeError: another number of targets, or ones outside of [0, C).
+        ValueError: ``p`` is not 1 or 2, or ``weight`` is not one-dimensional.
+        RuntimeError: the number of targets does not fit, or one is not in [0, C).
 
     Shape:
         - input: (N, C) or (C).
@@ -170,7 +170,7 @@ class MultiMarginLoss(_WeightedLoss):
         self.margin = margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(N, C), (N) to a scalar, or (N) with reduction 'none'."""
+        """Maps (N, C), (N) to a scalar, or (N) with reduction 'none'."""
         return F.multi_margin_loss(
             input,
             target,
@@ -182,19 +182,19 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """NLLLoss under its old name, which warns.
+    """NLLLoss under its deprecated name, which warns.
 
     Args:
-        weight: of each class, None for 1.
-        size_average: older name: False means 'sum'.
-        reduce: older name: False means 'none'.
-        ignore_index: a target that costs nothing and gets no gradient.
+        weight: weight of each class; None for 1.
+        size_average: deprecated; False means reduction 'sum'.
+        reduce: deprecated; False means reduction 'none'.
+        ignore_index: a target that adds no loss and gets no gradient.
         reduction: 'mean' over the weights of the targets, 'sum', or 'none'.
 
     Raises:
-        IndexError: a target outside of [0, C).
-        ValueError: another number of targets than of samples.
-        RuntimeError: a ``weight`` of other than C elements, or targets of another dtype.
+        IndexError: a target is not in [0, C).
+        ValueError: the number of targets is not the number of samples.
+        RuntimeError: ``weight`` does not have C elements, or the targets' dtype is not allowed.
 
     Shape:
         - input: (N, C, H, W), log-probabilities.
@@ -220,24 +220,24 @@ class NLLLoss2d(NLLLoss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin), d any function.
+    """Computes max(0, d(anchor, positive) - d(anchor, negative) + margin) for any distance d.
 
     The kink gets the gradient of the distances. See
     ``nn.functional.triplet_margin_with_distance_loss``.
 
     Args:
-        distance_function: of two tensors to (N); None for PairwiseDistance.
-        margin: by which the negative should be further, positive.
-        swap: takes the smaller of d(anchor, negative) and d(positive, negative).
+        distance_function: maps two tensors to (N); None means PairwiseDistance.
+        margin: how much farther than the positive the negative should be, positive.
+        swap: whether to use the smaller of d(anchor, negative) and d(positive, negative).
         reduction: 'mean' over all elements, 'sum', or 'none'.
 
     Raises:
         ValueError: ``margin`` is not positive.
 
     Shape:
-        - anchor, positive, negative: (N, *), what the function takes.
+        - anchor, positive, negative: (N, *), as the function accepts.
         - output: (), or (N) for 'none'.
-        - dtypes: those of the function.
+        - dtypes: those that the function accepts.
     """
 
     def __init__(
@@ -260,7 +260,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         self.swap = swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """(N, *), (N, *), (N, *) to a scalar, or (N) with reduction 'none'."""
+        """Maps (N, *), (N, *), (N, *) to a scalar, or (N) with reduction 'none'."""
         return F.triplet_margin_with_distance_loss(
             anchor,
             positive,

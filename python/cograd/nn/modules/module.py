@@ -74,27 +74,27 @@ _HOOK_DICTS = (
 
 
 def _indent(text: str) -> str:
-    """``text`` with every line but the first moved two columns to the right."""
+    """Indents every line of ``text`` but the first by two columns."""
     return text.replace("\n", "\n  ")
 
 
 class Module(StateMixin, HookMixin, AccessMixin):
-    """Base class of layers and models: owns parameters, buffers and child modules.
+    """Base class of layers and models: holds parameters, buffers and child modules.
 
     Subclasses call ``super().__init__()``, assign parameters and modules as attributes and define
     ``forward``. Calling the module runs ``forward`` and the hooks. ``train()`` and ``eval()`` set
-    ``training`` of all modules below.
+    ``training`` of the module and of all its descendants.
 
     Args:
         args, kwargs: refused, unless the class sets ``call_super_init``.
 
     Raises:
-        TypeError: arguments.
-        NotImplementedError: it is called and has no ``forward``.
+        TypeError: there are arguments.
+        NotImplementedError: the module is called and has no ``forward``.
         AttributeError: a parameter is assigned before ``super().__init__()``.
 
     Shape:
-        - input and output: what ``forward`` takes and gives.
+        - input and output: those of ``forward``.
     """
 
     training: bool
@@ -125,7 +125,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
     # calling
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; subclasses define it."""
+        """Computes the module's output; subclasses define it."""
         raise NotImplementedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function'
         )
@@ -140,7 +140,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
         return Module.__call__(self, *args, **kwargs)
 
     def _backward_hook_lists(self) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
-        """The full backward hooks, those of the old kind, and the backward pre-hooks."""
+        """Returns the full backward hooks, the legacy ones, and the backward pre-hooks."""
         everywhere = tuple(_hooks._global_backward_hooks.values())
         own = tuple(self._backward_hooks.values())
         old_everywhere = _GlobalState.full_backward is False
@@ -182,7 +182,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
     def _run_old_backward_hooks(
         self, hooks: tuple[Any, ...], args: tuple[Any, ...], result: Any
     ) -> None:
-        """Puts ``hooks`` on the node of the first tensor in ``result``."""
+        """Registers ``hooks`` on the grad_fn of the first tensor in ``result``."""
         first = result
         while not isinstance(first, Tensor):
             if isinstance(first, dict):
@@ -242,7 +242,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
     def _run_always_called(
         self, done: set[int], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
     ) -> None:
-        """Runs the ``always_call`` hooks that an exception in the call has skipped."""
+        """Runs the ``always_call`` hooks that an exception during the call has skipped."""
         for key, hook in self._forward_hook_items():
             always = (
                 key in self._forward_hooks_always_called
@@ -277,7 +277,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def _drop(self, name: str, keep: str) -> None:
-        """Forgets ``name`` everywhere but in the dict ``keep``."""
+        """Removes ``name`` from everywhere but the dict ``keep``."""
         self.__dict__.pop(name, None)
         for kind in ("_parameters", "_buffers", "_modules"):
             if kind != keep:
@@ -298,7 +298,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
         self._set_member(name, value)
 
     def _set_member(self, name: str, value: Any) -> None:
-        """Assigns a tensor or a module, or anything to the name of a registered member."""
+        """Assigns a tensor or a module to any name, or any value to the name of a member."""
         state = self.__dict__
         ready = "_modules" in state
         is_buffer = isinstance(value, Buffer)
@@ -335,7 +335,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
     def _clear_slot(
         self, what: str, allowed: str, members: dict[str, Any], name: str, value: Any
     ) -> None:
-        """Sets a registered parameter or module to None, the only other value it takes."""
+        """Sets a registered parameter or module to None; raises TypeError for any other value."""
         if value is not None:
             refuse_torch("Module.__setattr__", value)
             raise TypeError(
@@ -368,7 +368,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
     # conversion
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Replaces the data of every parameter and buffer by ``fn`` of it; identity is kept."""
+        """Replaces the data of all parameters and buffers by ``fn`` of it; keeps the objects."""
         if recurse:
             for child in self.children():
                 child._apply(fn)
@@ -387,17 +387,17 @@ class Module(StateMixin, HookMixin, AccessMixin):
         return self
 
     def apply(self, fn: Callable[[Any], None]) -> Self:
-        """Calls ``fn`` on every child module, innermost first, then on this one."""
+        """Calls ``fn`` on every descendant, innermost first, then on this module."""
         for child in self.children():
             child.apply(fn)
         fn(self)
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """``to(device, dtype, non_blocking)``, ``to(dtype)`` or ``to(tensor)``, in place.
+        """Converts in place: ``to(device, dtype, non_blocking)``, ``to(dtype)`` or ``to(tensor)``.
 
-        The dtype is applied to floating-point parameters and buffers only, ``memory_format`` to
-        those of four and five dims.
+        The dtype is applied only to floating-point parameters and buffers, ``memory_format`` only
+        to those of four and five dims.
         """
         device = kwargs.pop("device", None)
         dtype = kwargs.pop("dtype", None)
@@ -459,11 +459,11 @@ class Module(StateMixin, HookMixin, AccessMixin):
         """Does nothing: there is no compiler; see ``cograd.compile``."""
 
     def cuda(self, device: Any = None) -> Self:
-        """Moves everything to a GPU, which cograd has none of: raises if there is anything."""
+        """Raises if there is anything to move: cograd has no GPU."""
         return self._apply(lambda t: t.cuda(device))
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
-        """Gives every parameter and buffer new memory on ``device``, with any values."""
+        """Gives every parameter and buffer uninitialised memory on ``device``."""
         return self._apply(lambda t: cograd.empty_like(t, device=device), recurse=recurse)
 
     def cpu(self) -> Self:
@@ -473,7 +473,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
     # modes
 
     def train(self, mode: bool = True) -> Self:
-        """Sets training mode here and in all children."""
+        """Sets the training mode of the module and of all its descendants."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
@@ -482,7 +482,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
         return self
 
     def eval(self) -> Self:
-        """``train(False)``."""
+        """Calls ``train(False)``."""
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
@@ -492,7 +492,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drops the gradients of all parameters, or fills them with zeros."""
+        """Sets the gradients of all parameters to None, or fills them with zeros."""
         for param in self.parameters():
             if param.grad is None:
                 continue
@@ -506,7 +506,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
                 param.grad.zero_()
 
     def share_memory(self) -> Self:
-        """Moves parameters, their gradients, and buffers to memory that child processes share."""
+        """Moves parameters, their gradients, and buffers to memory shared with child processes."""
         for tensor in itertools.chain(self.parameters(), self.buffers()):
             tensor.share_memory_()
             if tensor.grad is not None:
@@ -519,7 +519,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What stands between the parentheses of ``repr``; subclasses override it."""
+        """Returns the text inside the parentheses of ``repr``; subclasses override it."""
         return ""
 
     def _repr_children(self) -> Iterator[str]:
@@ -543,5 +543,5 @@ class Module(StateMixin, HookMixin, AccessMixin):
         for hooks in _HOOK_DICTS:
             self.__dict__.setdefault(hooks, OrderedDict())
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
-        if any(self.__dict__[hooks] for hooks in _HOOK_DICTS):  # torch keeps no such flag
+        if any(self.__dict__[hooks] for hooks in _HOOK_DICTS):  # torch lacks the flag
             self.__dict__["_hooked"] = True

@@ -41,11 +41,11 @@ class _PadNd(Module):
         )
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) or (C, *) to the same with larger last dims."""
+        """Maps (N, C, *) or (C, *) to the same with larger last dims."""
         return F.pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return f"{self.padding}"
 
 
@@ -55,25 +55,25 @@ class _ConstantPadNd(_PadNd):
         self.value = value
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) or (C, *) to the same with larger last dims."""
+        """Maps (N, C, *) or (C, *) to the same with larger last dims."""
         return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return f"padding={self.padding}, value={self.value}"
 
 
 class ConstantPad1d(_ConstantPadNd):
-    """``value`` before and behind the last dim.
+    """Pads the last dim with ``value``.
 
-    Linear: the padding gets no gradient. See ``nn.functional.pad``.
+    The layer is linear; the padding gets no gradient. See ``nn.functional.pad``.
 
     Args:
-        padding: (left, right), or an int for both; negative numbers cut.
-        value: what is put there.
+        padding: (left, right), or an int for both; negative numbers crop.
+        value: the value of the padding.
 
     Raises:
-        RuntimeError: a size that becomes negative.
+        RuntimeError: a size becomes negative.
 
     Shape:
         - input: (*, L), any number of dims.
@@ -85,16 +85,16 @@ class ConstantPad1d(_ConstantPadNd):
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """``value`` before and behind the last two dims.
+    """Pads the last two dims with ``value``.
 
-    Linear: the padding gets no gradient. See ``nn.functional.pad``.
+    The layer is linear; the padding gets no gradient. See ``nn.functional.pad``.
 
     Args:
-        padding: (left, right, top, bottom), or an int for all four; negative numbers cut.
-        value: what is put there.
+        padding: (left, right, top, bottom), or an int for all four; negative numbers crop.
+        value: the value of the padding.
 
     Raises:
-        RuntimeError: fewer than 2 dims, or a size that becomes negative.
+        RuntimeError: there are fewer than 2 dims, or a size becomes negative.
 
     Shape:
         - input: (*, H, W).
@@ -106,17 +106,17 @@ class ConstantPad2d(_ConstantPadNd):
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """``value`` before and behind the last three dims.
+    """Pads the last three dims with ``value``.
 
-    Linear: the padding gets no gradient. See ``nn.functional.pad``.
+    The layer is linear; the padding gets no gradient. See ``nn.functional.pad``.
 
     Args:
         padding: (left, right, top, bottom, front, back), or an int for all six; negative numbers
-            cut.
-        value: what is put there.
+            crop.
+        value: the value of the padding.
 
     Raises:
-        RuntimeError: fewer than 3 dims, or a size that becomes negative.
+        RuntimeError: there are fewer than 3 dims, or a size becomes negative.
 
     Shape:
         - input: (*, D, H, W).
@@ -132,20 +132,20 @@ class _ZeroPadNd(_ConstantPadNd):
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return f"{self.padding}"
 
 
 class ZeroPad1d(_ZeroPadNd):
-    """Zeros before and behind the last dim.
+    """Pads the last dim with zeros.
 
-    Linear: the padding gets no gradient. See ``nn.functional.pad``.
+    The layer is linear; the padding gets no gradient. See ``nn.functional.pad``.
 
     Args:
-        padding: (left, right), or an int for both; negative numbers cut.
+        padding: (left, right), or an int for both; negative numbers crop.
 
     Raises:
-        RuntimeError: a size that becomes negative.
+        RuntimeError: a size becomes negative.
 
     Shape:
         - input: (*, L), any number of dims.
@@ -157,15 +157,15 @@ class ZeroPad1d(_ZeroPadNd):
 
 
 class ZeroPad2d(_ZeroPadNd):
-    """Zeros before and behind the last two dims.
+    """Pads the last two dims with zeros.
 
-    Linear: the padding gets no gradient. See ``nn.functional.pad``.
+    The layer is linear; the padding gets no gradient. See ``nn.functional.pad``.
 
     Args:
-        padding: (left, right, top, bottom), or an int for all four; negative numbers cut.
+        padding: (left, right, top, bottom), or an int for all four; negative numbers crop.
 
     Raises:
-        RuntimeError: fewer than 2 dims, or a size that becomes negative.
+        RuntimeError: there are fewer than 2 dims, or a size becomes negative.
 
     Shape:
         - input: (*, H, W).
@@ -177,16 +177,16 @@ class ZeroPad2d(_ZeroPadNd):
 
 
 class ZeroPad3d(_ZeroPadNd):
-    """Zeros before and behind the last three dims.
+    """Pads the last three dims with zeros.
 
-    Linear: the padding gets no gradient. See ``nn.functional.pad``.
+    The layer is linear; the padding gets no gradient. See ``nn.functional.pad``.
 
     Args:
         padding: (left, right, top, bottom, front, back), or an int for all six; negative numbers
-            cut.
+            crop.
 
     Raises:
-        RuntimeError: fewer than 3 dims, or a size that becomes negative.
+        RuntimeError: there are fewer than 3 dims, or a size becomes negative.
 
     Shape:
         - input: (*, D, H, W).
@@ -202,17 +202,17 @@ class _ReflectionPadNd(_PadNd):
 
 
 class ReflectionPad1d(_ReflectionPadNd):
-    """The input mirrored at the ends of the last dim.
+    """Pads by reflecting the input at the ends of the last dim.
 
-    The element at the end is not repeated: ``a b c`` becomes ``c b a b c b a``. Linear: an element
-    gets the sum of the gradients of its copies. See ``nn.functional.pad``.
+    The element at the end is not repeated: ``a b c`` becomes ``c b a b c b a``. The layer is
+    linear: an element gets the sum of the gradients of its copies. See ``nn.functional.pad``.
 
     Args:
-        padding: (left, right), or an int for both; negative numbers cut.
+        padding: (left, right), or an int for both; negative numbers crop.
 
     Raises:
-        RuntimeError: a padding as large as its dim, or larger.
-        NotImplementedError: an input of other than 2 or 3 dims.
+        RuntimeError: a padding is as large as its dim, or larger.
+        NotImplementedError: the input does not have 2 or 3 dims.
 
     Shape:
         - input: (N, C, L) or (C, L).
@@ -224,17 +224,18 @@ class ReflectionPad1d(_ReflectionPadNd):
 
 
 class ReflectionPad2d(_ReflectionPadNd):
-    """The input mirrored at the ends of the last two dims.
+    """Pads by reflecting the input at the ends of the last two dims.
 
-    The element at the end is not repeated: ``a b c`` becomes ``c b a b c b a``. Linear: an element
-    gets the sum of the gradients of its copies. See ``nn.functional.pad``.
+    The element at the end is not repeated: ``a b c`` becomes ``c b a b c b a``. The layer is
+    linear: an element gets the sum of the gradients of its copies. See ``nn.functional.pad``.
 
     Args:
-        padding: (left, right, top, bottom), or an int for all four; negative numbers cut.
+        padding: (left, right, top, bottom), or an int for all four; negative numbers crop.
 
     Raises:
-        RuntimeError: a padding as large as its dim, or larger.
-        NotImplementedError: an input of other than 3 or 4 dims; of fewer than 2 it is RuntimeError.
+        RuntimeError: a padding is as large as its dim, or larger.
+        NotImplementedError: the input does not have 3 or 4 dims; with fewer than 2 dims it is a
+            RuntimeError.
 
     Shape:
         - input: (N, C, H, W) or (C, H, W).
@@ -246,18 +247,19 @@ class ReflectionPad2d(_ReflectionPadNd):
 
 
 class ReflectionPad3d(_ReflectionPadNd):
-    """The input mirrored at the ends of the last three dims.
+    """Pads by reflecting the input at the ends of the last three dims.
 
-    The element at the end is not repeated: ``a b c`` becomes ``c b a b c b a``. Linear: an element
-    gets the sum of the gradients of its copies. See ``nn.functional.pad``.
+    The element at the end is not repeated: ``a b c`` becomes ``c b a b c b a``. The layer is
+    linear: an element gets the sum of the gradients of its copies. See ``nn.functional.pad``.
 
     Args:
         padding: (left, right, top, bottom, front, back), or an int for all six; negative numbers
-            cut.
+            crop.
 
     Raises:
-        RuntimeError: a padding as large as its dim, or larger.
-        NotImplementedError: an input of other than 4 or 5 dims; of fewer than 3 it is RuntimeError.
+        RuntimeError: a padding is as large as its dim, or larger.
+        NotImplementedError: the input does not have 4 or 5 dims; with fewer than 3 dims it is a
+            RuntimeError.
 
     Shape:
         - input: (N, C, D, H, W) or (C, D, H, W).
@@ -273,17 +275,17 @@ class _ReplicationPadNd(_PadNd):
 
 
 class ReplicationPad1d(_ReplicationPadNd):
-    """The elements at the ends of the last dim, repeated.
+    """Pads by repeating the elements at the ends of the last dim.
 
-    ``a b c`` becomes ``a a a b c c c``. Linear: an element gets the sum of the gradients of its
-    copies. See ``nn.functional.pad``.
+    ``a b c`` becomes ``a a a b c c c``. The layer is linear: an element gets the sum of the
+    gradients of its copies. See ``nn.functional.pad``.
 
     Args:
-        padding: (left, right), or an int for both; negative numbers cut.
+        padding: (left, right), or an int for both; negative numbers crop.
 
     Raises:
-        RuntimeError: an empty dim that is padded.
-        NotImplementedError: an input of other than 2 or 3 dims.
+        RuntimeError: an empty dim is padded.
+        NotImplementedError: the input does not have 2 or 3 dims.
 
     Shape:
         - input: (N, C, L) or (C, L).
@@ -295,17 +297,18 @@ class ReplicationPad1d(_ReplicationPadNd):
 
 
 class ReplicationPad2d(_ReplicationPadNd):
-    """The elements at the ends of the last two dims, repeated.
+    """Pads by repeating the elements at the ends of the last two dims.
 
-    ``a b c`` becomes ``a a a b c c c``. Linear: an element gets the sum of the gradients of its
-    copies. See ``nn.functional.pad``.
+    ``a b c`` becomes ``a a a b c c c``. The layer is linear: an element gets the sum of the
+    gradients of its copies. See ``nn.functional.pad``.
 
     Args:
-        padding: (left, right, top, bottom), or an int for all four; negative numbers cut.
+        padding: (left, right, top, bottom), or an int for all four; negative numbers crop.
 
     Raises:
-        RuntimeError: an empty dim that is padded.
-        NotImplementedError: an input of other than 3 or 4 dims; of fewer than 2 it is RuntimeError.
+        RuntimeError: an empty dim is padded.
+        NotImplementedError: the input does not have 3 or 4 dims; with fewer than 2 dims it is a
+            RuntimeError.
 
     Shape:
         - input: (N, C, H, W) or (C, H, W).
@@ -317,18 +320,19 @@ class ReplicationPad2d(_ReplicationPadNd):
 
 
 class ReplicationPad3d(_ReplicationPadNd):
-    """The elements at the ends of the last three dims, repeated.
+    """Pads by repeating the elements at the ends of the last three dims.
 
-    ``a b c`` becomes ``a a a b c c c``. Linear: an element gets the sum of the gradients of its
-    copies. See ``nn.functional.pad``.
+    ``a b c`` becomes ``a a a b c c c``. The layer is linear: an element gets the sum of the
+    gradients of its copies. See ``nn.functional.pad``.
 
     Args:
         padding: (left, right, top, bottom, front, back), or an int for all six; negative numbers
-            cut.
+            crop.
 
     Raises:
-        RuntimeError: an empty dim that is padded.
-        NotImplementedError: an input of other than 4 or 5 dims; of fewer than 3 it is RuntimeError.
+        RuntimeError: an empty dim is padded.
+        NotImplementedError: the input does not have 4 or 5 dims; with fewer than 3 dims it is a
+            RuntimeError.
 
     Shape:
         - input: (N, C, D, H, W) or (C, D, H, W).
@@ -343,7 +347,7 @@ class _CircularPadNd(_PadNd):
     _mode = "circular"
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) or (C, *) to the same with larger last dims."""
+        """Maps (N, C, *) or (C, *) to the same with larger last dims."""
         n = self._dims + 1
         if input.dim() not in (n, n + 1):
             raise ValueError(f"expected {n}D or {n + 1}D input (got {input.dim()}D input)")
@@ -351,17 +355,17 @@ class _CircularPadNd(_PadNd):
 
 
 class CircularPad1d(_CircularPadNd):
-    """The input continued from the other end of the last dim.
+    """Pads by continuing the input from the other end of the last dim.
 
-    ``a b c`` becomes ``b c a b c a b``. Linear: an element gets the sum of the gradients of its
-    copies. See ``nn.functional.pad``.
+    ``a b c`` becomes ``b c a b c a b``. The layer is linear: an element gets the sum of the
+    gradients of its copies. See ``nn.functional.pad``.
 
     Args:
-        padding: (left, right), or an int for both; negative numbers cut.
+        padding: (left, right), or an int for both; negative numbers crop.
 
     Raises:
-        RuntimeError: a padding larger than its dim.
-        ValueError: an input of other than 2 or 3 dims.
+        RuntimeError: a padding is larger than its dim.
+        ValueError: the input does not have 2 or 3 dims.
 
     Shape:
         - input: (N, C, L) or (C, L).
@@ -373,17 +377,17 @@ class CircularPad1d(_CircularPadNd):
 
 
 class CircularPad2d(_CircularPadNd):
-    """The input continued from the other end of the last two dims.
+    """Pads by continuing the input from the other end of the last two dims.
 
-    ``a b c`` becomes ``b c a b c a b``. Linear: an element gets the sum of the gradients of its
-    copies. See ``nn.functional.pad``.
+    ``a b c`` becomes ``b c a b c a b``. The layer is linear: an element gets the sum of the
+    gradients of its copies. See ``nn.functional.pad``.
 
     Args:
-        padding: (left, right, top, bottom), or an int for all four; negative numbers cut.
+        padding: (left, right, top, bottom), or an int for all four; negative numbers crop.
 
     Raises:
-        RuntimeError: a padding larger than its dim.
-        ValueError: an input of other than 3 or 4 dims.
+        RuntimeError: a padding is larger than its dim.
+        ValueError: the input does not have 3 or 4 dims.
 
     Shape:
         - input: (N, C, H, W) or (C, H, W).
@@ -395,18 +399,18 @@ class CircularPad2d(_CircularPadNd):
 
 
 class CircularPad3d(_CircularPadNd):
-    """The input continued from the other end of the last three dims.
+    """Pads by continuing the input from the other end of the last three dims.
 
-    ``a b c`` becomes ``b c a b c a b``. Linear: an element gets the sum of the gradients of its
-    copies. See ``nn.functional.pad``.
+    ``a b c`` becomes ``b c a b c a b``. The layer is linear: an element gets the sum of the
+    gradients of its copies. See ``nn.functional.pad``.
 
     Args:
         padding: (left, right, top, bottom, front, back), or an int for all six; negative numbers
-            cut.
+            crop.
 
     Raises:
-        RuntimeError: a padding larger than its dim.
-        ValueError: an input of other than 4 or 5 dims.
+        RuntimeError: a padding is larger than its dim.
+        ValueError: the input does not have 4 or 5 dims.
 
     Shape:
         - input: (N, C, D, H, W) or (C, D, H, W).

@@ -17,14 +17,14 @@ __all__ = ["ParameterDict", "ParameterList"]
 
 
 def _as_parameter(value: Any) -> Any:
-    """Tensors become Parameters; everything else stays what it is."""
+    """Converts a tensor to a Parameter; returns any other value unchanged."""
     if isinstance(value, Tensor) and not isinstance(value, Parameter):
         return Parameter(value)
     return value
 
 
 def _line(key: Any, value: Any, type_text: str) -> str:
-    """One line of the repr."""
+    """Returns one line of the repr."""
     if not isinstance(value, Tensor):
         return f"  ({key}): Object of type: {type(value).__name__}"
     size = "x".join(str(size) for size in value.shape)
@@ -33,15 +33,15 @@ def _line(key: Any, value: Any, type_text: str) -> str:
 
 
 class ParameterList(Module):
-    """A list of parameters; tensors put into it become parameters, other objects stay.
+    """A list of parameters; tensors in it become parameters, other objects are kept as they are.
 
     Args:
         values: an iterable of tensors and other objects.
 
     Raises:
-        TypeError: no iterable, or a tensor.
-        IndexError: an index out of range.
-        RuntimeError: it is called.
+        TypeError: ``values`` is not an iterable, or is a tensor.
+        IndexError: an index is out of range.
+        RuntimeError: the list is called.
     """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
@@ -94,29 +94,29 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return "\n".join(
             _line(i, value, str(value.dtype) if isinstance(value, Tensor) else "")
             for i, value in enumerate(self)
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """A container of parameters is no function."""
+        """Raises: a container of parameters is not callable."""
         raise RuntimeError("ParameterList should not be called.")
 
 
 class ParameterDict(Module):
-    """A dict of parameters in insertion order; tensors put into it become parameters.
+    """A dict of parameters in insertion order; tensors in it become parameters.
 
-    The keys of a mapping that is no OrderedDict or ParameterDict are sorted first, as in torch.
+    As in torch, the keys of a mapping other than OrderedDict and ParameterDict are sorted first.
 
     Args:
         parameters: a mapping, or an iterable of (key, value) pairs.
 
     Raises:
-        TypeError: no mapping or pairs, or a key that is no string.
-        KeyError: a key that it has not.
-        RuntimeError: it is called.
+        TypeError: ``parameters`` is not a mapping or pairs, or a key is not a string.
+        KeyError: the key does not exist.
+        RuntimeError: the dict is called.
     """
 
     def __init__(self, parameters: Any = None) -> None:
@@ -162,17 +162,17 @@ class ParameterDict(Module):
         return key in self._keys
 
     def copy(self) -> ParameterDict:
-        """A new ParameterDict of the same values."""
+        """Returns a new ParameterDict with the same values."""
         return ParameterDict((key, self[key]) for key in self._keys)
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """``self[key]``, put there first if it is missing."""
+        """Returns ``self[key]``; sets it to ``default`` first if it is missing."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def get(self, key: str, default: Any = None) -> Any:
-        """``self[key]``, or ``default``."""
+        """Returns ``self[key]``, or ``default`` if it is missing."""
         return self[key] if key in self else default  # noqa: SIM401
 
     def clear(self) -> None:
@@ -192,25 +192,26 @@ class ParameterDict(Module):
         return key, self.pop(key)
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
-        """A new ParameterDict with ``default`` at every key."""
+        """Returns a new ParameterDict with ``default`` at every key."""
         return ParameterDict((key, default) for key in keys)
 
     def keys(self) -> Any:
-        """The keys."""
+        """Returns the keys."""
         return self._keys.keys()
 
     def items(self) -> Iterable[tuple[str, Any]]:
-        """(key, value) pairs."""
+        """Yields the (key, value) pairs."""
         return ((key, self[key]) for key in self._keys)
 
     def values(self) -> Iterable[Any]:
-        """The values."""
+        """Returns the values."""
         return (self[key] for key in self._keys)
 
     def update(self, parameters: Any) -> None:
         """Adds values from a mapping or from (key, value) pairs.
 
-        The keys of a mapping that is no OrderedDict or ParameterDict are sorted first, as in torch.
+        As in torch, the keys of a mapping other than OrderedDict and ParameterDict are sorted
+        first.
         """
         if not isinstance(parameters, (Iterable, ParameterDict)):
             raise TypeError(
@@ -237,7 +238,7 @@ class ParameterDict(Module):
             self[pair[0]] = pair[1]
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         lines = []
         for key, value in self.items():
             type_text = value.type() if isinstance(value, Tensor) else ""
@@ -245,7 +246,7 @@ class ParameterDict(Module):
         return "\n".join(lines)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """A container of parameters is no function."""
+        """Raises: a container of parameters is not callable."""
         raise RuntimeError("ParameterDict should not be called.")
 
     def __or__(self, other: Any) -> ParameterDict:

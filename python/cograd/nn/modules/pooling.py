@@ -45,29 +45,31 @@ __all__ = [
 
 
 class MaxPool1d(_MaxPoolNd):
-    """The largest elements of windows of (N, C, L) or (C, L).
+    """Max pooling: the largest element of each window of (N, C, L) or (C, L).
 
-    Where elements tie the first in memory order gets all of the gradient; a NaN counts as the
-    largest. See ``nn.functional.max_pool1d``.
+    Where elements tie, the first in memory order gets all of the gradient; NaN counts as the
+    largest value. See ``nn.functional.max_pool1d``.
 
     Args:
-        kernel_size: of a window; an int or a tuple of one, as are the next three.
-        stride: how far windows are apart; None for ``kernel_size``.
-        padding: elements -inf on either side, at most half a window.
-        dilation: distance of the elements of a window.
-        return_indices: returns the places too, which MaxUnpool1d takes.
-        ceil_mode: rounds sizes up: a last window may hang over the end, should it begin inside.
+        kernel_size: size of a window; an int or a tuple of one, as are the next three.
+        stride: distance between windows; None for ``kernel_size``.
+        padding: number of -inf elements added on either side, at most half a window.
+        dilation: distance between the elements of a window.
+        return_indices: whether to also return the indices of the largest elements, which
+            MaxUnpool1d accepts.
+        ceil_mode: whether to round sizes up, so that a last window that begins inside the input may
+            extend past its end.
 
     Raises:
-        RuntimeError: an input of other than 2 or 3 dims, or smaller than a window, a padding over
-            half a window, or a size of 0.
-        NotImplementedError: a complex or bool input.
+        RuntimeError: the input does not have 2 or 3 dims, it is smaller than a window, the padding
+            exceeds half a window, or a size is 0.
+        NotImplementedError: the input is complex or bool.
 
     Shape:
         - input: (N, C, L) or (C, L).
         - output: (N, C, Lout) or (C, Lout), Lout =
           floor((n + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1 with n = L.
-        - indices: the output's, int64; places in a channel's L.
+        - indices: of the output's shape, int64; positions in a channel's L.
         - dtypes: floating or integer.
     """
 
@@ -75,29 +77,32 @@ class MaxPool1d(_MaxPoolNd):
 
 
 class MaxPool2d(_MaxPoolNd):
-    """The largest elements of windows of (N, C, H, W) or (C, H, W).
+    """Max pooling: the largest element of each window of (N, C, H, W) or (C, H, W).
 
-    Where elements tie the first in memory order gets all of the gradient; a NaN counts as the
-    largest. See ``nn.functional.max_pool2d``.
+    Where elements tie, the first in memory order gets all of the gradient; NaN counts as the
+    largest value. See ``nn.functional.max_pool2d``.
 
     Args:
-        kernel_size: of a window; an int for both dims, or (height, width), as are the next three.
-        stride: how far windows are apart; None for ``kernel_size``.
-        padding: elements -inf on either side, at most half a window.
-        dilation: distance of the elements of a window.
-        return_indices: returns the places too, which MaxUnpool2d takes.
-        ceil_mode: rounds sizes up: a last window may hang over the end, should it begin inside.
+        kernel_size: size of a window; an int for both dims, or (height, width), as are the next
+            three.
+        stride: distance between windows; None for ``kernel_size``.
+        padding: number of -inf elements added on either side, at most half a window.
+        dilation: distance between the elements of a window.
+        return_indices: whether to also return the indices of the largest elements, which
+            MaxUnpool2d accepts.
+        ceil_mode: whether to round sizes up, so that a last window that begins inside the input may
+            extend past its end.
 
     Raises:
-        RuntimeError: an input of other than 3 or 4 dims, or smaller than a window, a padding over
-            half a window, or a size of 0.
-        NotImplementedError: a complex or bool input.
+        RuntimeError: the input does not have 3 or 4 dims, it is smaller than a window, the padding
+            exceeds half a window, or a size is 0.
+        NotImplementedError: the input is complex or bool.
 
     Shape:
         - input: (N, C, H, W) or (C, H, W).
         - output: (N, C, Hout, Wout) or (C, Hout, Wout), each n of H and W becoming
           floor((n + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1.
-        - indices: the output's, int64; places in a channel's H, W, row by row.
+        - indices: of the output's shape, int64; positions in a channel's H, W, row by row.
         - dtypes: floating or integer.
     """
 
@@ -105,30 +110,32 @@ class MaxPool2d(_MaxPoolNd):
 
 
 class MaxPool3d(_MaxPoolNd):
-    """The largest elements of windows of (N, C, D, H, W) or (C, D, H, W).
+    """Max pooling: the largest element of each window of (N, C, D, H, W) or (C, D, H, W).
 
-    Where elements tie the first in memory order gets all of the gradient; a NaN counts as the
-    largest. See ``nn.functional.max_pool3d``.
+    Where elements tie, the first in memory order gets all of the gradient; NaN counts as the
+    largest value. See ``nn.functional.max_pool3d``.
 
     Args:
-        kernel_size: of a window; an int for all dims, or (depth, height, width), as are the next
-            three.
-        stride: how far windows are apart; None for ``kernel_size``.
-        padding: elements -inf on either side, at most half a window.
-        dilation: distance of the elements of a window.
-        return_indices: returns the places too, which MaxUnpool3d takes.
-        ceil_mode: rounds sizes up: a last window may hang over the end, should it begin inside.
+        kernel_size: size of a window; an int for all dims, or (depth, height, width), as are the
+            next three.
+        stride: distance between windows; None for ``kernel_size``.
+        padding: number of -inf elements added on either side, at most half a window.
+        dilation: distance between the elements of a window.
+        return_indices: whether to also return the indices of the largest elements, which
+            MaxUnpool3d accepts.
+        ceil_mode: whether to round sizes up, so that a last window that begins inside the input may
+            extend past its end.
 
     Raises:
-        RuntimeError: an input of other than 4 or 5 dims, or smaller than a window, a padding over
-            half a window, or a size of 0.
-        NotImplementedError: a complex or bool input.
+        RuntimeError: the input does not have 4 or 5 dims, it is smaller than a window, the padding
+            exceeds half a window, or a size is 0.
+        NotImplementedError: the input is complex or bool.
 
     Shape:
         - input: (N, C, D, H, W) or (C, D, H, W).
         - output: (N, C, Dout, Hout, Wout) or (C, Dout, Hout, Wout), each n of D, H and W becoming
           floor((n + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1.
-        - indices: the output's, int64; places in a channel's D, H, W, row by row.
+        - indices: of the output's shape, int64; positions in a channel's D, H, W, row by row.
         - dtypes: floating or integer.
     """
 
@@ -136,24 +143,24 @@ class MaxPool3d(_MaxPoolNd):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Puts the elements of a MaxPool1d back to their places, with zeros elsewhere.
+    """Inverts MaxPool1d: writes elements to their indices, with zeros elsewhere.
 
-    Linear in its input. Where windows overlap one place may be named twice: then the last one
-    written stays. See ``nn.functional.max_unpool1d``.
+    The layer is linear in its input. Where windows overlap, an index may occur twice: the last
+    element written wins. See ``nn.functional.max_unpool1d``.
 
     Args:
-        kernel_size: the pooling's; an int or a tuple of one, as are the others.
-        stride: the pooling's; None for ``kernel_size``.
-        padding: the pooling's.
+        kernel_size: that of the pooling; an int or a tuple of one, as are the others.
+        stride: that of the pooling; None for ``kernel_size``.
+        padding: that of the pooling.
 
     Raises:
-        RuntimeError: indices of another shape or dtype, or outside of the output.
-        ValueError: an ``output_size`` further than one stride from the size above.
+        RuntimeError: the shape or dtype of the indices does not fit, or an index is out of range.
+        ValueError: ``output_size`` differs by more than one stride from the size below.
 
     Shape:
         - input: (N, C, L) or (C, L); indices: the same, int64.
         - output: (N, C, Lout) or (C, Lout), each n becoming (n - 1) stride - 2 padding +
-          kernel_size, or ``output_size``, which may be given to the call.
+          kernel_size, or the ``output_size`` that is passed to the call.
         - dtypes: floating or integer.
     """
 
@@ -162,24 +169,25 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Puts the elements of a MaxPool2d back to their places, with zeros elsewhere.
+    """Inverts MaxPool2d: writes elements to their indices, with zeros elsewhere.
 
-    Linear in its input. Where windows overlap one place may be named twice: then the last one
-    written stays. See ``nn.functional.max_unpool2d``.
+    The layer is linear in its input. Where windows overlap, an index may occur twice: the last
+    element written wins. See ``nn.functional.max_unpool2d``.
 
     Args:
-        kernel_size: the pooling's; an int for both dims, or (height, width), as are the others.
-        stride: the pooling's; None for ``kernel_size``.
-        padding: the pooling's.
+        kernel_size: that of the pooling; an int for both dims, or (height, width), as are the
+            others.
+        stride: that of the pooling; None for ``kernel_size``.
+        padding: that of the pooling.
 
     Raises:
-        RuntimeError: indices of another shape or dtype, or outside of the output.
-        ValueError: an ``output_size`` further than one stride from the size above.
+        RuntimeError: the shape or dtype of the indices does not fit, or an index is out of range.
+        ValueError: ``output_size`` differs by more than one stride from the size below.
 
     Shape:
         - input: (N, C, H, W) or (C, H, W); indices: the same, int64.
-        - output: (N, C, Hout, Wout) or (C, Hout, Wout), each n becoming (n - 1) stride - 2
-          padding + kernel_size, or ``output_size``, which may be given to the call.
+        - output: (N, C, Hout, Wout) or (C, Hout, Wout), each n becoming (n - 1) stride - 2 padding
+          + kernel_size, or the ``output_size`` that is passed to the call.
         - dtypes: floating or integer.
     """
 
@@ -188,25 +196,25 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Puts the elements of a MaxPool3d back to their places, with zeros elsewhere.
+    """Inverts MaxPool3d: writes elements to their indices, with zeros elsewhere.
 
-    Linear in its input. Where windows overlap one place may be named twice: then the last one
-    written stays. See ``nn.functional.max_unpool3d``.
+    The layer is linear in its input. Where windows overlap, an index may occur twice: the last
+    element written wins. See ``nn.functional.max_unpool3d``.
 
     Args:
-        kernel_size: the pooling's; an int for all dims, or (depth, height, width), as are the
+        kernel_size: that of the pooling; an int for all dims, or (depth, height, width), as are the
             others.
-        stride: the pooling's; None for ``kernel_size``.
-        padding: the pooling's.
+        stride: that of the pooling; None for ``kernel_size``.
+        padding: that of the pooling.
 
     Raises:
-        RuntimeError: indices of another shape or dtype, or outside of the output.
-        ValueError: an ``output_size`` further than one stride from the size above.
+        RuntimeError: the shape or dtype of the indices does not fit, or an index is out of range.
+        ValueError: ``output_size`` differs by more than one stride from the size below.
 
     Shape:
         - input: (N, C, D, H, W) or (C, D, H, W); indices: the same, int64.
-        - output: (N, C, Dout, Hout, Wout) or (C, Dout, Hout, Wout), each n becoming (n - 1)
-          stride - 2 padding + kernel_size, or ``output_size``, which may be given to the call.
+        - output: (N, C, Dout, Hout, Wout) or (C, Dout, Hout, Wout), each n becoming (n - 1) stride
+          - 2 padding + kernel_size, or the ``output_size`` that is passed to the call.
         - dtypes: floating or integer.
     """
 
@@ -215,21 +223,22 @@ class MaxUnpool3d(_MaxUnpoolNd):
 
 
 class AvgPool1d(Module):
-    """The means of windows of (N, C, L) or (C, L).
+    """Average pooling: the mean of each window of (N, C, L) or (C, L).
 
-    Linear in its input. See ``nn.functional.avg_pool1d``.
+    The layer is linear in its input. See ``nn.functional.avg_pool1d``.
 
     Args:
-        kernel_size: of a window; an int or a tuple of one, as are the next two.
-        stride: how far windows are apart; None for ``kernel_size``.
-        padding: zeros on either side, at most half a window.
-        ceil_mode: rounds sizes up: a last window may hang over the end, should it begin inside.
-        count_include_pad: whether the zeros of the padding count in the mean.
+        kernel_size: size of a window; an int or a tuple of one, as are the next two.
+        stride: distance between windows; None for ``kernel_size``.
+        padding: number of zeros added on either side, at most half a window.
+        ceil_mode: whether to round sizes up, so that a last window that begins inside the input may
+            extend past its end.
+        count_include_pad: whether the mean counts the zeros of the padding.
 
     Raises:
-        RuntimeError: an input of other than 2 or 3 dims, or smaller than a window, a padding over
-            half a window.
-        NotImplementedError: an input that is not floating.
+        RuntimeError: the input does not have 2 or 3 dims, it is smaller than a window, or the
+            padding exceeds half a window.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input: (N, C, L) or (C, L).
@@ -254,7 +263,7 @@ class AvgPool1d(Module):
         self.count_include_pad = count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, L) or (C, L) to the same with a smaller L."""
+        """Maps (N, C, L) or (C, L) to the same with a smaller L."""
         return F.avg_pool1d(
             input,
             self.kernel_size,
@@ -265,27 +274,29 @@ class AvgPool1d(Module):
         )
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class AvgPool2d(_AvgPoolNd):
-    """The means of windows of (N, C, H, W) or (C, H, W).
+    """Average pooling: the mean of each window of (N, C, H, W) or (C, H, W).
 
-    Linear in its input. See ``nn.functional.avg_pool2d``.
+    The layer is linear in its input. See ``nn.functional.avg_pool2d``.
 
     Args:
-        kernel_size: of a window; an int for both dims, or (height, width), as are the next two.
-        stride: how far windows are apart; None for ``kernel_size``.
-        padding: zeros on either side, at most half a window.
-        ceil_mode: rounds sizes up: a last window may hang over the end, should it begin inside.
-        count_include_pad: whether the zeros of the padding count in the mean.
-        divisor_override: what sums are divided by, None for the number of elements.
+        kernel_size: size of a window; an int for both dims, or (height, width), as are the next
+            two.
+        stride: distance between windows; None for ``kernel_size``.
+        padding: number of zeros added on either side, at most half a window.
+        ceil_mode: whether to round sizes up, so that a last window that begins inside the input may
+            extend past its end.
+        count_include_pad: whether the mean counts the zeros of the padding.
+        divisor_override: the divisor of the sums; None for the number of elements.
 
     Raises:
-        RuntimeError: an input of other than 3 or 4 dims, or smaller than a window, a padding over
-            half a window, or a divisor of 0.
-        NotImplementedError: an input that is not floating.
+        RuntimeError: the input does not have 3 or 4 dims, it is smaller than a window, the padding
+            exceeds half a window, or the divisor is 0.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input: (N, C, H, W) or (C, H, W).
@@ -298,23 +309,24 @@ class AvgPool2d(_AvgPoolNd):
 
 
 class AvgPool3d(_AvgPoolNd):
-    """The means of windows of (N, C, D, H, W) or (C, D, H, W).
+    """Average pooling: the mean of each window of (N, C, D, H, W) or (C, D, H, W).
 
-    Linear in its input. See ``nn.functional.avg_pool3d``.
+    The layer is linear in its input. See ``nn.functional.avg_pool3d``.
 
     Args:
-        kernel_size: of a window; an int for all dims, or (depth, height, width), as are the next
-            two.
-        stride: how far windows are apart; None for ``kernel_size``.
-        padding: zeros on either side, at most half a window.
-        ceil_mode: rounds sizes up: a last window may hang over the end, should it begin inside.
-        count_include_pad: whether the zeros of the padding count in the mean.
-        divisor_override: what sums are divided by, None for the number of elements.
+        kernel_size: size of a window; an int for all dims, or (depth, height, width), as are the
+            next two.
+        stride: distance between windows; None for ``kernel_size``.
+        padding: number of zeros added on either side, at most half a window.
+        ceil_mode: whether to round sizes up, so that a last window that begins inside the input may
+            extend past its end.
+        count_include_pad: whether the mean counts the zeros of the padding.
+        divisor_override: the divisor of the sums; None for the number of elements.
 
     Raises:
-        RuntimeError: an input of other than 4 or 5 dims, or smaller than a window, a padding over
-            half a window, or a divisor of 0.
-        NotImplementedError: an input that is not floating.
+        RuntimeError: the input does not have 4 or 5 dims, it is smaller than a window, the padding
+            exceeds half a window, or the divisor is 0.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input: (N, C, D, H, W) or (C, D, H, W).
@@ -327,30 +339,32 @@ class AvgPool3d(_AvgPoolNd):
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """The largest elements of windows of (N, C, H, W) or (C, H, W) at random places.
+    """Max pooling of (N, C, H, W) or (C, H, W) over windows at random positions.
 
-    Windows begin at floor(alpha (i + u)) - floor(alpha u), u being random for each sample and
-    channel, so that any ratio of sizes can be had. The gradient goes to the largest element.
+    Windows begin at floor(alpha (i + u)) - floor(alpha u), where u is random for each sample and
+    channel, so that any ratio of sizes is possible. The gradient goes to the largest element.
     Graham, Fractional Max-Pooling (arXiv:1412.6071). See ``nn.functional.fractional_max_pool2d``.
 
     Args:
-        kernel_size: of a window; an int for both dims, or (height, width).
+        kernel_size: size of a window; an int for both dims, or (height, width).
         output_size: the sizes of the output.
-        output_ratio: or what part of the input they are, between 0 and 1.
-        return_indices: returns the places too, which MaxUnpool2d takes.
-        _random_samples: (N, C, 2), the u, instead of new ones in each call.
+        output_ratio: the ratio of output to input sizes, between 0 and 1, instead of
+            ``output_size``.
+        return_indices: whether to also return the indices of the largest elements, which
+            MaxUnpool2d accepts.
+        _random_samples: (N, C, 2), the values of u; None samples new ones in each call.
 
     Raises:
-        ValueError: neither or both of ``output_size`` and ``output_ratio``, a ratio outside of (0,
-            1), or a kernel that is not positive.
-        RuntimeError: windows too large for so many outputs.
-        NotImplementedError: an input that is not floating.
+        ValueError: neither or both of ``output_size`` and ``output_ratio`` are given, a ratio is
+            not in (0, 1), or ``kernel_size`` is not positive.
+        RuntimeError: the windows are too large for that number of outputs.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input: (N, C, H, W) or (C, H, W).
         - output: (N, C, Hout, Wout) or (C, Hout, Wout), the last of ``output_size`` or of floor(n *
           output_ratio).
-        - indices: the output's, int64.
+        - indices: of the output's shape, int64.
         - dtypes: floating.
     """
 
@@ -359,30 +373,32 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """The largest elements of windows of (N, C, D, H, W) or (C, D, H, W) at random places.
+    """Max pooling of (N, C, D, H, W) or (C, D, H, W) over windows at random positions.
 
-    Windows begin at floor(alpha (i + u)) - floor(alpha u), u being random for each sample and
-    channel, so that any ratio of sizes can be had. The gradient goes to the largest element.
+    Windows begin at floor(alpha (i + u)) - floor(alpha u), where u is random for each sample and
+    channel, so that any ratio of sizes is possible. The gradient goes to the largest element.
     Graham, Fractional Max-Pooling (arXiv:1412.6071). See ``nn.functional.fractional_max_pool3d``.
 
     Args:
-        kernel_size: of a window; an int for all dims, or (depth, height, width).
+        kernel_size: size of a window; an int for all dims, or (depth, height, width).
         output_size: the sizes of the output.
-        output_ratio: or what part of the input they are, between 0 and 1.
-        return_indices: returns the places too, which MaxUnpool3d takes.
-        _random_samples: (N, C, 3), the u, instead of new ones in each call.
+        output_ratio: the ratio of output to input sizes, between 0 and 1, instead of
+            ``output_size``.
+        return_indices: whether to also return the indices of the largest elements, which
+            MaxUnpool3d accepts.
+        _random_samples: (N, C, 3), the values of u; None samples new ones in each call.
 
     Raises:
-        ValueError: neither or both of ``output_size`` and ``output_ratio``, a ratio outside of (0,
-            1), or a kernel that is not positive.
-        RuntimeError: windows too large for so many outputs.
-        NotImplementedError: an input that is not floating.
+        ValueError: neither or both of ``output_size`` and ``output_ratio`` are given, a ratio is
+            not in (0, 1), or ``kernel_size`` is not positive.
+        RuntimeError: the windows are too large for that number of outputs.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input: (N, C, D, H, W) or (C, D, H, W).
         - output: (N, C, Dout, Hout, Wout) or (C, Dout, Hout, Wout), the last of ``output_size`` or
           of floor(n * output_ratio).
-        - indices: the output's, int64.
+        - indices: of the output's shape, int64.
         - dtypes: floating.
     """
 
@@ -391,21 +407,22 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
 
 
 class LPPool1d(_LPPoolNd):
-    """(sum of x^p)^(1/p) over windows of (N, C, L) or (C, L).
+    """Computes (sum of x^p)^(1/p) over windows of (N, C, L) or (C, L).
 
-    The powers are those of x, not of its size: for odd p elements may cancel, and a negative sum
-    gives NaN, unless p is 1. Where the sum is 0 the gradient is 0. See ``nn.functional.lp_pool1d``.
+    The powers are those of x, not of |x|: for odd p elements may cancel, and a negative sum gives
+    NaN unless p is 1. Where the sum is 0, the gradient is 0. See ``nn.functional.lp_pool1d``.
 
     Args:
         norm_type: p, not 0.
-        kernel_size: of a window; an int or a tuple of one.
-        stride: how far windows are apart; None for ``kernel_size``.
-        ceil_mode: rounds sizes up: a last window may hang over the end, should it begin inside.
+        kernel_size: size of a window; an int or a tuple of one.
+        stride: distance between windows; None for ``kernel_size``.
+        ceil_mode: whether to round sizes up, so that a last window that begins inside the input may
+            extend past its end.
 
     Raises:
-        RuntimeError: an input of other than 2 or 3 dims, or smaller than a window.
+        RuntimeError: the input does not have 2 or 3 dims, or is smaller than a window.
         ZeroDivisionError: ``norm_type`` is 0.
-        NotImplementedError: a complex input.
+        NotImplementedError: the input is complex.
 
     Shape:
         - input: (N, C, L) or (C, L).
@@ -418,21 +435,22 @@ class LPPool1d(_LPPoolNd):
 
 
 class LPPool2d(_LPPoolNd):
-    """(sum of x^p)^(1/p) over windows of (N, C, H, W) or (C, H, W).
+    """Computes (sum of x^p)^(1/p) over windows of (N, C, H, W) or (C, H, W).
 
-    The powers are those of x, not of its size: for odd p elements may cancel, and a negative sum
-    gives NaN, unless p is 1. Where the sum is 0 the gradient is 0. See ``nn.functional.lp_pool2d``.
+    The powers are those of x, not of |x|: for odd p elements may cancel, and a negative sum gives
+    NaN unless p is 1. Where the sum is 0, the gradient is 0. See ``nn.functional.lp_pool2d``.
 
     Args:
         norm_type: p, not 0.
-        kernel_size: of a window; an int for both dims, or (height, width), as is the next.
-        stride: how far windows are apart; None for ``kernel_size``.
-        ceil_mode: rounds sizes up: a last window may hang over the end, should it begin inside.
+        kernel_size: size of a window; an int for both dims, or (height, width), as is the next.
+        stride: distance between windows; None for ``kernel_size``.
+        ceil_mode: whether to round sizes up, so that a last window that begins inside the input may
+            extend past its end.
 
     Raises:
-        RuntimeError: an input of other than 3 or 4 dims, or smaller than a window.
+        RuntimeError: the input does not have 3 or 4 dims, or is smaller than a window.
         ZeroDivisionError: ``norm_type`` is 0.
-        NotImplementedError: a complex input.
+        NotImplementedError: the input is complex.
 
     Shape:
         - input: (N, C, H, W) or (C, H, W).
@@ -445,21 +463,23 @@ class LPPool2d(_LPPoolNd):
 
 
 class LPPool3d(_LPPoolNd):
-    """(sum of x^p)^(1/p) over windows of (N, C, D, H, W) or (C, D, H, W).
+    """Computes (sum of x^p)^(1/p) over windows of (N, C, D, H, W) or (C, D, H, W).
 
-    The powers are those of x, not of its size: for odd p elements may cancel, and a negative sum
-    gives NaN, unless p is 1. Where the sum is 0 the gradient is 0. See ``nn.functional.lp_pool3d``.
+    The powers are those of x, not of |x|: for odd p elements may cancel, and a negative sum gives
+    NaN unless p is 1. Where the sum is 0, the gradient is 0. See ``nn.functional.lp_pool3d``.
 
     Args:
         norm_type: p, not 0.
-        kernel_size: of a window; an int for all dims, or (depth, height, width), as is the next.
-        stride: how far windows are apart; None for ``kernel_size``.
-        ceil_mode: rounds sizes up: a last window may hang over the end, should it begin inside.
+        kernel_size: size of a window; an int for all dims, or (depth, height, width), as is the
+            next.
+        stride: distance between windows; None for ``kernel_size``.
+        ceil_mode: whether to round sizes up, so that a last window that begins inside the input may
+            extend past its end.
 
     Raises:
-        RuntimeError: an input of other than 4 or 5 dims, or smaller than a window.
+        RuntimeError: the input does not have 4 or 5 dims, or is smaller than a window.
         ZeroDivisionError: ``norm_type`` is 0.
-        NotImplementedError: a complex input.
+        NotImplementedError: the input is complex.
 
     Shape:
         - input: (N, C, D, H, W) or (C, D, H, W).
@@ -472,17 +492,18 @@ class LPPool3d(_LPPoolNd):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """The means of as many windows of (N, C, L) or (C, L) as make ``output_size``.
+    """Average pooling of (N, C, L) or (C, L) to ``output_size``.
 
-    In a dim of n elements and m outputs window i goes from floor(i n / m) to ceil((i + 1) n / m).
-    Linear. See ``nn.functional.adaptive_avg_pool1d``.
+    In a dim of n elements and m outputs, window i goes from floor(i n / m) to ceil((i + 1) n / m).
+    The layer is linear. See ``nn.functional.adaptive_avg_pool1d``.
 
     Args:
         output_size: Lout, an int or a tuple of one.
 
     Raises:
-        RuntimeError: an input of other than 2 or 3 dims, a negative size, or more sizes than 1.
-        NotImplementedError: an input that is not floating.
+        RuntimeError: the input does not have 2 or 3 dims, a size is negative, or there are more
+            than 1 size.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input: (N, C, L) or (C, L).
@@ -494,18 +515,18 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """The means of as many windows of (N, C, H, W) or (C, H, W) as make ``output_size``.
+    """Average pooling of (N, C, H, W) or (C, H, W) to ``output_size``.
 
-    In a dim of n elements and m outputs window i goes from floor(i n / m) to ceil((i + 1) n / m).
-    Linear. See ``nn.functional.adaptive_avg_pool2d``.
+    In a dim of n elements and m outputs, window i goes from floor(i n / m) to ceil((i + 1) n / m).
+    The layer is linear. See ``nn.functional.adaptive_avg_pool2d``.
 
     Args:
         output_size: (Hout, Wout), or an int for both; None keeps a size.
 
     Raises:
-        RuntimeError: an input of other than 3 or 4 dims unless the sizes are 1, a negative size, or
-            more sizes than 2.
-        NotImplementedError: an input that is not floating.
+        RuntimeError: the input does not have 3 or 4 dims (unless all output sizes are 1), a size is
+            negative, or there are more than 2 sizes.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input: (N, C, H, W) or (C, H, W).
@@ -517,18 +538,18 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """The means of as many windows of (N, C, D, H, W) or (C, D, H, W) as make ``output_size``.
+    """Average pooling of (N, C, D, H, W) or (C, D, H, W) to ``output_size``.
 
-    In a dim of n elements and m outputs window i goes from floor(i n / m) to ceil((i + 1) n / m).
-    Linear. See ``nn.functional.adaptive_avg_pool3d``.
+    In a dim of n elements and m outputs, window i goes from floor(i n / m) to ceil((i + 1) n / m).
+    The layer is linear. See ``nn.functional.adaptive_avg_pool3d``.
 
     Args:
         output_size: (Dout, Hout, Wout), or an int for all; None keeps a size.
 
     Raises:
-        RuntimeError: an input of other than 4 or 5 dims unless the sizes are 1, a negative size, or
-            more sizes than 3.
-        NotImplementedError: an input that is not floating.
+        RuntimeError: the input does not have 4 or 5 dims (unless all output sizes are 1), a size is
+            negative, or there are more than 3 sizes.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input: (N, C, D, H, W) or (C, D, H, W).
@@ -540,24 +561,25 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """The largest elements of windows of (N, C, L) or (C, L) that make ``output_size``.
+    """Max pooling of (N, C, L) or (C, L) to ``output_size``.
 
-    In a dim of n elements and m outputs window i goes from floor(i n / m) to ceil((i + 1) n / m).
-    Where elements tie the first gets all of the gradient. See
+    In a dim of n elements and m outputs, window i goes from floor(i n / m) to ceil((i + 1) n / m).
+    Where elements tie, the first gets all of the gradient. See
     ``nn.functional.adaptive_max_pool1d``.
 
     Args:
         output_size: Lout, an int or a tuple of one.
-        return_indices: returns the places too, as MaxPool1d does.
+        return_indices: whether to also return the indices, as MaxPool1d does.
 
     Raises:
-        RuntimeError: an input of other than 2 or 3 dims, a negative size, or more sizes than 1.
-        NotImplementedError: an input that is not floating.
+        RuntimeError: the input does not have 2 or 3 dims, a size is negative, or there are more
+            than 1 size.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input: (N, C, L) or (C, L).
         - output: (N, C, Lout) or (C, Lout).
-        - indices: the output's, int64.
+        - indices: of the output's shape, int64.
         - dtypes: floating.
     """
 
@@ -565,24 +587,25 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """The largest elements of windows of (N, C, H, W) or (C, H, W) that make ``output_size``.
+    """Max pooling of (N, C, H, W) or (C, H, W) to ``output_size``.
 
-    In a dim of n elements and m outputs window i goes from floor(i n / m) to ceil((i + 1) n / m).
-    Where elements tie the first gets all of the gradient. See
+    In a dim of n elements and m outputs, window i goes from floor(i n / m) to ceil((i + 1) n / m).
+    Where elements tie, the first gets all of the gradient. See
     ``nn.functional.adaptive_max_pool2d``.
 
     Args:
         output_size: (Hout, Wout), or an int for both; None keeps a size.
-        return_indices: returns the places too, as MaxPool2d does.
+        return_indices: whether to also return the indices, as MaxPool2d does.
 
     Raises:
-        RuntimeError: an input of other than 3 or 4 dims, a negative size, or more sizes than 2.
-        NotImplementedError: an input that is not floating.
+        RuntimeError: the input does not have 3 or 4 dims, a size is negative, or there are more
+            than 2 sizes.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input: (N, C, H, W) or (C, H, W).
         - output: (N, C, Hout, Wout) or (C, Hout, Wout).
-        - indices: the output's, int64.
+        - indices: of the output's shape, int64.
         - dtypes: floating.
     """
 
@@ -590,24 +613,25 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """The largest elements of windows of (N, C, D, H, W) or (C, D, H, W) that make ``output_size``.
+    """Max pooling of (N, C, D, H, W) or (C, D, H, W) to ``output_size``.
 
-    In a dim of n elements and m outputs window i goes from floor(i n / m) to ceil((i + 1) n / m).
-    Where elements tie the first gets all of the gradient. See
+    In a dim of n elements and m outputs, window i goes from floor(i n / m) to ceil((i + 1) n / m).
+    Where elements tie, the first gets all of the gradient. See
     ``nn.functional.adaptive_max_pool3d``.
 
     Args:
         output_size: (Dout, Hout, Wout), or an int for all; None keeps a size.
-        return_indices: returns the places too, as MaxPool3d does.
+        return_indices: whether to also return the indices, as MaxPool3d does.
 
     Raises:
-        RuntimeError: an input of other than 4 or 5 dims, a negative size, or more sizes than 3.
-        NotImplementedError: an input that is not floating.
+        RuntimeError: the input does not have 4 or 5 dims, a size is negative, or there are more
+            than 3 sizes.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input: (N, C, D, H, W) or (C, D, H, W).
         - output: (N, C, Dout, Hout, Wout) or (C, Dout, Hout, Wout).
-        - indices: the output's, int64.
+        - indices: of the output's shape, int64.
         - dtypes: floating.
     """
 

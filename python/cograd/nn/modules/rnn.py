@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Recurrent layers: RNN, LSTM, GRU, and one step of each as cells."""
+"""Recurrent layers: RNN, LSTM and GRU, and cells that compute one step of each."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ def _shuffled(state: Tensor, order: Tensor | None) -> Tensor:
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share: parameters by layer and direction, checks, the call.
+    """Base class of RNN, LSTM and GRU: holds the parameters, checks inputs and runs the layers.
 
     Args:
         mode: 'RNN_TANH', 'RNN_RELU', 'LSTM' or 'GRU'.
         input_size: I, features of the input.
         hidden_size: H, features of the state.
-        num_layers: layers, each over the outputs of the one before.
+        num_layers: number of layers; each reads the outputs of the previous one.
         bias: whether there are ``bias_ih`` and ``bias_hh``.
-        batch_first: inputs and outputs are (N, L, features) rather than (L, N, features).
-        dropout: probability with which outputs of all layers but the last are zeroed in training.
-        bidirectional: each layer has a second direction, from the last step to the first.
-        proj_size: of an LSTM, the size to which outputs are projected; 0: they are not.
-        device, dtype: of the parameters; None for the default.
+        batch_first: whether inputs and outputs are (N, L, features) rather than (L, N, features).
+        dropout: probability of zeroing outputs of all layers but the last, in training.
+        bidirectional: whether each layer has a second direction, from the last step to the first.
+        proj_size: for LSTM, the size to which the outputs are projected; 0 means no projection.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
-        ValueError: an input of other than 2 or 3 dims or of another dtype, ``dropout`` outside of
-            [0, 1], or a size that is not positive.
-        RuntimeError: another number of features, a state of another shape, or L of 0.
+        ValueError: the input does not have 2 or 3 dims or has another dtype, ``dropout`` is not in
+            [0, 1], or a size is not positive.
+        RuntimeError: the features or the shape of the state do not fit, or L is 0.
 
     Shape:
-        - input: (L, N, I), or as RNN says; output: (L, N, D H).
-        - weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0: as those of RNN, with 4 H rows for an
-          LSTM and 3 H for a GRU; weight_hr_l0: (proj_size, H), where that is not 0.
+        - input: (L, N, I), or another form that RNN accepts; output: (L, N, D H).
+        - weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0: as in RNN, with 4 H rows for an LSTM
+          and 3 H for a GRU; weight_hr_l0: (proj_size, H), if ``proj_size`` is not 0.
     """
 
     mode: str
@@ -140,13 +140,13 @@ class RNNBase(Module):
             raise ValueError("proj_size has to be smaller than hidden_size")
 
     def reset_parameters(self) -> None:
-        """Draws all weights from U(-k, k), k = 1 / sqrt(hidden_size)."""
+        """Samples all weights from U(-k, k), k = 1 / sqrt(hidden_size)."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
     def flatten_parameters(self) -> None:
-        """Does nothing: weights need not lie in one memory."""
+        """Does nothing: the weights need not share one block of memory."""
 
     @property
     def _flat_weights_names(self) -> list[str]:
@@ -154,7 +154,7 @@ class RNNBase(Module):
 
     @property
     def _flat_weights(self) -> list[Tensor]:
-        """The weights in one list: what was set, until a weight is replaced, or the parameters."""
+        """Returns the list that was assigned, until a weight is replaced, else the parameters."""
         given = self.__dict__.get("_given_weights")
         if given is not None:
             weights, then = given
@@ -163,7 +163,7 @@ class RNNBase(Module):
             del self.__dict__["_given_weights"]
         params = self._parameters
         found = [params.get(name) for name in self._flat_weights_names]
-        if any(weight is None for weight in found):  # replaced by attributes or properties
+        if any(weight is None for weight in found):  # attributes replace parameters
             return [getattr(self, name) for name in self._flat_weights_names]
         return found  # type: ignore[return-value]
 
@@ -176,11 +176,11 @@ class RNNBase(Module):
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
-        """The parameters, a list for each layer and direction."""
+        """Returns the parameters in one list for each layer and direction."""
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
-        """Raises if the input's dtype, dims or features are not what the layer takes."""
+        """Raises if the layer does not accept the input's dtype, dims or features."""
         dtype = self._flat_weights[0].dtype
         if input.dtype != dtype:
             raise ValueError(f"input must have the type {dtype}, got type {input.dtype}")
@@ -198,13 +198,13 @@ class RNNBase(Module):
     def get_expected_hidden_size(
         self, input: Tensor, batch_sizes: Tensor | None
     ) -> tuple[int, int, int]:
-        """(layers * directions, N, size of the output)."""
+        """Returns (layers * directions, N, size of the output)."""
         return (self._count(), self._batch(input, batch_sizes), self.proj_size or self.hidden_size)
 
     def get_expected_cell_size(
         self, input: Tensor, batch_sizes: Tensor | None
     ) -> tuple[int, int, int]:
-        """(layers * directions, N, hidden_size)."""
+        """Returns (layers * directions, N, hidden_size)."""
         return (self._count(), self._batch(input, batch_sizes), self.hidden_size)
 
     def _count(self) -> int:
@@ -221,7 +221,7 @@ class RNNBase(Module):
         expected_hidden_size: tuple[int, int, int],
         msg: str = "Expected hidden size {}, got {}",
     ) -> None:
-        """Raises if ``hx`` has not that shape."""
+        """Raises if ``hx`` does not have the expected shape."""
         if tuple(hx.shape) != tuple(expected_hidden_size):
             raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
 
@@ -231,11 +231,11 @@ class RNNBase(Module):
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
-        """The state with its samples in another order."""
+        """Returns the state with its samples reordered."""
         return _shuffled(hx, permutation)
 
     def _check_rank(self, input: Tensor, hx: Any) -> bool:
-        """Whether the input is a batch; raises unless it and the state agree on that."""
+        """Returns whether the input is a batch; raises unless the state is one as well."""
         if input.dim() not in (2, 3):
             raise ValueError(
                 f"{self._get_name()}: Expected input to be 2D or 3D, got {input.dim()}D instead"
@@ -271,11 +271,12 @@ class RNNBase(Module):
         return result[0], result[1] if len(result) == 2 else result[1:]
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
-        """Outputs and last states.
+        """Returns the outputs and the last states.
 
-        input (L, N, I), batch first (N, L, I), without batch (L, I), or a PackedSequence; ``hx``
-        (layers * directions, N, H), zeros if not given, without N for an input without batch.
-        Outputs (L, N, directions * H), or as the input is; states as ``hx``.
+        The input is (L, N, I), batch first (N, L, I), without batch (L, I), or a PackedSequence;
+        ``hx`` is (layers * directions, N, H), without N for an input without batch; zeros by
+        default. The outputs are (L, N, directions * H), in the form of the input; the states have
+        the shape of ``hx``.
         """
         if isinstance(input, PackedSequence):
             data, sizes, order, back = input
@@ -296,7 +297,7 @@ class RNNBase(Module):
         return out, state
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         text = f"{self.input_size}, {self.hidden_size}"
         if self.proj_size != 0:
             text += f", proj_size={self.proj_size}"
@@ -319,39 +320,38 @@ def _refuse_projection(kwargs: dict[str, Any]) -> None:
 
 
 class RNN(RNNBase):
-    """h_t = tanh(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh), or relu of it, step by step.
+    """Computes h_t = tanh(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh), or with relu, step by step.
 
-    All weights start as U(-k, k), k = 1 / sqrt(H). In evaluation there is no dropout. The kink of
-    relu gets the gradient 0.
+    All weights are initialised from U(-k, k), k = 1 / sqrt(H). In evaluation there is no dropout.
+    The kink of relu gets the gradient 0.
 
     Elman, Finding Structure in Time (1990).
 
     Args:
         input_size: I, features of the input.
         hidden_size: H, features of the state.
-        num_layers: layers (1), each over the outputs of the one before.
-        nonlinearity: 'tanh' ('tanh') or 'relu'; keyword or fourth.
+        num_layers: number of layers (1); each reads the outputs of the previous one.
+        nonlinearity: 'tanh' (the default) or 'relu'; by keyword or as the fourth argument.
         bias: whether there are ``bias_ih`` and ``bias_hh`` (True).
-        batch_first: inputs and outputs are (N, L, features) rather than (L, N, features) (False).
-        dropout: probability with which outputs of all layers but the last are zeroed in training
-            (0).
-        bidirectional: each layer has a second direction, from the last step to the first (False).
-        device, dtype: of the parameters; None for the default.
-        args, kwargs: the above in this order.
+        batch_first: whether inputs and outputs are (N, L, features), not (L, N, features) (False).
+        dropout: probability of zeroing outputs of all layers but the last, in training (0).
+        bidirectional: whether each layer also runs from the last step to the first (False).
+        device, dtype: those of the parameters; None for the default.
+        args, kwargs: the arguments above, in this order.
 
     Raises:
-        ValueError: an input of other than 2 or 3 dims or of another dtype, ``dropout`` outside of
-            [0, 1], or a size that is not positive, an unknown ``nonlinearity``, or ``proj_size``.
-        RuntimeError: another number of features, a state of another shape, or L of 0.
+        ValueError: the input does not have 2 or 3 dims or has another dtype, ``dropout`` is not in
+            [0, 1], a size is not positive, ``nonlinearity`` is unknown, or ``proj_size`` is given.
+        RuntimeError: the features or the shape of the state do not fit, or L is 0.
 
     Shape:
         - input: (L, N, I), with ``batch_first`` (N, L, I), without batch (L, I), or a
           PackedSequence.
-        - hx and the state returned: (D num_layers, N, H), without batch (D num_layers, H); zeros if
-          not given.
-        - output: (L, N, D H), or as the input is, D being 2 if ``bidirectional``, else 1.
+        - hx and the returned state: (D num_layers, N, H), without batch (D num_layers, H); hx is
+          zeros by default.
+        - output: (L, N, D H), in the form of the input, where D is 2 if ``bidirectional``, else 1.
         - weight_ih_l0: (H, I), of later layers (H, D H); weight_hh_l0: (H, H); bias_ih_l0,
-          bias_hh_l0: (H); a layer k has ``_lk``, the second direction ``_lk_reverse``.
+          bias_hh_l0: (H); layer k has the suffix ``_lk``, its second direction ``_lk_reverse``.
         - dtypes: floating, that of the weights.
     """
 
@@ -372,10 +372,10 @@ class RNN(RNNBase):
 class LSTM(RNNBase):
     """Long short-term memory: gates decide what a cell keeps; the state is (h, c).
 
-    i, f, o = sigmoid(...), g = tanh(...), c_t = f c_{t-1} + i g, h_t = o tanh(c_t), each gate of
-    W_ih x_t + b_ih + W_hh h_{t-1} + b_hh; with ``proj_size`` h_t = W_hr (o tanh(c_t)). The rows of
-    the weights are those of i, f, g, o. All weights start as U(-k, k), k = 1 / sqrt(H). In
-    evaluation there is no dropout.
+    i, f, o = sigmoid(...), g = tanh(...), c_t = f c_{t-1} + i g, h_t = o tanh(c_t), where each gate
+    has the argument W_ih x_t + b_ih + W_hh h_{t-1} + b_hh; with ``proj_size``, h_t is
+    W_hr (o tanh(c_t)). The rows of the weights are in the order i, f, g, o. All weights are
+    initialised from U(-k, k), k = 1 / sqrt(H). In evaluation there is no dropout.
 
     Hochreiter and Schmidhuber, Long Short-Term Memory (1997); projections: Sak, Senior and Beaufays
     (arXiv:1402.1128).
@@ -383,31 +383,31 @@ class LSTM(RNNBase):
     Args:
         input_size: I, features of the input.
         hidden_size: H, features of the state.
-        num_layers: layers (1), each over the outputs of the one before.
+        num_layers: number of layers (1); each reads the outputs of the previous one.
         bias: whether there are ``bias_ih`` and ``bias_hh`` (True).
-        batch_first: inputs and outputs are (N, L, features) rather than (L, N, features) (False).
-        dropout: probability with which outputs of all layers but the last are zeroed in training
-            (0).
-        bidirectional: each layer has a second direction, from the last step to the first (False).
-        proj_size: P, the size to which h is projected, smaller than H (0: it is not, and P below is
-            H).
-        device, dtype: of the parameters; None for the default.
-        args, kwargs: the above in this order.
+        batch_first: whether inputs and outputs are (N, L, features), not (L, N, features) (False).
+        dropout: probability of zeroing outputs of all layers but the last, in training (0).
+        bidirectional: whether each layer also runs from the last step to the first (False).
+        proj_size: P, the size to which h is projected, smaller than H (0: no projection, and P
+            below is H).
+        device, dtype: those of the parameters; None for the default.
+        args, kwargs: the arguments above, in this order.
 
     Raises:
-        ValueError: an input of other than 2 or 3 dims or of another dtype, ``dropout`` outside of
-            [0, 1], or a size that is not positive, or ``proj_size`` that is not smaller than H.
-        RuntimeError: another number of features, a state of another shape, or L of 0.
+        ValueError: the input does not have 2 or 3 dims or has another dtype, ``dropout`` is not in
+            [0, 1], a size is not positive, or ``proj_size`` is not smaller than H.
+        RuntimeError: the features or the shape of the state do not fit, or L is 0.
 
     Shape:
         - input: (L, N, I), with ``batch_first`` (N, L, I), without batch (L, I), or a
           PackedSequence.
-        - hx and the state returned: a pair, h (D num_layers, N, P) and c (D num_layers, N, H),
-          without batch both without N; zeros if not given.
-        - output: (L, N, D P), or as the input is, D being 2 if ``bidirectional``, else 1.
+        - hx and the returned state: a pair, h (D num_layers, N, P) and c (D num_layers, N, H), both
+          without N if there is no batch; hx is zeros by default.
+        - output: (L, N, D P), in the form of the input, where D is 2 if ``bidirectional``, else 1.
         - weight_ih_l0: (4 H, I), of later layers (4 H, D P); weight_hh_l0: (4 H, P); bias_ih_l0,
-          bias_hh_l0: (4 H); weight_hr_l0: (P, H) with ``proj_size``; a layer k has ``_lk``, the
-          second direction ``_lk_reverse``.
+          bias_hh_l0: (4 H); weight_hr_l0: (P, H) with ``proj_size``; layer k has the suffix
+              ``_lk``,
+          its second direction ``_lk_reverse``.
         - dtypes: floating, that of the weights.
     """
 
@@ -429,7 +429,7 @@ class LSTM(RNNBase):
         )
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
-        """The pair of states with its samples in another order."""
+        """Returns the pair of states with its samples reordered."""
         return _shuffled(hx[0], permutation), _shuffled(hx[1], permutation)
 
     def _check_rank(self, input: Tensor, hx: Any) -> bool:
@@ -454,39 +454,38 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent units: a gate r of what a step sees and a gate z of what it keeps.
+    """Gated recurrent units: gate r decides what a step sees, gate z what it keeps.
 
     r, z = sigmoid(W_i x_t + b_i + W_h h_{t-1} + b_h), n = tanh(W_in x_t + b_in + r (W_hn h_{t-1} +
-    b_hn)), h_t = (1 - z) n + z h_{t-1}. The rows of the weights are those of r, z, n. All weights
-    start as U(-k, k), k = 1 / sqrt(H). In evaluation there is no dropout.
+    b_hn)), h_t = (1 - z) n + z h_{t-1}. The rows of the weights are in the order r, z, n. All
+    weights are initialised from U(-k, k), k = 1 / sqrt(H). In evaluation there is no dropout.
 
     Cho et al., Learning Phrase Representations using RNN Encoder-Decoder (arXiv:1406.1078).
 
     Args:
         input_size: I, features of the input.
         hidden_size: H, features of the state.
-        num_layers: layers (1), each over the outputs of the one before.
+        num_layers: number of layers (1); each reads the outputs of the previous one.
         bias: whether there are ``bias_ih`` and ``bias_hh`` (True).
-        batch_first: inputs and outputs are (N, L, features) rather than (L, N, features) (False).
-        dropout: probability with which outputs of all layers but the last are zeroed in training
-            (0).
-        bidirectional: each layer has a second direction, from the last step to the first (False).
-        device, dtype: of the parameters; None for the default.
-        args, kwargs: the above in this order.
+        batch_first: whether inputs and outputs are (N, L, features), not (L, N, features) (False).
+        dropout: probability of zeroing outputs of all layers but the last, in training (0).
+        bidirectional: whether each layer also runs from the last step to the first (False).
+        device, dtype: those of the parameters; None for the default.
+        args, kwargs: the arguments above, in this order.
 
     Raises:
-        ValueError: an input of other than 2 or 3 dims or of another dtype, ``dropout`` outside of
-            [0, 1], or a size that is not positive, or ``proj_size``.
-        RuntimeError: another number of features, a state of another shape, or L of 0.
+        ValueError: the input does not have 2 or 3 dims or has another dtype, ``dropout`` is not in
+            [0, 1], a size is not positive, or ``proj_size`` is given.
+        RuntimeError: the features or the shape of the state do not fit, or L is 0.
 
     Shape:
         - input: (L, N, I), with ``batch_first`` (N, L, I), without batch (L, I), or a
           PackedSequence.
-        - hx and the state returned: (D num_layers, N, H), without batch (D num_layers, H); zeros if
-          not given.
-        - output: (L, N, D H), or as the input is, D being 2 if ``bidirectional``, else 1.
+        - hx and the returned state: (D num_layers, N, H), without batch (D num_layers, H); hx is
+          zeros by default.
+        - output: (L, N, D H), in the form of the input, where D is 2 if ``bidirectional``, else 1.
         - weight_ih_l0: (3 H, I), of later layers (3 H, D H); weight_hh_l0: (3 H, H); bias_ih_l0,
-          bias_hh_l0: (3 H); a layer k has ``_lk``, the second direction ``_lk_reverse``.
+          bias_hh_l0: (3 H); layer k has the suffix ``_lk``, its second direction ``_lk_reverse``.
         - dtypes: floating, that of the weights.
     """
 
@@ -496,16 +495,16 @@ class GRU(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the cells share: ``weight_ih``, ``weight_hh`` and, with ``bias``, two biases.
+    """Base class of the cells: holds ``weight_ih``, ``weight_hh`` and, with ``bias``, two biases.
 
-    All weights start as U(-k, k), k = 1 / sqrt(H).
+    All weights are initialised from U(-k, k), k = 1 / sqrt(H).
 
     Args:
         input_size: I, features of the input.
         hidden_size: H, features of the state.
         bias: whether there are ``bias_ih`` and ``bias_hh``.
-        num_chunks: G, the rows of the weights over H: 1, 4 or 3.
-        device, dtype: of the parameters; None for the default.
+        num_chunks: G, the number of gates, so that the weights have G H rows: 1, 4 or 3.
+        device, dtype: those of the parameters; None for the default.
 
     Shape:
         - weight_ih: (G H, I); weight_hh: (G H, H); bias_ih, bias_hh: (G H).
@@ -534,7 +533,7 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws all weights from U(-k, k), k = 1 / sqrt(hidden_size)."""
+        """Samples all weights from U(-k, k), k = 1 / sqrt(hidden_size)."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -553,7 +552,7 @@ class RNNCellBase(Module):
         return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         text = f"{self.input_size}, {self.hidden_size}"
         if self.bias is not True:
             text += f", bias={self.bias}"
@@ -563,24 +562,25 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of RNN: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu of it.
+    """One step of RNN: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu instead of tanh.
 
-    All weights start as U(-k, k), k = 1 / sqrt(H).
+    All weights are initialised from U(-k, k), k = 1 / sqrt(H).
 
     Args:
         input_size: I, features of the input.
         hidden_size: H, features of the state.
         bias: whether there are ``bias_ih`` and ``bias_hh``.
         nonlinearity: 'tanh' or 'relu'.
-        device, dtype: of the parameters; None for the default.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
-        ValueError: an input or state of other than 1 or 2 dims.
-        RuntimeError: another number of features, or an unknown ``nonlinearity``, when it is called.
+        ValueError: the input or the state does not have 1 or 2 dims.
+        RuntimeError: the features do not fit, or ``nonlinearity`` is unknown, when the module is
+            called.
 
     Shape:
         - input: (N, I) or (I).
-        - hx and output: (N, H) or (H); zeros if not given.
+        - hx and output: (N, H) or (H); hx is zeros by default.
         - weight_ih: (H, I); weight_hh: (H, H); bias_ih, bias_hh: (H).
         - dtypes: floating, that of the weights.
     """
@@ -598,7 +598,7 @@ class RNNCell(RNNCellBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """(N, I), (N, H) to (N, H)."""
+        """Maps (N, I), (N, H) to (N, H)."""
         self._check(input, "input")
         if hx is not None:
             self._check(hx, "hidden")
@@ -610,24 +610,25 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of LSTM: an input and the states (h, c) to the new pair.
+    """One step of LSTM: maps an input and the states (h, c) to the new pair of states.
 
-    i, f, o = sigmoid(...), g = tanh(...), c' = f c + i g, h' = o tanh(c'), each gate of W_ih x +
-    b_ih + W_hh h + b_hh. All weights start as U(-k, k), k = 1 / sqrt(H).
+    i, f, o = sigmoid(...), g = tanh(...), c' = f c + i g, h' = o tanh(c'), where each gate has the
+    argument W_ih x + b_ih + W_hh h + b_hh. All weights are initialised from U(-k, k),
+    k = 1 / sqrt(H).
 
     Args:
         input_size: I, features of the input.
         hidden_size: H, features of the state.
         bias: whether there are ``bias_ih`` and ``bias_hh``.
-        device, dtype: of the parameters; None for the default.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
-        ValueError: an input or state of other than 1 or 2 dims.
-        RuntimeError: another number of features.
+        ValueError: the input or a state does not have 1 or 2 dims.
+        RuntimeError: the features do not fit.
 
     Shape:
         - input: (N, I) or (I).
-        - hx and output: pairs of (N, H) or (H); zeros if not given.
+        - hx and output: pairs of (N, H) or (H); hx is zeros by default.
         - weight_ih: (4 H, I); weight_hh: (4 H, H); bias_ih, bias_hh: (4 H).
         - dtypes: floating, that of the weights.
     """
@@ -645,7 +646,7 @@ class LSTMCell(RNNCellBase):
     def forward(
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """(N, I), ((N, H), (N, H)) to ((N, H), (N, H))."""
+        """Maps (N, I), ((N, H), (N, H)) to ((N, H), (N, H))."""
         self._check(input, "input")
         if hx is None:
             hx = (self._zeros(input), self._zeros(input))
@@ -655,24 +656,24 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of GRU: an input and a state to the new state.
+    """One step of GRU: maps an input and a state to the new state.
 
     r, z = sigmoid(...), n = tanh(W_in x + b_in + r (W_hn h + b_hn)), h' = (1 - z) n + z h. All
-    weights start as U(-k, k), k = 1 / sqrt(H).
+    weights are initialised from U(-k, k), k = 1 / sqrt(H).
 
     Args:
         input_size: I, features of the input.
         hidden_size: H, features of the state.
         bias: whether there are ``bias_ih`` and ``bias_hh``.
-        device, dtype: of the parameters; None for the default.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
-        ValueError: an input or state of other than 1 or 2 dims.
-        RuntimeError: another number of features.
+        ValueError: the input or the state does not have 1 or 2 dims.
+        RuntimeError: the features do not fit.
 
     Shape:
         - input: (N, I) or (I).
-        - hx and output: (N, H) or (H); zeros if not given.
+        - hx and output: (N, H) or (H); hx is zeros by default.
         - weight_ih: (3 H, I); weight_hh: (3 H, H); bias_ih, bias_hh: (3 H).
         - dtypes: floating, that of the weights.
     """
@@ -688,7 +689,7 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """(N, I), (N, H) to (N, H)."""
+        """Maps (N, I), (N, H) to (N, H)."""
         self._check(input, "input")
         if hx is not None:
             self._check(hx, "hidden")

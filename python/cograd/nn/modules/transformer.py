@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Transformer: encoder and decoder layers, stacks of them, and both together."""
+"""Transformer: encoder and decoder layers, stacks of layers, and the model of both."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _causal_mask(size: int, device: Any = None, dtype: Any = None) -> Tensor:
 
 
 def _is_causal(mask: Tensor | None, said: bool | None, length: int) -> bool:
-    """Whether ``mask`` hides what comes later, unless it is said."""
+    """Returns ``said`` if it is given, else whether ``mask`` hides all later positions."""
     if said is not None or mask is None:
         return bool(said)
     if tuple(mask.shape) != (length, length):
@@ -58,7 +58,7 @@ def _get_clones(module: Module, count: int) -> ModuleList:
 
 
 class _Layer(Module):
-    """What both layers have. Programs override the blocks, so forward calls them as torch does."""
+    """Base of both layers. ``forward`` calls overridable blocks, as torch does."""
 
     def _sa_block(
         self,
@@ -88,7 +88,7 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention and a feed-forward network, each with dropout, a sum and a LayerNorm.
+    """Self-attention and a feed-forward network, each with dropout, a residual and a LayerNorm.
 
     x = norm1(x + attention(x)), x = norm2(x + linear2(activation(linear1(x)))); with ``norm_first``
     x + attention(norm1(x)) and so on.
@@ -97,21 +97,22 @@ class TransformerEncoderLayer(_Layer):
     On Layer Normalization in the Transformer Architecture (arXiv:2002.04745).
 
     Args:
-        d_model: E, features.
-        nhead: heads of the attention, which must divide E.
-        dim_feedforward: F, features inside.
-        dropout: probability, of attention weights and of the results of each part; in training
-            only.
+        d_model: E, number of features.
+        nhead: number of attention heads, which must divide E.
+        dim_feedforward: F, number of inner features.
+        dropout: probability for attention weights and for the results of each part; only in
+            training.
         activation: 'relu', 'gelu' or a function.
         layer_norm_eps: eps of the LayerNorms.
-        batch_first: inputs are (N, S, E) rather than (S, N, E).
-        norm_first: the LayerNorms stand before attention and feed-forward, not after the sums.
-        bias: whether linear layers and LayerNorms have one.
-        device, dtype: of the parameters; None for the default.
+        batch_first: whether inputs are (N, S, E) rather than (S, N, E).
+        norm_first: whether the LayerNorms come before attention and feed-forward, not after the
+            sums.
+        bias: whether linear layers and LayerNorms have a bias.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
         AssertionError: ``nhead`` does not divide E.
-        RuntimeError: an unknown ``activation``, or shapes that do not fit.
+        RuntimeError: ``activation`` is unknown, or shapes do not fit.
 
     Shape:
         - src and output: (S, N, E), with ``batch_first`` (N, S, E), or (S, E).
@@ -158,7 +159,7 @@ class TransformerEncoderLayer(_Layer):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        """(S, N, E) to (S, N, E); masks as those of MultiheadAttention."""
+        """Maps (S, N, E) to (S, N, E); the masks are those of MultiheadAttention."""
         x = src
         masks = (src_mask, src_key_padding_mask)
         if self.norm_first:
@@ -175,27 +176,28 @@ class TransformerDecoderLayer(_Layer):
     """Self-attention, attention over the encoder's output, and a feed-forward network.
 
     x = norm1(x + attention(x)), x = norm2(x + attention(x, memory)), x = norm3(x +
-    linear2(activation(linear1(x)))); with ``norm_first`` each norm is taken of what goes in.
+    linear2(activation(linear1(x)))); with ``norm_first`` each norm is applied to the part's input.
 
     Vaswani et al., Attention Is All You Need (arXiv:1706.03762); ``norm_first`` as in Xiong et al.,
     On Layer Normalization in the Transformer Architecture (arXiv:2002.04745).
 
     Args:
-        d_model: E, features.
-        nhead: heads of the attention, which must divide E.
-        dim_feedforward: F, features inside.
-        dropout: probability, of attention weights and of the results of each part; in training
-            only.
+        d_model: E, number of features.
+        nhead: number of attention heads, which must divide E.
+        dim_feedforward: F, number of inner features.
+        dropout: probability for attention weights and for the results of each part; only in
+            training.
         activation: 'relu', 'gelu' or a function.
         layer_norm_eps: eps of the LayerNorms.
-        batch_first: inputs are (N, S, E) rather than (S, N, E).
-        norm_first: the LayerNorms stand before attention and feed-forward, not after the sums.
-        bias: whether linear layers and LayerNorms have one.
-        device, dtype: of the parameters; None for the default.
+        batch_first: whether inputs are (N, S, E) rather than (S, N, E).
+        norm_first: whether the LayerNorms come before attention and feed-forward, not after the
+            sums.
+        bias: whether linear layers and LayerNorms have a bias.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
         AssertionError: ``nhead`` does not divide E.
-        RuntimeError: an unknown ``activation``, or shapes that do not fit.
+        RuntimeError: ``activation`` is unknown, or shapes do not fit.
 
     Shape:
         - tgt and output: (T, N, E), memory: (S, N, E), with ``batch_first`` N first, or both
@@ -253,7 +255,7 @@ class TransformerDecoderLayer(_Layer):
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """(T, N, E) and the encoder's output (S, N, E) to (T, N, E)."""
+        """Maps (T, N, E) and the encoder's output (S, N, E) to (T, N, E)."""
         x = tgt
         masks = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         seen = (memory, memory_mask, memory_key_padding_mask, memory_is_causal)
@@ -290,18 +292,18 @@ class TransformerDecoderLayer(_Layer):
 
 
 class TransformerEncoder(Module):
-    """``num_layers`` copies of a layer, each over the output of the last, and a norm behind.
+    """``num_layers`` copies of a layer in sequence, and an optional norm at the end.
 
-    The copies have parameters of their own, which start equal.
+    The copies have separate parameters with the same initial values.
 
     Args:
-        encoder_layer: what is copied.
+        encoder_layer: the layer to copy.
         num_layers: the number of copies.
-        norm: a module that the last output goes through, or None.
-        enable_nested_tensor, mask_check: taken and change nothing: padding stays.
+        norm: a module that is applied to the last output, or None.
+        enable_nested_tensor, mask_check: accepted without effect: padding is never removed.
 
     Shape:
-        - src and output: (S, N, E), or as the layers have them.
+        - src and output: (S, N, E), or another form that the layers accept.
         - masks: those of MultiheadAttention; True or -inf hides.
     """
 
@@ -327,7 +329,7 @@ class TransformerEncoder(Module):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Tensor:
-        """(S, N, E) to (S, N, E); is_causal: None means to look whether ``mask`` is."""
+        """Maps (S, N, E) to (S, N, E); if ``is_causal`` is None, ``mask`` is checked for it."""
         first = self.layers[0].self_attn.batch_first if len(self.layers) else False
         length = src.shape[1 if first and src.dim() == 3 else 0]
         causal = _is_causal(mask, is_causal, length)
@@ -340,17 +342,17 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """``num_layers`` copies of a layer, each over the output of the last, and a norm behind.
+    """``num_layers`` copies of a layer in sequence, and an optional norm at the end.
 
-    The copies have parameters of their own, which start equal.
+    The copies have separate parameters with the same initial values.
 
     Args:
-        decoder_layer: what is copied.
+        decoder_layer: the layer to copy.
         num_layers: the number of copies.
-        norm: a module that the last output goes through, or None.
+        norm: a module that is applied to the last output, or None.
 
     Shape:
-        - tgt and output: (T, N, E), memory: (S, N, E), or as the layers have them.
+        - tgt and output: (T, N, E), memory: (S, N, E), or another form that the layers accept.
         - masks: those of MultiheadAttention; True or -inf hides.
     """
 
@@ -376,7 +378,7 @@ class TransformerDecoder(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """(T, N, E) and the encoder's output (S, N, E) to (T, N, E)."""
+        """Maps (T, N, E) and the encoder's output (S, N, E) to (T, N, E)."""
         first = self.layers[0].self_attn.batch_first if len(self.layers) else False
         length = tgt.shape[1 if first and tgt.dim() == 3 else 0]
         causal = _is_causal(tgt_mask, tgt_is_causal, length)
@@ -396,31 +398,32 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder of src and a decoder of tgt that looks at its output.
+    """An encoder of src, and a decoder of tgt that attends to the encoder's output.
 
-    All matrices start as Xavier-uniform.
+    All matrices are initialised Xavier-uniformly.
 
     Vaswani et al., Attention Is All You Need (arXiv:1706.03762); ``norm_first`` as in Xiong et al.,
     On Layer Normalization in the Transformer Architecture (arXiv:2002.04745).
 
     Args:
-        d_model: E, features.
-        nhead: heads of the attention, which must divide E.
-        num_encoder_layers, num_decoder_layers: layers of either.
-        dim_feedforward: F, features inside.
-        dropout: probability, of attention weights and of the results of each part; in training
-            only.
+        d_model: E, number of features.
+        nhead: number of attention heads, which must divide E.
+        num_encoder_layers, num_decoder_layers: number of layers of each.
+        dim_feedforward: F, number of inner features.
+        dropout: probability for attention weights and for the results of each part; only in
+            training.
         activation: 'relu', 'gelu' or a function.
-        custom_encoder, custom_decoder: modules in their place, called with the masks.
+        custom_encoder, custom_decoder: modules to use instead, which are called with the masks.
         layer_norm_eps: eps of the LayerNorms.
-        batch_first: inputs are (N, S, E) rather than (S, N, E).
-        norm_first: the LayerNorms stand before attention and feed-forward, not after the sums.
-        bias: whether linear layers and LayerNorms have one.
-        device, dtype: of the parameters; None for the default.
+        batch_first: whether inputs are (N, S, E) rather than (S, N, E).
+        norm_first: whether the LayerNorms come before attention and feed-forward, not after the
+            sums.
+        bias: whether linear layers and LayerNorms have a bias.
+        device, dtype: those of the parameters; None for the default.
 
     Raises:
         AssertionError: ``nhead`` does not divide E.
-        RuntimeError: batches or features that differ, or an unknown ``activation``.
+        RuntimeError: batch sizes or features differ, or ``activation`` is unknown.
 
     Shape:
         - src: (S, N, E); tgt and output: (T, N, E); with ``batch_first`` N first, or both without
@@ -488,7 +491,7 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Src (S, N, E), tgt (T, N, E) to (T, N, E); without N or batch first as the layers are."""
+        """Maps src (S, N, E) and tgt (T, N, E) to (T, N, E), or without N, or batch first."""
         batched = src.dim() == 3
         batch = 0 if self.batch_first else 1
         if batched and src.shape[batch] != tgt.shape[batch]:
@@ -514,5 +517,5 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-        """(sz, sz) of -inf above the diagonal, 0 elsewhere: row i sees columns 0 to i."""
+        """Returns (sz, sz) with -inf above the diagonal, else 0: row i sees columns 0 to i."""
         return _causal_mask(sz, device, dtype)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Helpers for state dicts."""
+"""Helpers for layers and state dicts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["consume_prefix_in_state_dict_if_present"]
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
-    """A function that gives what it is given as a tuple, a number ``n`` times."""
+    """Returns a function that makes tuples: of an iterable, or of a number repeated ``n`` times."""
 
     def parse(x: Any) -> tuple[Any, ...]:
         return tuple(x) if isinstance(x, Iterable) else (x,) * n
@@ -19,7 +19,7 @@ def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
     return parse
 
 
-# For layers outside of cograd, which import them from here.
+# Layers outside of cograd import these from here.
 _single = _ntuple(1, "_single")
 _pair = _ntuple(2, "_pair")
 _triple = _ntuple(3, "_triple")
@@ -27,17 +27,17 @@ _quadruple = _ntuple(4, "_quadruple")
 
 
 def _reverse_repeat_tuple(t: Any, n: int) -> tuple[Any, ...]:
-    """Each element of ``t`` ``n`` times, the last first: a layer's padding for ``F.pad``."""
+    """Repeats each element of ``t`` ``n`` times, the last one first: a padding for ``F.pad``."""
     return tuple(x for x in reversed(t) for _ in range(n))
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Takes ``prefix`` off the keys that begin with it, in place: "module.", say.
+    """Removes ``prefix``, such as "module.", from the keys that begin with it, in place.
 
     A state_dict of DistributedDataParallel then fits the module that it wraps.
     """
     for key in list(state_dict):
-        value = state_dict.pop(key)  # popped and set: the order stays
+        value = state_dict.pop(key)  # pop and set every key, so that the order stays
         state_dict[key.removeprefix(prefix)] = value
     metadata = getattr(state_dict, "_metadata", None)
     if metadata is None:

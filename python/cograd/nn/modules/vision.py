@@ -29,23 +29,24 @@ __all__ = [
 
 
 class Upsample(Module):
-    """``nn.functional.interpolate`` as a layer: another size of the last dims.
+    """``nn.functional.interpolate`` as a layer: resizes the last dims.
 
-    Of the modes 'linear' needs (N, C, L), 'bilinear' and 'bicubic' (N, C, H, W), 'trilinear' (N, C,
-    D, H, W); 'nearest', 'nearest-exact' and 'area' take all three. Linear in its input.
+    The mode 'linear' needs (N, C, L), 'bilinear' and 'bicubic' need (N, C, H, W), 'trilinear' needs
+    (N, C, D, H, W); 'nearest', 'nearest-exact' and 'area' accept all three. The layer is linear.
 
     Args:
-        size: of the last dims, an int for all of them or one each.
-        scale_factor: what they are multiplied by, a number or one each; not with ``size``.
+        size: sizes of the last dims: one int for all, or one for each.
+        scale_factor: factor of these sizes: one number for all, or one for each; not with ``size``.
         mode: see above.
-        align_corners: whether the outer elements of input and output lie at one place, of the
-            linear and cubic modes; None is False.
-        recompute_scale_factor: computes the factor anew from the sizes, which are whole.
+        align_corners: whether the centers of the corner pixels of input and output are aligned, for
+            the linear and cubic modes; None means False.
+        recompute_scale_factor: whether to recompute the factor from the sizes, which are integers.
 
     Raises:
-        ValueError: neither or both of ``size`` and ``scale_factor``, or ``align_corners`` with
-            another mode.
-        NotImplementedError: other dims than the mode has, or a dtype that is not floating.
+        ValueError: neither or both of ``size`` and ``scale_factor`` are given, or ``align_corners``
+            with another mode.
+        NotImplementedError: the mode does not support the input's dims, or the dtype is not
+            floating.
 
     Shape:
         - input: (N, C, L), (N, C, H, W) or (N, C, D, H, W).
@@ -73,7 +74,7 @@ class Upsample(Module):
         self.recompute_scale_factor = recompute_scale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) to the same with last dims of another size."""
+        """Maps (N, C, *) to the same with last dims of another size."""
         return F.interpolate(
             input,
             self.size,
@@ -84,24 +85,25 @@ class Upsample(Module):
         )
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         if self.scale_factor is not None:
             return f"scale_factor={self.scale_factor!r}, mode={self.mode!r}"
         return f"size={self.size!r}, mode={self.mode!r}"
 
 
 class UpsamplingNearest2d(Upsample):
-    """Upsample of images with mode 'nearest': each pixel is that below it.
+    """Upsample of images with mode 'nearest': each pixel takes the value of the nearest input.
 
     See ``nn.functional.interpolate``.
 
     Args:
-        size: of the last dims, an int for all of them or one each.
-        scale_factor: what they are multiplied by, a number or one each; not with ``size``.
+        size: sizes of the last dims: one int for all, or one for each.
+        scale_factor: factor of these sizes: one number for all, or one for each; not with ``size``.
 
     Raises:
-        ValueError: neither or both of ``size`` and ``scale_factor``.
-        NotImplementedError: other dims than the mode has, or a dtype that is not floating.
+        ValueError: neither or both of ``size`` and ``scale_factor`` are given.
+        NotImplementedError: the mode does not support the input's dims, or the dtype is not
+            floating.
 
     Shape:
         - input: (N, C, H, W).
@@ -119,12 +121,13 @@ class UpsamplingBilinear2d(Upsample):
     See ``nn.functional.interpolate``.
 
     Args:
-        size: of the last dims, an int for all of them or one each.
-        scale_factor: what they are multiplied by, a number or one each; not with ``size``.
+        size: sizes of the last dims: one int for all, or one for each.
+        scale_factor: factor of these sizes: one number for all, or one for each; not with ``size``.
 
     Raises:
-        ValueError: neither or both of ``size`` and ``scale_factor``.
-        NotImplementedError: other dims than the mode has, or a dtype that is not floating.
+        ValueError: neither or both of ``size`` and ``scale_factor`` are given.
+        NotImplementedError: the mode does not support the input's dims, or the dtype is not
+            floating.
 
     Shape:
         - input: (N, C, H, W).
@@ -137,7 +140,7 @@ class UpsamplingBilinear2d(Upsample):
 
 
 class PixelShuffle(Module):
-    """Spreads r^2 channels over an image r times as large in both directions.
+    """Rearranges r^2 channels into an image that is r times as high and wide.
 
     out[c, h r + i, w r + j] = x[c r^2 + i r + j, h, w]. Shi et al., Real-Time Single Image and
     Video Super-Resolution Using an Efficient Sub-Pixel Convolutional Neural Network
@@ -147,8 +150,8 @@ class PixelShuffle(Module):
         upscale_factor: r, positive.
 
     Raises:
-        RuntimeError: fewer than 3 dims, channels that r^2 does not divide, or a factor that is not
-            positive.
+        RuntimeError: there are fewer than 3 dims, r^2 does not divide the channels, or the factor
+            is not positive.
 
     Shape:
         - input: (*, C r^2, H, W).
@@ -161,16 +164,16 @@ class PixelShuffle(Module):
         self.upscale_factor = upscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*, C r^2, H, W) to (*, C, H r, W r)."""
+        """Maps (*, C r^2, H, W) to (*, C, H r, W r)."""
         return F.pixel_shuffle(input, self.upscale_factor)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return f"upscale_factor={self.upscale_factor}"
 
 
 class PixelUnshuffle(Module):
-    """The inverse of PixelShuffle: blocks of r x r pixels become channels.
+    """The inverse of PixelShuffle: rearranges blocks of r x r pixels into channels.
 
     out[c r^2 + i r + j, h, w] = x[c, h r + i, w r + j]. See ``nn.functional.pixel_unshuffle``.
 
@@ -178,8 +181,8 @@ class PixelUnshuffle(Module):
         downscale_factor: r, positive.
 
     Raises:
-        RuntimeError: fewer than 3 dims, a height or width that r does not divide, or a factor that
-            is not positive.
+        RuntimeError: there are fewer than 3 dims, r does not divide the height or width, or the
+            factor is not positive.
 
     Shape:
         - input: (*, C, H r, W r).
@@ -192,25 +195,25 @@ class PixelUnshuffle(Module):
         self.downscale_factor = downscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*, C, H r, W r) to (*, C r^2, H, W)."""
+        """Maps (*, C, H r, W r) to (*, C r^2, H, W)."""
         return F.pixel_unshuffle(input, self.downscale_factor)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return f"downscale_factor={self.downscale_factor}"
 
 
 class ChannelShuffle(Module):
-    """Takes the channels of ``groups`` groups in turn.
+    """Reorders the channels: takes one channel of each of ``groups`` groups in turn.
 
     Channel i of group g becomes channel i * groups + g. Zhang et al., ShuffleNet
     (arXiv:1707.01083). See ``nn.functional.channel_shuffle``.
 
     Args:
-        groups: must divide C.
+        groups: number of groups, which must divide C.
 
     Raises:
-        RuntimeError: fewer than 3 dims, or groups that do not divide the channels.
+        RuntimeError: there are fewer than 3 dims, or ``groups`` does not divide the channels.
 
     Shape:
         - input and output: (N, C, *), at least 3 dims.
@@ -222,11 +225,11 @@ class ChannelShuffle(Module):
         self.groups = groups
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) to the same shape."""
+        """Maps (N, C, *) to the same shape."""
         return F.channel_shuffle(input, self.groups)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         return f"groups={self.groups}"
 
 
@@ -239,11 +242,11 @@ class Dropout1d(Dropout):
 
     Args:
         p: probability of a zeroed channel, in [0, 1].
-        inplace: writes the result into the input; refused for a leaf that requires grad.
+        inplace: whether to write the result into the input; raises for a leaf that requires grad.
 
     Raises:
-        ValueError: ``p`` outside of [0, 1].
-        RuntimeError: an input of other than 2 or 3 dims.
+        ValueError: ``p`` is not in [0, 1].
+        RuntimeError: the input does not have 2 or 3 dims.
 
     Shape:
         - input and output: (N, C, L) or (C, L).
@@ -251,23 +254,23 @@ class Dropout1d(Dropout):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, L) or (C, L) to the same shape."""
+        """Maps (N, C, L) or (C, L) to the same shape."""
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
 class Dropout2d(Dropout):
     """In training, zeroes whole channels of (N, C, H, W) with probability ``p``.
 
-    The others are divided by 1 - p; in evaluation it returns its input. Of an input of 3 dims, (N,
-    C, L), the channels are those of dim 1, as in torch. Tompson et al., Efficient Object
+    The others are divided by 1 - p; in evaluation it returns its input. For an input of 3 dims,
+    (N, C, L), the channels are those of dim 1, as in torch. Tompson et al., Efficient Object
     Localization Using Convolutional Networks (arXiv:1411.4280). See ``nn.functional.dropout2d``.
 
     Args:
         p: probability of a zeroed channel, in [0, 1].
-        inplace: writes the result into the input; refused for a leaf that requires grad.
+        inplace: whether to write the result into the input; raises for a leaf that requires grad.
 
     Raises:
-        ValueError: ``p`` outside of [0, 1].
+        ValueError: ``p`` is not in [0, 1].
 
     Shape:
         - input and output: (N, C, H, W) or (N, C, L).
@@ -275,7 +278,7 @@ class Dropout2d(Dropout):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, H, W) to the same shape."""
+        """Maps (N, C, H, W) to the same shape."""
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
@@ -288,10 +291,10 @@ class Dropout3d(Dropout):
 
     Args:
         p: probability of a zeroed channel, in [0, 1].
-        inplace: writes the result into the input; refused for a leaf that requires grad.
+        inplace: whether to write the result into the input; raises for a leaf that requires grad.
 
     Raises:
-        ValueError: ``p`` outside of [0, 1].
+        ValueError: ``p`` is not in [0, 1].
 
     Shape:
         - input and output: (N, C, D, H, W) or (C, D, H, W).
@@ -299,25 +302,25 @@ class Dropout3d(Dropout):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, D, H, W) to the same shape."""
+        """Maps (N, C, D, H, W) to the same shape."""
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(Dropout):
     """Dropout that keeps the mean and variance of SELU activations.
 
-    In training elements become -1.7580993408473766, the limit of SELU, with probability ``p``; then
-    all are scaled and moved so that mean 0 and variance 1 stay. In evaluation it returns its input.
+    In training, elements become -1.7580993408473766, the limit of SELU, with probability ``p``;
+    then all are scaled and shifted to mean 0 and variance 1. In evaluation it returns its input.
 
     Klambauer et al., Self-Normalizing Neural Networks (arXiv:1706.02515). See
     ``nn.functional.alpha_dropout``.
 
     Args:
         p: probability, in [0, 1].
-        inplace: kept; it changes nothing.
+        inplace: stored without effect.
 
     Raises:
-        ValueError: ``p`` outside of [0, 1].
+        ValueError: ``p`` is not in [0, 1].
 
     Shape:
         - input and output: (*), any shape.
@@ -325,24 +328,24 @@ class AlphaDropout(Dropout):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
+        """Maps (*) to (*)."""
         return F.alpha_dropout(input, self.p, self.training)
 
 
 class FeatureAlphaDropout(Dropout):
     """AlphaDropout of whole channels.
 
-    In training channels become -1.7580993408473766, the limit of SELU, with probability ``p``, and
-    all are scaled and moved as in AlphaDropout. In evaluation it returns its input. See
+    In training, channels become -1.7580993408473766, the limit of SELU, with probability ``p``, and
+    all are scaled and shifted as in AlphaDropout. In evaluation it returns its input. See
     ``nn.functional.feature_alpha_dropout``.
 
     Args:
         p: probability, in [0, 1].
-        inplace: kept; it changes nothing.
+        inplace: stored without effect.
 
     Raises:
-        ValueError: ``p`` outside of [0, 1].
-        RuntimeError: an input of fewer than 2 dims.
+        ValueError: ``p`` is not in [0, 1].
+        RuntimeError: the input has fewer than 2 dims.
 
     Shape:
         - input and output: (N, C, *), at least 2 dims.
@@ -350,18 +353,18 @@ class FeatureAlphaDropout(Dropout):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) to the same shape."""
+        """Maps (N, C, *) to the same shape."""
         return F.feature_alpha_dropout(input, self.p, self.training)
 
 
 class Softmax2d(Module):
-    """exp(x_c) / sum_k exp(x_k) over the channels of images.
+    """Computes exp(x_c) / sum_k exp(x_k) over the channels of images.
 
     See ``nn.functional.softmax``.
 
     Raises:
-        ValueError: an input of other than 3 or 4 dims.
-        NotImplementedError: an input that is not floating.
+        ValueError: the input does not have 3 or 4 dims.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input and output: (N, C, H, W) or (C, H, W).
@@ -369,7 +372,7 @@ class Softmax2d(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, H, W) or (C, H, W) to the same shape."""
+        """Maps (N, C, H, W) or (C, H, W) to the same shape."""
         if input.dim() not in (3, 4):
             raise ValueError(
                 f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead"
@@ -378,21 +381,21 @@ class Softmax2d(Module):
 
 
 class RReLU(Module):
-    """x where x > 0, a * x elsewhere, with a random slope a.
+    """Computes x where x > 0, a * x elsewhere, with a random slope a.
 
-    In training a is drawn from U(lower, upper) for each element, in evaluation it is (lower +
+    In training, a is sampled from U(lower, upper) for each element; in evaluation it is (lower +
     upper) / 2. At 0 the gradient is a.
 
     Xu et al., Empirical Evaluation of Rectified Activations in Convolutional Network
     (arXiv:1505.00853). See ``nn.functional.rrelu``.
 
     Args:
-        lower, upper: ends of the range of slopes.
-        inplace: writes the result into the input; refused for a leaf that requires grad.
+        lower, upper: bounds of the slopes.
+        inplace: whether to write the result into the input; raises for a leaf that requires grad.
 
     Raises:
-        RuntimeError: ``lower`` is larger than ``upper``, when it is called.
-        NotImplementedError: an input that is not floating.
+        RuntimeError: ``lower`` is larger than ``upper``, when the module is called.
+        NotImplementedError: the input is not floating.
 
     Shape:
         - input and output: (*), any shape.
@@ -408,10 +411,10 @@ class RReLU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
+        """Maps (*) to (*)."""
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
+        """Returns the arguments as ``repr`` shows them."""
         suffix = ", inplace=True" if self.inplace else ""
         return f"lower={self.lower}, upper={self.upper}{suffix}"

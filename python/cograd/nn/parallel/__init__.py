@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Modules that run on several processes: DistributedDataParallel; DataParallel passes calls on."""
+"""DistributedDataParallel for modules on several processes; DataParallel forwards its calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        # Processes are met with only by those who ask for them: `import cograd.nn` stays quick.
+        # Import the distributed modules only on access, so that `import cograd.nn` stays fast.
         if name in ("DistributedDataParallel", "distributed"):
             from importlib import import_module
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which gradients travel together, and the memory that they travel in."""
+"""Groups gradients into buckets that are sent together, and allocates the buckets' memory."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from cograd import Tensor
 
 __all__ = ["Bucket", "assign"]
 
-ALONE = 4 << 20  # bytes of a gradient that travels by itself: copies would cost more
+ALONE = 4 << 20  # bytes: a gradient of this size is sent alone, as copying would cost more
 
 
 def assign(
     parameters: Sequence[Tensor], order: Iterable[int], caps: Sequence[int]
 ) -> list[list[int]]:
-    """The parameters' indices, cut into buckets of one dtype each.
+    """Returns the parameters' indices, divided into buckets of one dtype each.
 
     Args:
-        order: in which the gradients come.
-        caps: bytes after which a bucket is closed: of the first, the second, ...; the last holds
-            for all further ones. Gradients of ``ALONE`` bytes or more have their own.
+        order: the order in which gradients arrive.
+        caps: sizes in bytes at which a bucket is closed: of the first bucket, the second, ...; the
+            last one applies to all further buckets. A gradient of ``ALONE`` bytes or more gets a
+            bucket alone.
 
     Returns:
-        buckets in the order in which they are complete.
+        buckets in the order in which they become complete.
     """
     done: list[list[int]] = []
     open_: dict[cograd.dtype, tuple[list[int], int]] = {}
@@ -47,7 +48,7 @@ def assign(
 
 
 def _dense(tensor: Tensor) -> bool:
-    """Whether the elements fill their memory without holes or overlap, in any order of dims."""
+    """Returns whether the elements fill their memory without gaps or overlap, in any dim order."""
     dims = sorted((s, n) for n, s in zip(tensor.shape, tensor.stride(), strict=True) if n != 1)
     return all(n > 0 for _, n in dims) and (
         not dims or (dims[0][0] == 1 and all(s * n == t for (s, n), (t, _) in pairwise(dims)))
@@ -55,9 +56,9 @@ def _dense(tensor: Tensor) -> bool:
 
 
 class Bucket:
-    """Some parameters' gradients in one flat tensor; ``views`` are shaped as the parameters.
+    """The gradients of some parameters in one flat tensor; ``views`` have the parameters' shapes.
 
-    A parameter alone needs no copy: its gradient, given to ``carry``, is the flat tensor.
+    A bucket of one parameter needs no copy: the gradient passed to ``carry`` is the flat tensor.
     """
 
     __slots__ = (
@@ -92,12 +93,12 @@ class Bucket:
         self.work: Any = None
 
     def carry(self, gradient: Tensor) -> None:
-        """Takes the gradient of the parameter that is alone."""
+        """Stores the gradient of the bucket's only parameter."""
         self.views = [gradient]
         self.buffer = gradient.as_strided((self.numel,), (1,))
 
     def release(self) -> None:
-        """Lets go of what it carried."""
+        """Drops the references to the gradient and the communication."""
         self.work = None
         if self.alone:
             self.views, self.buffer = [], None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a rank without inputs does for a DistributedDataParallel module."""
+"""What a rank that has run out of inputs does for a DistributedDataParallel module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["DDPJoinHook", "agree_on_rank"]
 
 
 def agree_on_rank(group: Any, candidate: bool) -> int:
-    """The highest rank of the group that is a candidate; RuntimeError if none is."""
+    """Returns the highest rank of the group that is a candidate; raises RuntimeError if none is."""
     rank = cograd.distributed.get_rank(group)
     best = cograd.tensor([rank if candidate else -1], dtype=cograd.int64)
     cograd.distributed.all_reduce(best, op=cograd.distributed.ReduceOp.MAX, group=group)
@@ -26,14 +26,14 @@ def agree_on_rank(group: Any, candidate: bool) -> int:
 
 
 class DDPJoinHook(JoinHook):
-    """Shadows forward and backward; at the end all take over the last rank's parameters."""
+    """Shadows forward and backward; at the end all ranks copy the last joiner's parameters."""
 
     def __init__(self, ddp: DistributedDataParallel, divide_by_initial_world_size: bool) -> None:
         self.ddp = ddp
         ddp.reducer.divide_by_all = divide_by_initial_world_size
 
     def main_hook(self) -> None:
-        """In the order of ``DistributedDataParallel.forward``, then backward."""
+        """Runs the collectives of the module's forward in the same order, then backward's."""
         ddp = self.ddp
         ddp.reducer.rebuild()
         if ddp.will_sync_module_buffers():
@@ -44,7 +44,7 @@ class DDPJoinHook(JoinHook):
             ddp.reducer.shadow()
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Parameters and buffers of a rank that had the most inputs go to all."""
+        """Broadcasts the parameters and buffers of one of the ranks that had the most inputs."""
         ddp = self.ddp
         source = agree_on_rank(ddp.process_group, is_last_joiner)
         ddp._broadcast_module(source, buffers=ddp.forward_sync_buffers)

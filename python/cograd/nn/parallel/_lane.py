@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The order in which gradients travel: few bytes at a time, the same on all ranks."""
+"""Sends gradients a few bytes at a time, in the same order on all ranks."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from cograd import Tensor
 
 __all__ = ["Lane", "lane_of"]
 
-PIECE = 8 << 20  # bytes of a message at most: its sums are still in the cache when they are read
-FLYING = 2  # messages on their way; many at once take the cache from each other
+PIECE = 8 << 20  # most bytes of a message: its sums are still in the cache when they are read
+FLYING = 2  # most messages in progress; more would evict each other from the cache
 
 
 class _Sum:
-    """A sum in progress: a Work of several messages."""
+    """A sum in progress: a Work that consists of several messages."""
 
     def __init__(self, lane: Lane, pieces: int) -> None:
         self._lane = lane
         self.left = pieces
 
     def is_completed(self) -> bool:
-        """Whether all messages have been summed; never waits."""
+        """Returns whether all messages have been summed; never waits."""
         if self.left:
             self._lane.poll()
         return self.left == 0
 
     def wait(self) -> None:
-        """Waits until they have."""
+        """Waits until all messages have been summed."""
         while self.left:
             self._lane.wait()
 
 
 class Lane:
-    """Sums of tensors over the ranks of a group, in the order in which they were asked for.
+    """Sums tensors over the ranks of a group, in the order of the calls.
 
-    A message may begin at different times on different ranks, so they have a communicator of
-    their own, where nothing comes between them.
+    A message may begin at different times on different ranks, so a lane has its own communicator,
+    where no other call can come in between.
     """
 
     def __init__(self, group: Any) -> None:
@@ -55,7 +55,7 @@ class Lane:
         self._flying: deque[tuple[Any, _Sum]] = deque()
 
     def sum(self, tensor: Tensor) -> _Sum:
-        """Begins the sum of a flat tensor, in place."""
+        """Begins to sum a flat tensor, in place."""
         pieces = tensor.split(max(1, PIECE // tensor.element_size()))
         work = _Sum(self, len(pieces))
         self._waiting.extend((piece, work) for piece in pieces)
@@ -63,10 +63,10 @@ class Lane:
         return work
 
     def poll(self) -> None:
-        """Takes note of what is complete, and begins what comes next."""
+        """Records which messages are complete, and begins the next ones."""
         while self._flying and self._flying[0][0].is_completed():
             self._flying.popleft()[1].left -= 1
-        # Comparing calls in debug mode waits for the other ranks: it must not begin at any time.
+        # In debug mode a call waits for the other ranks to compare, so begin all calls right here.
         whole = cograd.distributed.get_debug_level() is not cograd.distributed.DebugLevel.OFF
         while self._waiting and (whole or len(self._flying) < FLYING):
             piece, work = self._waiting.popleft()
@@ -74,7 +74,7 @@ class Lane:
             self._flying.append((started, work))
 
     def wait(self) -> None:
-        """Waits for the message that has been under way longest."""
+        """Waits for the oldest message in progress."""
         if self._flying:
             self._flying[0][0].wait()
         self.poll()
@@ -84,7 +84,7 @@ _lanes: weakref.WeakKeyDictionary[Any, Lane] = weakref.WeakKeyDictionary()
 
 
 def lane_of(group: Any) -> Lane:
-    """The lane of a process group, made when all of its ranks ask for the first time."""
+    """Returns the lane of a process group; all ranks must create it at the same point."""
     lane = _lanes.get(group)
     if lane is None:
         lane = _lanes[group] = Lane(group)

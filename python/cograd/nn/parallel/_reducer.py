@@ -40,20 +40,21 @@ def _remove(handles: list[Any]) -> None:
 
 
 class Reducer:
-    """One iteration's gradients: copied to buckets as they come, summed, handed back at the end.
+    """Copies one iteration's gradients to buckets as they arrive, sums them and writes them back.
 
-    A forward arms it. A backward to all leaves, or its first gradient, starts a run; a bucket
-    travels when it and all before it are full, so every rank sends the same ones in the same order.
-    A second backward through the same outputs is averaged as well: parameters that it does not
-    reach are left out.
+    A forward arms it. A backward to all leaves, or its first gradient, starts a run. A bucket is
+    sent when it and all buckets before it are full, so every rank sends the same ones in the same
+    order. A second backward through the same outputs is averaged as well, without the parameters
+    that it does not reach.
 
     Args:
-        names: of the parameters, for messages.
+        names: names of the parameters, for messages.
         caps: see ``_buckets.assign``.
-        find_unused: parameters may be out of a backward; those count as zeros.
-        as_views: ``.grad`` is a view into a bucket.
-        static_graph: the parameters that a backward reaches, and how often, are those of the first.
-        skip_unused: a bucket of unused parameters does not travel.
+        find_unused: whether a backward may miss some parameters; those count as zeros.
+        as_views: whether ``.grad`` is a view into a bucket.
+        static_graph: whether every backward reaches the same parameters, equally often, as the
+            first.
+        skip_unused: whether to skip buckets that have only unused parameters.
     """
 
     def __init__(
@@ -89,10 +90,10 @@ class Reducer:
         self._seen = [0] * len(self.parameters)
         self._left: list[int] = []
         self._armed = self._running = self._late = False
-        self._absent: list[int] = []  # what the backward to come cannot reach
+        self._absent: list[int] = []  # parameters that the next backward cannot reach
         self._used: Tensor | None = None
         self._used_work: Any = None
-        self._known_used: list[int] | None = None  # of a static graph, None: all
+        self._known_used: list[int] | None = None  # used parameters of a static graph; None: all
         self._scale = 1.0
         self._dtypes = [p.dtype for p in self.parameters]
         self._nodes = {graph.get_gradient_edge(p).node: i for i, p in enumerate(self.parameters)}
@@ -115,13 +116,13 @@ class Reducer:
     # before backward
 
     def prepare_forward(self) -> None:
-        """Raises RuntimeError if the former backward has not reached every parameter."""
+        """Raises RuntimeError if the previous backward has not reached every parameter."""
         if self._running:
             raise RuntimeError(self._unfinished())
 
     def rebuild(self) -> bool:
-        """Orders the buckets as gradients came in rank 0's first iteration; True when it did."""
-        if self._dtypes != (dtypes := [p.dtype for p in self.parameters]):  # by module.double()
+        """Orders the buckets as gradients arrived in rank 0's first iteration; True if done."""
+        if self._dtypes != (dtypes := [p.dtype for p in self.parameters]):  # module.double()
             self._dtypes = dtypes
             now = [index for bucket in self.buckets for index in bucket.members]
             self._fill(assign(self.parameters, now, self.caps))
@@ -140,11 +141,11 @@ class Reducer:
         return order + sorted(missing, reverse=True)
 
     def expect(self, notice: Any) -> None:
-        """How many ranks have inputs is told by ``notice``, unless all of them are counted."""
+        """Stores ``notice``, whose result is the number of ranks with inputs."""
         self._notice = notice
 
     def prepare_backward(self, outputs: Sequence[Tensor]) -> None:
-        """Arms the hooks for a backward from ``outputs``, what forward gave."""
+        """Arms the hooks for a backward from ``outputs``, the result of forward."""
         self._armed = True
         needed = [t for t in outputs if t.requires_grad]
         roots = list({graph.get_gradient_edge(t).node: None for t in needed})
@@ -152,7 +153,7 @@ class Reducer:
 
         def enter(gradients: Any) -> None:
             found = known()
-            # A derivative by inputs, as of adversarial ones, leaves the parameters' .grad alone.
+            # A backward with respect to given inputs does not accumulate: don't start then.
             if found is not None and not found._running and cograd._C._is_checkpoint_valid():
                 found._start(late=not found._armed)
 
@@ -207,7 +208,7 @@ class Reducer:
                 return
             self._start()
         self._seen[index] += 1
-        if self._fires is None:  # the first iteration of a static graph is only watched
+        if self._fires is None:  # a static graph's first iteration only counts
             self._arrived.append(index)
             return
         self.poll()
@@ -221,14 +222,14 @@ class Reducer:
             self._put(index, used=True)
 
     def poll(self) -> None:
-        """Lets communication that is under way go on."""
+        """Lets communication in progress go on."""
         if self.comm_hook is None:
             self.lane.poll()
         else:
             cograd.distributed.progress()
 
     def _put(self, index: int, used: bool) -> None:
-        """Brings a gradient to its bucket, which may be full by that."""
+        """Copies a gradient to its bucket, and sends buckets that are full."""
         bucket, slot = self._place[index]
         with cograd.no_grad():
             if bucket.alone:
@@ -262,7 +263,7 @@ class Reducer:
             if self.as_views and used:
                 parameter.grad = view
         else:
-            if not used:  # stays as it is should no other rank have used it
+            if not used:  # .grad keeps its own copy in case no other rank used the parameter
                 parameter.grad = view.clone()
             if self._scale != 1.0:
                 view.mul_(self._scale)
@@ -286,7 +287,7 @@ class Reducer:
         bucket.work = self._reduce(bucket)
 
     def _reduce(self, bucket: Bucket) -> Any:
-        """Begins the sum over the ranks: a Work, or a Future with a hook."""
+        """Begins the sum over the ranks; returns a Work, or with a hook a Future."""
         buffer = bucket.buffer
         assert buffer is not None
         if self.comm_hook is None:
@@ -306,7 +307,7 @@ class Reducer:
     # after backward
 
     def _end_run(self) -> None:
-        """Backward has ended: what has not come by now is unused."""
+        """Ends the run after backward: parameters that got no gradient by now are unused."""
         if not self._running:
             return
         if self._fires is None:
@@ -319,7 +320,7 @@ class Reducer:
         self._finish()
 
     def _finish(self) -> None:
-        """Waits for the sums and hands them to the parameters."""
+        """Waits for the sums and writes them to the parameters."""
         self.times["computed"] = time.perf_counter_ns()
         try:
             for bucket in self.buckets:
@@ -382,7 +383,7 @@ class Reducer:
     # ranks without inputs
 
     def shadow(self) -> None:
-        """Takes part in the sums of one iteration of the other ranks, with zeros."""
+        """Takes part with zeros in the sums of one iteration of the other ranks."""
         for bucket in self.buckets:
             if bucket.alone:
                 bucket.carry(cograd.zeros_like(self.parameters[bucket.members[0]]).detach())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ranks compare their modules, and take over the values of one of them."""
+"""Compares the modules of all ranks, and copies the values of one rank to the others."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cograd._utils import _flatten_dense_tensors
 __all__ = ["broadcast_tensors", "verify_parameters"]
 
 _TOGETHER = 1 << 16  # bytes below which tensors are sent together
-_CHUNK = 1 << 26  # bytes of a flat tensor that is sent
+_CHUNK = 1 << 26  # most bytes of a flat tensor that is sent
 
 
 def broadcast_tensors(tensors: Sequence[Tensor], source: int, group: Any) -> None:
-    """Writes the values of rank ``source`` of the group into the tensors of all ranks."""
+    """Copies the values of rank ``source`` of the group into the tensors of all ranks."""
     dist = cograd.distributed
     source = dist.get_global_rank(group, source)
     small: dict[cograd.dtype, list[Tensor]] = {}
@@ -49,7 +49,7 @@ def _broadcast_flat(tensors: list[Tensor], source: int, group: Any) -> None:
 
 
 def verify_parameters(names: Sequence[str], parameters: Sequence[Tensor], group: Any) -> None:
-    """Raises RuntimeError on every rank where some rank's parameters are not those of rank 0."""
+    """Raises RuntimeError on every rank if the parameters of some rank differ from rank 0's."""
     mine = [
         (name, tuple(parameter.shape), str(parameter.dtype))
         for name, parameter in zip(names, parameters, strict=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Data parallelism over devices, of which there is one: calls are passed on."""
+"""Data parallelism over devices; as there is only one, calls are forwarded."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["DataParallel", "data_parallel"]
 
 
 class DataParallel(Module):
-    """Calls ``module``, whose parameters stand below ``module.`` in the state_dict.
+    """Calls ``module``, whose state_dict keys have the prefix ``module.``.
 
-    Kernels use all cores already: nothing is copied or cut up.
+    Kernels use all cores already, so nothing is copied or divided.
 
     Args:
-        module: what is called.
-        device_ids, output_device: may name the CPU only.
-        dim: kept; it changes nothing.
+        module: the module to call.
+        device_ids, output_device: may name only the CPU.
+        dim: stored without effect.
 
     Raises:
-        RuntimeError: a device other than the CPU.
+        RuntimeError: a device is not the CPU.
 
     Shape:
         - input and output: those of ``module``.
@@ -41,7 +41,7 @@ class DataParallel(Module):
         self.dim = dim
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """What the module gives."""
+        """Returns the output of the module."""
         return self.module(*inputs, **kwargs)
 
 
@@ -53,6 +53,6 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: dict[str, Any] | None = None,
 ) -> Any:
-    """``module`` called with ``inputs``, one or a tuple of them."""
+    """Calls ``module`` with ``inputs``, a value or a tuple of values."""
     args = inputs if isinstance(inputs, tuple) else (inputs,)
     return DataParallel(module, device_ids, output_device, dim)(*args, **(module_kwargs or {}))

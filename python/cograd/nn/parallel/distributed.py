@@ -28,7 +28,7 @@ _DEFAULT_MIB = 25.0
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
-    """The tensors in an output: in sequences, dicts and dataclasses too."""
+    """Yields the tensors in an output, including those in sequences, dicts and dataclasses."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -56,35 +56,38 @@ def _caps(mib: float | None, mib_list: list[int] | None) -> list[int]:
 class DistributedDataParallel(Module, Joinable):
     """Averages the gradients of ``module`` over the ranks of a process group.
 
-    Parameters are compared and taken over from rank 0 when this is made. In backward, gradients
-    are gathered in buckets, in the order in which they come, and each bucket's sum over the ranks
-    runs while backward goes on. With one rank nothing is done at all.
+    The constructor compares the ranks' parameters and copies rank 0's to all. In backward,
+    gradients are collected in buckets, in the order in which they arrive, and each bucket is summed
+    over the ranks while backward goes on. With one rank there is no communication.
 
     Args:
-        module: with at least one parameter that requires grad.
-        device_ids, output_device: must be None or empty: there is the CPU.
-        dim: taken for torch's sake.
-        broadcast_buffers: rank 0's buffers go to all at construction and in every forward.
-        init_sync: compare and broadcast at construction.
+        module: a module with at least one parameter that requires grad.
+        device_ids, output_device: must be None or empty: the only device is the CPU.
+        dim: accepted for compatibility with torch.
+        broadcast_buffers: whether rank 0's buffers are copied to all at construction and in every
+            forward.
+        init_sync: whether to compare and broadcast at construction.
         process_group: None for the default group.
-        bucket_cap_mb: size of a bucket in MiB, 25 by default; the first is of 1 MiB at most.
-        find_unused_parameters: a backward may miss some parameters; costs a walk over the graph.
+        bucket_cap_mb: size of a bucket in MiB, 25 by default; the first one has at most 1 MiB.
+        find_unused_parameters: whether a backward may miss some parameters; costs a graph
+            traversal.
         check_reduction: has no effect.
-        gradient_as_bucket_view: ``.grad`` is a view into a bucket: one copy of all gradients less.
-        static_graph: each backward reaches the same parameters equally often; allows for
+        gradient_as_bucket_view: whether ``.grad`` is a view into a bucket, which saves one copy of
+            all gradients.
+        static_graph: whether each backward reaches the same parameters equally often; allows
             reentrant checkpoints.
-        skip_all_reduce_unused_params: buckets of unused parameters do not travel; which these are
-            must be the same on all ranks.
-        bucket_cap_mb_list: sizes of the first buckets; the last one holds for all further ones.
-        batched_grad_copy: has no effect: copies of small tensors cost little here.
-        forward_sync_buffers: as ``broadcast_buffers``, but for forward alone.
+        skip_all_reduce_unused_params: whether to skip buckets of unused parameters, which must be
+            the same on all ranks.
+        bucket_cap_mb_list: sizes of the first buckets; the last one applies to all further buckets.
+        batched_grad_copy: has no effect: copies of small tensors are cheap here.
+        forward_sync_buffers: as ``broadcast_buffers``, but only for forward.
         delay_all_reduce_named_params, param_to_hook_all_reduce, mixed_precision, device_mesh: not
-            offered; must be None.
+            supported; must be None.
 
     Raises:
-        RuntimeError: no parameter requires grad, a module of this class inside, or ranks whose
-            parameters differ.
-        ValueError: no process group, or devices.
+        RuntimeError: no parameter requires grad, the module contains a DistributedDataParallel, or
+            the ranks' parameters differ.
+        ValueError: there is no process group, or devices are given.
     """
 
     def __init__(
@@ -160,10 +163,10 @@ class DistributedDataParallel(Module, Joinable):
             self._broadcast_module(0, buffers=init_buffers)
         self._make_reducer()
 
-    # what is kept equal
+    # what the ranks keep equal
 
     def _reduced(self) -> tuple[list[str], list[Tensor]]:
-        """Names and parameters whose gradients are averaged."""
+        """Returns the names and the parameters whose gradients are averaged."""
         named = [
             (name, parameter)
             for name, parameter in self.module.named_parameters()
@@ -187,7 +190,7 @@ class DistributedDataParallel(Module, Joinable):
 
     @property
     def reducer(self) -> Reducer:
-        """The part that averages gradients; made when first asked for where there is one rank."""
+        """Returns the part that averages gradients; with one rank it is created on first access."""
         if self._reducer is None:
             self._make_reducer()
         assert self._reducer is not None
@@ -195,7 +198,7 @@ class DistributedDataParallel(Module, Joinable):
 
     @property
     def broadcast_buffers(self) -> bool:
-        """The same as ``forward_sync_buffers``."""
+        """Returns ``forward_sync_buffers``."""
         return self.forward_sync_buffers
 
     @broadcast_buffers.setter
@@ -220,7 +223,7 @@ class DistributedDataParallel(Module, Joinable):
         broadcast_tensors(values, source, self.process_group)
 
     def will_sync_module_buffers(self) -> bool:
-        """Whether the next forward broadcasts buffers."""
+        """Returns whether the next forward broadcasts buffers."""
         return (
             self.require_forward_param_sync
             and self.forward_sync_buffers
@@ -234,7 +237,7 @@ class DistributedDataParallel(Module, Joinable):
     # running
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """What the module gives."""
+        """Runs the module and returns its output."""
         if self._alone and self._comm_hook is None:
             return self.module(*inputs, **kwargs)
         recorded = cograd.is_grad_enabled()
@@ -259,16 +262,16 @@ class DistributedDataParallel(Module, Joinable):
         return output
 
     def _whether_backward_syncs(self, has_inputs: bool = True) -> bool:
-        """Whether the ranks with inputs synchronise this iteration; asked by those without."""
+        """Returns whether the ranks with inputs synchronise this iteration; all ranks call it."""
         flag = cograd.full((1,), float(has_inputs and self.require_backward_grad_sync))
         cograd.distributed.all_reduce(flag, group=self.process_group)
         return bool(flag.item())
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Gradients stay on their rank, and add up, for forwards in this context.
+        """Lets gradients accumulate on their rank, unsynchronised, for forwards in this context.
 
-        The next backward of a forward outside of it averages all that has been added up.
+        The next backward of a forward outside of it averages everything that has accumulated.
         """
         before = self.require_backward_grad_sync
         self.require_backward_grad_sync = False
@@ -278,22 +281,22 @@ class DistributedDataParallel(Module, Joinable):
             self.require_backward_grad_sync = before
 
     def train(self, mode: bool = True) -> DistributedDataParallel:
-        """Sets the mode of the module."""
+        """Sets the training mode of the module."""
         super().train(mode)
         return self
 
     # hooks
 
     def register_comm_hook(self, state: object, hook: Callable[..., Any]) -> None:
-        """Replaces the average of a bucket by what ``hook(state, bucket)`` gives.
+        """Replaces the average of a bucket by the result of ``hook(state, bucket)``.
 
         Args:
-            state: handed to the hook.
-            hook: takes the state and a ``distributed.GradBucket``, and returns a
-                ``futures.Future`` of a tensor (n,), the gradients that all ranks go on with.
+            state: passed to the hook.
+            hook: a function of the state and a ``distributed.GradBucket`` that returns a
+                ``futures.Future`` of a tensor (n,), the gradients that all ranks use.
 
         Raises:
-            TypeError: the hook is not callable, or takes other arguments.
+            TypeError: the hook is not callable, or its arguments do not fit.
             RuntimeError: there is a hook already.
         """
         if not callable(hook):
@@ -307,7 +310,7 @@ class DistributedDataParallel(Module, Joinable):
         self.reducer.comm_hook = self._comm_hook
 
     def _set_static_graph(self) -> None:
-        """The same as ``static_graph=True`` at construction, before the first forward."""
+        """Sets ``static_graph=True`` after construction, but before the first forward."""
         if self._reducer is not None and self._reducer.iterations:
             raise RuntimeError("_set_static_graph() must be called before the first iteration")
         self.static_graph = True
@@ -316,11 +319,11 @@ class DistributedDataParallel(Module, Joinable):
 
     @staticmethod
     def _set_params_and_buffers_to_ignore_for_model(module: Module, names: Iterable[str]) -> None:
-        """Parameters and buffers, by their names in ``module``, that are not to be kept equal."""
+        """Excludes parameters and buffers, by their names in ``module``, from synchronisation."""
         module._ddp_params_and_buffers_to_ignore = list(names)
 
     def _get_ddp_logging_data(self) -> dict[str, Any]:
-        """What this rank has done: sizes of buckets, and times of the last iteration in ns."""
+        """Returns statistics of this rank: bucket sizes, and times of the last iteration in ns."""
         if self._reducer is None:
             return {"world_size": 1, "rank": 0, "iteration": 0}
         reducer, times = self._reducer, self._reducer.times
@@ -351,13 +354,13 @@ class DistributedDataParallel(Module, Joinable):
         enable: bool = True,
         throw_on_early_termination: bool = False,
     ) -> Join:
-        """Context manager for a loop whose number of iterations differs between ranks.
+        """Returns a context manager for loops whose number of iterations differs between ranks.
 
         Args:
-            divide_by_initial_world_size: gradients are divided by the number of all ranks; False:
-                by the number of those that have inputs.
+            divide_by_initial_world_size: whether to divide gradients by the number of all ranks
+                rather than by the number of ranks that have inputs.
             enable: False turns it off.
-            throw_on_early_termination: raise on all ranks when one has no inputs left.
+            throw_on_early_termination: whether to raise on all ranks when one has no inputs left.
         """
         return Join(
             [self],
@@ -367,19 +370,19 @@ class DistributedDataParallel(Module, Joinable):
         )
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """What a rank without inputs does; see ``distributed.algorithms.join``."""
+        """Returns the hook of a rank without inputs; see ``distributed.algorithms.join``."""
         if self._alone:
             return JoinHook()
         return DDPJoinHook(self, kwargs.get("divide_by_initial_world_size", True))
 
     @property
     def join_device(self) -> cograd.device:
-        """The CPU."""
+        """Returns the CPU."""
         return self.device
 
     @property
     def join_process_group(self) -> Any:
-        """The group over which gradients are averaged."""
+        """Returns the group over which gradients are averaged."""
         return self.process_group
 
     # pickle
@@ -404,7 +407,7 @@ class DistributedDataParallel(Module, Joinable):
 
 
 def _default_group() -> Any:
-    """The group of all ranks; ValueError before init_process_group."""
+    """Returns the group of all ranks; raises ValueError before init_process_group."""
     cograd.distributed.get_world_size()
     return cograd.distributed.group.WORLD
 
@@ -443,7 +446,7 @@ def _check_module(module: Module, ignored: set[str]) -> None:
 
 
 def _check_annotations(hook: Callable[..., Any]) -> None:
-    """Raises where the hook's signature says that it is none; annotations may be left out."""
+    """Raises if annotations in the hook's signature do not fit; they may be missing."""
     try:
         parameters = inspect.signature(hook).parameters
     except (TypeError, ValueError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""scatter and gather over devices, which all are the CPU."""
+"""scatter and gather over devices, all of which are the CPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["gather", "scatter", "scatter_kwargs"]
 
 
 def _like(value: Any, parts: Sequence[Any]) -> Any:
-    """A list, tuple or named tuple of ``parts``, as ``value`` is one."""
+    """Builds a list, tuple or named tuple of ``parts``, of the type of ``value``."""
     return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
 
 
@@ -30,9 +30,9 @@ def _scattered(value: Any, count: int, dim: int) -> list[Any]:
 
 
 def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> Any:
-    """Parts of ``inputs`` for the devices: tensors are divided, containers item by item.
+    """Divides ``inputs`` among the devices: splits tensors, and containers item by item.
 
-    Anything else is given to each. RuntimeError for a device that is not the CPU.
+    Each device gets any other value as it is. Raises RuntimeError if a device is not the CPU.
     """
     for device in target_gpus:
         _C._check_device(cograd.device(device) if isinstance(device, int) else device)
@@ -42,7 +42,7 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> Any:
 def scatter_kwargs(
     inputs: tuple[Any, ...], kwargs: dict[str, Any] | None, target_gpus: Sequence[Any], dim: int = 0
 ) -> tuple[tuple[Any, ...], tuple[dict[str, Any], ...]]:
-    """Positional and named arguments for each device; the shorter list is filled up."""
+    """Divides positional and named arguments among the devices; pads the shorter list."""
     args = list(scatter(inputs, target_gpus, dim)) if inputs else []
     named = list(scatter(kwargs, target_gpus, dim)) if kwargs else []
     args += [()] * (len(named) - len(args))
@@ -51,12 +51,12 @@ def scatter_kwargs(
 
 
 def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
-    """The parts together again: tensors are joined, containers item by item.
+    """Joins the devices' parts: concatenates tensors, joins containers item by item.
 
     Raises:
-        RuntimeError: for a device that is not the CPU.
-        ValueError: dicts of other keys, or sequences of other lengths.
-        TypeError: parts of several kinds, or such that cannot be joined.
+        RuntimeError: the device is not the CPU.
+        ValueError: dicts have different keys, or sequences different lengths.
+        TypeError: the parts have different types, or a type that cannot be joined.
     """
     _C._check_device(target_device)
     if not outputs:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""weight_norm and spectral_norm by a hook before forward, as they were before parametrizations."""
+"""The older weight_norm and spectral_norm, which use a forward pre-hook."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class WeightNorm:
     """Computes a weight from its magnitude ``name_g`` and direction ``name_v`` before each call.
 
     Args:
-        name: of the parameter.
-        dim: the dim that has a magnitude for each index, None for one magnitude.
+        name: name of the parameter.
+        dim: the dim that has a magnitude for each index; None for a single magnitude.
     """
 
     def __init__(self, name: str, dim: int | None) -> None:
@@ -28,7 +28,7 @@ class WeightNorm:
         self.dim = -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Tensor:
-        """G v / |v|."""
+        """Returns g v / |v|."""
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
         return v * (g / cograd.norm_except_dim(v, 2, self.dim))  # type: ignore[no-any-return]
 
@@ -37,9 +37,9 @@ class WeightNorm:
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
-    """W = g v / |v|; parameters ``name_g`` and ``name_v`` in place of ``name``.
+    """Replaces the parameter ``name`` by ``name_g`` and ``name_v``: weight = g v / |v|.
 
-    Older than ``parametrizations.weight_norm``, which is to be preferred.
+    Prefer ``parametrizations.weight_norm``, which is newer.
     """
     warnings.warn(
         "`cograd.nn.utils.weight_norm` is deprecated in favor of "
@@ -73,7 +73,7 @@ def _take_hook(module: Module, kind: type, name: str) -> Any:
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
-    """Makes the weight a parameter again; ValueError if it has no weight_norm."""
+    """Makes the weight a parameter again; raises ValueError if it has no weight_norm."""
     hook = _take_hook(module, WeightNorm, name)
     weight = hook.compute_weight(module).detach()
     delattr(module, name)
@@ -87,10 +87,10 @@ class SpectralNorm:
     """Divides ``name_orig`` by its largest singular value before each call.
 
     Args:
-        name: of the parameter.
-        n_power_iterations: of each call in training, positive.
-        dim: that of the outputs.
-        eps: the least norm that is divided by.
+        name: name of the parameter.
+        n_power_iterations: number of power iterations in each training call, positive.
+        dim: the dim of the outputs.
+        eps: the lower limit of a norm to divide by.
 
     Raises:
         ValueError: ``n_power_iterations`` is not positive.
@@ -108,11 +108,11 @@ class SpectralNorm:
         self.eps = eps
 
     def matrix_of(self, weight: Tensor) -> Tensor:
-        """The weight as a matrix whose rows are outputs."""
+        """Returns the weight as a matrix with one row for each output."""
         return weight.movedim(self.dim, 0).reshape(weight.shape[self.dim], -1)
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
-        """Weight / (u^T W v)."""
+        """Returns weight / (u^T W v)."""
         weight = getattr(module, self.name + "_orig")
         u, v = getattr(module, self.name + "_u"), getattr(module, self.name + "_v")
         matrix = self.matrix_of(weight)
@@ -135,10 +135,10 @@ def spectral_norm(
     eps: float = 1e-12,
     dim: int | None = None,
 ) -> Module:
-    """Divides a weight by its largest singular value; the parameter is ``name_orig``.
+    """Divides a weight by its largest singular value; the parameter becomes ``name_orig``.
 
-    Older than ``parametrizations.spectral_norm``, which is to be preferred. ``dim`` is that of the
-    outputs: 1 for transposed convolutions, else 0.
+    Prefer ``parametrizations.spectral_norm``, which is newer. ``dim`` is the dim of the outputs: 1
+    for transposed convolutions, else 0.
     """
     if dim is None:
         dim = 1 if type(module).__name__.startswith("ConvTranspose") else 0
@@ -165,7 +165,7 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Makes the weight a parameter again; ValueError if it has no spectral_norm."""
+    """Makes the weight a parameter again; raises ValueError if it has no spectral_norm."""
     hook = _take_hook(module, SpectralNorm, name)
     with cograd.no_grad():
         weight = hook.compute_weight(module, False).detach()

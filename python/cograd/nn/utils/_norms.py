@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Norms of weights that several utilities use."""
+"""Helpers for norms of weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .. import functional as F
 def power_iteration(
     matrix: Tensor, u: Tensor, v: Tensor, times: int, eps: float
 ) -> tuple[Tensor, Tensor]:
-    """The singular vectors of the largest singular value, ``times`` steps better."""
+    """Improves the singular vectors of the largest singular value by ``times`` iterations."""
     for _ in range(times):
         u = F.normalize(matrix @ v, dim=0, eps=eps)
         v = F.normalize(matrix.mH @ u, dim=0, eps=eps)
@@ -22,5 +22,5 @@ def power_iteration(
 
 
 def writing(*buffers: Tensor) -> AbstractContextManager[Any]:
-    """The scope in which a module writes buffers that a transform's function has captured."""
+    """Returns the scope for writing buffers that a transformed function has captured."""
     return _C._function_scope(buffers, False) if _C._within_function() else nullcontext()

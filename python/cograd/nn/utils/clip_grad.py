@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limits on the gradients of parameters."""
+"""Clips the gradients of parameters."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The norm of all tensors together, as if they were one vector; a 0-dim tensor.
+    """Returns the norm of all tensors as if they were one vector; a 0-dim tensor.
 
     Raises:
-        RuntimeError: the norm is NaN or infinite and ``error_if_nonfinite`` is set.
+        RuntimeError: the norm is NaN or infinite, and ``error_if_nonfinite`` is set.
     """
     norm_type = float(norm_type)
     norms = [t.detach().norm(norm_type) for t in _listed(tensors)]
@@ -72,10 +72,10 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scales all gradients, in place, so that their common norm is at most ``max_norm``.
+    """Scales all gradients, in place, so that their total norm is at most ``max_norm``.
 
     Returns:
-        the norm before, a 0-dim tensor.
+        the norm before scaling, a 0-dim tensor.
     """
     params = _listed(parameters)
     total = get_total_norm(_grads(params), norm_type, error_if_nonfinite, foreach)
@@ -90,7 +90,7 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """clip_grad_norm_ under its old name, which warns."""
+    """Calls ``clip_grad_norm_`` under its deprecated name, which warns."""
     warnings.warn(
         "`cograd.nn.utils.clip_grad_norm` is now deprecated in favor of "
         "`cograd.nn.utils.clip_grad_norm_`.",
@@ -103,7 +103,7 @@ def clip_grad_norm(
 def clip_grad_value_(
     parameters: Tensor | Iterable[Tensor], clip_value: Any, foreach: bool | None = None
 ) -> None:
-    """Limits every element of the gradients, in place, to [-clip_value, clip_value]."""
+    """Clamps every element of the gradients, in place, to [-clip_value, clip_value]."""
     limit = float(clip_value)
     with cograd.no_grad():
         for grad in _grads(parameters):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parameters as one vector, and back."""
+"""Converts parameters to one vector and back."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """All parameters, flattened and joined; a differentiable copy of shape (n,)."""
+    """Flattens and concatenates all parameters; returns a differentiable copy of shape (n,)."""
     return _flatten_dense_tensors(parameters)
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Makes the parameters views of consecutive pieces of ``vec`` (n,).
+    """Turns the parameters into views of consecutive pieces of ``vec`` (n,).
 
     Raises:
-        TypeError: ``vec`` is no tensor.
+        TypeError: ``vec`` is not a tensor.
     """
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected cograd.Tensor, but got: {type(vec).__name__}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Batch normalisation in eval mode, made part of the layer before it."""
+"""Merges batch normalisation in eval mode into the layer before it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def _check_eval(*modules: Any) -> None:
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
-    """A copy of ``conv`` that gives what ``bn`` gives of it; both in eval mode.
+    """Returns a copy of ``conv`` that computes ``bn(conv(x))``; both must be in eval mode.
 
-    ``transpose`` says that it is a transposed convolution.
+    ``transpose`` is True for a transposed convolution.
     """
     _check_eval(conv, bn)
     fused = copy.deepcopy(conv)
@@ -56,9 +56,10 @@ def fuse_conv_bn_weights(
     bn_b: Tensor | None,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of that convolution.
+    """Returns the weight and the bias of the fused convolution.
 
-    They follow from its own and the batch norm's mean (C), variance (C), eps, weight and bias.
+    They are computed from the convolution's own and from the batch norm's mean (C), variance (C),
+    eps, weight and bias.
     """
     bias = cograd.zeros_like(bn_rm) if conv_b is None else conv_b
     scale = (bn_rv + bn_eps).rsqrt()
@@ -74,7 +75,7 @@ def fuse_conv_bn_weights(
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """A copy of ``linear`` that gives what ``bn`` gives of it; both in eval mode."""
+    """Returns a copy of ``linear`` that computes ``bn(linear(x))``; both must be in eval mode."""
     _check_eval(linear, bn)
     fused = copy.deepcopy(linear)
     if linear.out_features != bn.num_features and bn.num_features != 1:
@@ -98,7 +99,7 @@ def fuse_linear_bn_weights(
     bn_w: Tensor,
     bn_b: Tensor,
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of that linear layer."""
+    """Returns the weight and the bias of the fused linear layer."""
     bias = cograd.zeros_like(bn_rm) if linear_b is None else linear_b
     scale = bn_w * (bn_rv + bn_eps).rsqrt()
     weight = (linear_w * scale.unsqueeze(-1)).to(linear_w.dtype)

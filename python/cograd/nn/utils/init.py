@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Modules without initialisation, and the memory format of convolutions."""
+"""Creates modules without initialisation, and sets the memory format of convolutions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = [
 
 
 def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """``module_cls(*args, **kwargs)`` whose parameters have new memory with any values.
+    """Returns ``module_cls(*args, **kwargs)`` with uninitialised parameters.
 
     Raises:
-        RuntimeError: it is no Module class, or has no parameter ``device``.
+        RuntimeError: ``module_cls`` is not a Module class, or has no parameter ``device``.
     """
     if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
         raise RuntimeError(f"Expected a Module; got {module_cls}")
@@ -42,10 +42,10 @@ def _convert(module: Any, memory_format: Any, kinds: tuple[str, ...]) -> Any:
 
 
 def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
-    """Gives the weights of all 2-d convolutions in ``module`` that memory format."""
+    """Converts the weights of all 2-d convolutions in ``module`` to ``memory_format``."""
     return _convert(module, memory_format, ("Conv2d", "ConvTranspose2d"))
 
 
 def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
-    """Gives the weights of all 3-d convolutions in ``module`` that memory format."""
+    """Converts the weights of all 3-d convolutions in ``module`` to ``memory_format``."""
     return _convert(module, memory_format, ("Conv3d", "ConvTranspose3d"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ready parametrizations: orthogonal, spectral_norm, weight_norm."""
+"""Predefined parametrizations: orthogonal, spectral_norm, weight_norm."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def _is_orthogonal(q: Tensor) -> bool:
 
 
 def _make_orthogonal(a: Tensor) -> Tensor:
-    """The Q of a QR decomposition whose R has a positive diagonal."""
+    """Returns the Q of a QR decomposition whose R has a positive diagonal."""
     q, r = cograd.linalg.qr(a)
     return q * r.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
 
 
 def _reflections(a: Tensor) -> Tensor:
-    """The first columns of a product of reflections I - 2 v v^H / |v|^2.
+    """Returns the first columns of a product of reflections I - 2 v v^H / |v|^2.
 
-    Each v is a column of ``a`` below a one on the diagonal.
+    Each v is a column of ``a`` below the diagonal, with a one on the diagonal.
     """
     n, k = a.shape[-2:]
     below = a.tril(-1)
@@ -101,7 +101,7 @@ class _Orthogonal(Module):
         else:
             more = cograd.randn((*q.shape[:-2], n, n - k), dtype=q.dtype)
             self.base = _make_orthogonal(cograd.cat([q, more], -1))
-        # With minus the identity below the diagonal of zeros every map gives the identity.
+        # Zeros below a diagonal of -1 make every map return the identity.
         zero = cograd.zeros_like(start)
         zero.diagonal(dim1=-2, dim2=-1).fill_(-1.0)
         return zero
@@ -114,14 +114,14 @@ def orthogonal(
     *,
     use_trivialization: bool = True,
 ) -> Module:
-    """Keeps a matrix, or each of a batch, orthogonal (or its columns or rows orthonormal).
+    """Keeps a matrix, or each matrix of a batch, orthogonal (or its columns or rows orthonormal).
 
     Args:
         orthogonal_map: 'matrix_exp' or 'cayley' of a skew-symmetric matrix, or 'householder',
-            a product of reflections. Square and complex matrices start with the first, others
-            with the last.
-        use_trivialization: multiply by a fixed orthogonal matrix, so that the tensor starts as
-            near as it can be to what it was and may be assigned.
+            a product of reflections. The default is 'matrix_exp' for square and complex matrices,
+            else 'householder'.
+        use_trivialization: whether to multiply by a fixed orthogonal matrix, so that the tensor
+            starts as near as possible to its old value and can be assigned.
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
@@ -155,9 +155,9 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
-    """Makes a weight g v / |v|, the norm over all dims but ``dim``, all of them for -1 or None.
+    """Makes a weight g v / |v|, with the norm over all dims but ``dim``, or over all if -1 or None.
 
-    The magnitude ``original0`` and the direction ``original1`` are learned apart.
+    The magnitude ``original0`` and the direction ``original1`` are learned separately.
     """
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
@@ -231,7 +231,7 @@ def spectral_norm(
 ) -> Module:
     """Divides a weight by its largest singular value, which a power iteration estimates.
 
-    Each call in training goes on with it ``n_power_iterations`` times. ``dim`` is that of the
+    Each training call continues it by ``n_power_iterations`` iterations. ``dim`` is the dim of the
     outputs: 1 for transposed convolutions, else 0.
     """
     weight = getattr(module, name, None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parameters and buffers that are functions of other parameters."""
+"""Parameters and buffers that are computed from other parameters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _cache: dict[tuple[int, str], Tensor] = {}
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """While it is open, each parametrized tensor is computed once; afterwards it is forgotten."""
+    """Caches parametrized tensors inside the block, so that each is computed only once."""
     global _cached_blocks
     _cached_blocks += 1
     try:
@@ -50,21 +50,20 @@ def _register(module: Module, name: str, tensor: Any) -> None:
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor, and what they start from.
+    """Holds the parametrizations of one tensor and the tensors that they are computed from.
 
-    That is ``original``, or ``original0``, ``original1``, ... where the first one's
-    ``right_inverse`` gives several tensors. Calling it gives the tensor.
-    ``register_parametrization`` makes them.
+    These are ``original``, or ``original0``, ``original1``, ... if the ``right_inverse`` of the
+    first parametrization returns several tensors. Calling the list computes the tensor.
+    ``register_parametrization`` creates it.
 
     Args:
         modules: the parametrizations, at least one, in the order of their calls.
-        original: the tensor, whose values the originals give back where there is a
-            ``right_inverse``.
-        unsafe: does not check that shape and dtype stay.
+        original: the tensor, whose values the originals reproduce if there is a ``right_inverse``.
+        unsafe: whether to skip the check that shape and dtype stay the same.
 
     Raises:
-        ValueError: no modules, a ``right_inverse`` that gives something else than tensors, or
-            another shape or dtype.
+        ValueError: there are no modules, or a ``right_inverse`` returns something other than
+            tensors, or another shape or dtype.
 
     Shape:
         - output: the shape of ``original``, unless ``unsafe``.
@@ -106,7 +105,7 @@ class ParametrizationList(ModuleList):
             self._check(self(), shape, dtype)
 
     def _chain(self) -> list[Module]:
-        """The parametrizations; a list whose ``original`` has one has another module beside."""
+        """Returns the parametrizations only: a parametrized ``original`` adds another submodule."""
         return [self._modules[str(i)] for i in range(self._count())]
 
     def _count(self) -> int:
@@ -145,7 +144,7 @@ class ParametrizationList(ModuleList):
             )
 
     def right_inverse(self, value: Tensor) -> None:
-        """Makes the originals those that give ``value``."""
+        """Sets the originals so that the parametrized tensor is ``value``."""
         with cograd.no_grad():
             new: Any = value
             for module in reversed(self._chain()):
@@ -199,7 +198,7 @@ class ParametrizationList(ModuleList):
         return ["original"] if self.is_tensor else [f"original{i}" for i in range(self.ntensors)]
 
     def forward(self) -> Tensor:
-        """The parametrized tensor."""
+        """Returns the parametrized tensor."""
         modules = self._chain()
         value = modules[0](*(getattr(self, name) for name in self._names()))
         for module in modules[1:]:
@@ -224,7 +223,7 @@ def _not_pickled(self: Any) -> Any:
 
 
 def _give_class(module: Module) -> None:
-    """A class of its own, for properties that other modules of its class have not."""
+    """Gives the module its own class, so that its properties do not affect other modules."""
     kind = type(module)
     members: dict[str, Any] = {"__getstate__": _not_pickled}
     if not hasattr(kind, "__deepcopy__"):
@@ -248,7 +247,7 @@ def _give_property(module: Module, name: str) -> None:
 
 
 def _check_added(name: str, old: Tensor, parametrization: Any) -> None:
-    """Raises if a parametrization behind others, or its inverse, gives something unlike ``old``."""
+    """Raises if an added parametrization, or its inverse, returns something unlike ``old``."""
     new = parametrization(old)
     if not isinstance(new, Tensor):
         raise ValueError(f"A parametrization must return a tensor. Got {type(new).__name__}.")
@@ -283,15 +282,15 @@ def _check_added(name: str, old: Tensor, parametrization: Any) -> None:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Makes ``module``'s tensor a function of what is stored in its place.
+    """Makes a tensor of ``module`` a function of the tensor that is stored in its place.
 
     Args:
-        tensor_name: of a parameter or buffer, or of what has a parametrization already: this one
-            is put behind.
-        parametrization: a module of one tensor (or several, where ``right_inverse`` gives
-            several) to a tensor. A method ``right_inverse`` says what to start from, and lets the
-            tensor be assigned.
-        unsafe: it may change shape and dtype, which is not checked then.
+        tensor_name: name of a parameter or buffer. If it has parametrizations already, this one is
+            applied after them.
+        parametrization: a module that maps one tensor (or several, if ``right_inverse`` returns
+            several) to a tensor. Its optional method ``right_inverse`` computes the initial value
+            and makes the tensor assignable.
+        unsafe: whether shape and dtype may change; they are not checked then.
 
     Raises:
         ValueError: there is no such tensor, or the parametrization's results do not fit.
@@ -321,7 +320,7 @@ def register_parametrization(
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether ``module`` has a parametrization, of ``tensor_name`` if given."""
+    """Returns whether ``module`` has a parametrization, of ``tensor_name`` if given."""
     found = module._modules.get("parametrizations")
     if not isinstance(found, ModuleDict):
         return False
@@ -331,10 +330,10 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 def remove_parametrizations(
     module: Module, tensor_name: str, leave_parametrized: bool = True
 ) -> Module:
-    """Makes the tensor a parameter or buffer again: its present value, or the original.
+    """Makes the tensor a parameter or buffer again, with its present value or the original one.
 
     Raises:
-        ValueError: it has none, or the original is several tensors and is to be left.
+        ValueError: there is no parametrization, or several originals cannot be left in place.
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
@@ -362,16 +361,16 @@ def remove_parametrizations(
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The class of ``module`` without its parametrizations."""
+    """Returns the class that ``module`` had before it was parametrized."""
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Gives ``to_module`` the parametrizations of ``from_module``, of one tensor if named.
+    """Copies the parametrizations of ``from_module`` to ``to_module``: all, or of one tensor.
 
-    They start from the tensors that they start from there.
+    The tensors that they are computed from are copied, too.
     """
     if not is_parametrized(from_module):
         return to_module

@@ -46,7 +46,7 @@ def _check_amount(amount: Any) -> None:
 
 
 def _count(amount: float, size: int) -> int:
-    """How many of ``size`` are to go; ValueError for more than there are."""
+    """Returns how many of ``size`` elements to prune; raises ValueError if it exceeds ``size``."""
     if isinstance(amount, int):
         if amount > size:
             raise ValueError(
@@ -67,7 +67,7 @@ def _check_structured(t: Tensor, dim: int) -> None:
 
 
 class BasePruningMethod(ABC):
-    """A way to choose what is pruned; a hook that multiplies by the mask before each call.
+    """Chooses what to prune; as a forward pre-hook, multiplies by the mask.
 
     Subclasses set ``PRUNING_TYPE`` and define ``compute_mask(t, default_mask)``; the class method
     ``apply(module, name, ...)`` prunes.
@@ -81,10 +81,10 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """``default_mask`` with zeros where ``t`` is to be pruned as well."""
+        """Returns ``default_mask`` with additional zeros where ``t`` is to be pruned."""
 
     def apply_mask(self, module: Module) -> Tensor:
-        """The pruned tensor."""
+        """Returns the pruned tensor."""
         if not hasattr(self, "_tensor_name"):
             raise AssertionError(f"Module {module} has to be pruned")
         mask = getattr(module, self._tensor_name + "_mask")
@@ -100,9 +100,9 @@ class BasePruningMethod(ABC):
         importance_scores: Tensor | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Prunes ``module``'s ``name``, further if it is pruned already.
+        """Prunes ``name`` of ``module``, further if it is pruned already.
 
-        ``importance_scores``, of its shape, say what goes in place of its values.
+        ``importance_scores``, of its shape, are used instead of its values if given.
         """
         found = [
             (key, hook)
@@ -136,7 +136,7 @@ class BasePruningMethod(ABC):
     def prune(
         self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None
     ) -> Tensor:
-        """``t`` pruned, without a module."""
+        """Returns ``t``, pruned without a module."""
         scores = t if importance_scores is None else importance_scores
         if scores.shape != t.shape:
             raise AssertionError("importance_scores should have the same shape as tensor t")
@@ -156,14 +156,14 @@ class BasePruningMethod(ABC):
 
 
 class PruningContainer(BasePruningMethod):
-    """Several methods, each pruning what the ones before have left.
+    """Applies several methods; each one prunes what the previous ones have left.
 
     Args:
-        args: pruning methods, or one iterable of them, of one parameter.
+        args: pruning methods, or one iterable of them, of the same parameter.
 
     Raises:
-        TypeError: something that is no pruning method.
-        ValueError: a method of another parameter.
+        TypeError: an argument is not a pruning method.
+        ValueError: a method prunes another parameter.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -176,7 +176,7 @@ class PruningContainer(BasePruningMethod):
                 self.add_pruning_method(one)
 
     def add_pruning_method(self, method: Any) -> None:
-        """Puts a method behind the others."""
+        """Appends a pruning method."""
         if not isinstance(method, BasePruningMethod) and method is not None:
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         name = getattr(self, "_tensor_name", None)
@@ -197,7 +197,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The last method's mask of what ``default_mask`` leaves, and that mask."""
+        """Applies the last method to what ``default_mask`` leaves; returns the combined mask."""
         method = self._pruning_methods[-1]
         mask = default_mask.to(t.dtype)
         kind = method.PRUNING_TYPE
@@ -219,10 +219,10 @@ class PruningContainer(BasePruningMethod):
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing; gives the parameter its mask."""
+    """Prunes nothing; adds a mask of ones to the parameter."""
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """``default_mask``."""
+        """Returns ``default_mask`` unchanged."""
         return default_mask
 
 
@@ -238,35 +238,35 @@ class _Amount(BasePruningMethod):
 
 
 class RandomUnstructured(_Amount):
-    """Prunes a number or share ``amount`` of elements, any of them.
+    """Prunes random elements: a number or fraction ``amount`` of them.
 
     Args:
-        amount: how many, an int, or a share in [0, 1].
+        amount: a number of elements, an int, or a fraction in [0, 1].
 
     Raises:
-        TypeError: ``amount`` is no number.
-        ValueError: ``amount`` is negative, a share above 1, or more than there are.
+        TypeError: ``amount`` is not a number.
+        ValueError: ``amount`` is negative, a fraction above 1, or exceeds the number of elements.
     """
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask with that many more zeros."""
+        """Returns the mask with ``amount`` more zeros."""
         count = _count(self.amount, t.numel())
         return self._without(default_mask, cograd.rand(t.numel()).topk(count).indices)
 
 
 class L1Unstructured(_Amount):
-    """Prunes a number or share ``amount`` of elements, the smallest.
+    """Prunes the elements with the smallest absolute values: a number or fraction ``amount``.
 
     Args:
-        amount: how many, an int, or a share in [0, 1].
+        amount: a number of elements, an int, or a fraction in [0, 1].
 
     Raises:
-        TypeError: ``amount`` is no number.
-        ValueError: ``amount`` is negative, a share above 1, or more than there are.
+        TypeError: ``amount`` is not a number.
+        ValueError: ``amount`` is negative, a fraction above 1, or exceeds the number of elements.
     """
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask with that many more zeros."""
+        """Returns the mask with ``amount`` more zeros."""
         count = _count(self.amount, t.numel())
         at = t.detach().abs().reshape(-1).topk(count, largest=False).indices
         return self._without(default_mask, at)
@@ -284,7 +284,7 @@ class _Channels(BasePruningMethod):
         raise NotImplementedError
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask with zeros in the channels that go."""
+        """Returns the mask with zeros in the pruned channels."""
         _check_structured(t, self.dim)
         count = _count(self.amount, t.shape[self.dim])
         at = self._scores(t.detach()).topk(count, largest=False).indices
@@ -292,17 +292,17 @@ class _Channels(BasePruningMethod):
 
 
 class RandomStructured(_Channels):
-    """Prunes a number or share ``amount`` of channels along ``dim``, any of them.
+    """Prunes random channels along ``dim``: a number or fraction ``amount`` of them.
 
     Args:
-        amount: how many, an int, or a share in [0, 1].
+        amount: a number of channels, an int, or a fraction in [0, 1].
         dim: the dim of the channels.
 
     Raises:
-        TypeError: ``amount`` is no number.
-        ValueError: ``amount`` is negative, a share above 1, or more than there are; or a tensor of
-            one dim.
-        IndexError: no such dim.
+        TypeError: ``amount`` is not a number.
+        ValueError: ``amount`` is negative, a fraction above 1, or exceeds the number of channels;
+            or the tensor has one dim.
+        IndexError: ``dim`` does not exist.
     """
 
     def _scores(self, t: Tensor) -> Tensor:
@@ -310,18 +310,18 @@ class RandomStructured(_Channels):
 
 
 class LnStructured(_Channels):
-    """Prunes a number or share ``amount`` of channels along ``dim``, of the smallest n-norm.
+    """Prunes the channels with the smallest n-norm along ``dim``: a number or fraction ``amount``.
 
     Args:
-        amount: how many, an int, or a share in [0, 1].
-        n: of the norm: a number, inf, -inf, 'fro' or 'nuc'.
+        amount: a number of channels, an int, or a fraction in [0, 1].
+        n: order of the norm: a number, inf, -inf, 'fro' or 'nuc'.
         dim: the dim of the channels.
 
     Raises:
-        TypeError: ``amount`` is no number.
-        ValueError: ``amount`` is negative, a share above 1, or more than there are; or a tensor of
-            one dim.
-        IndexError: no such dim.
+        TypeError: ``amount`` is not a number.
+        ValueError: ``amount`` is negative, a fraction above 1, or exceeds the number of channels;
+            or the tensor has one dim.
+        IndexError: ``dim`` does not exist.
     """
 
     def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
@@ -337,10 +337,10 @@ class CustomFromMask(BasePruningMethod):
     """Prunes where a given mask is zero.
 
     Args:
-        mask: of 0 and 1, of the shape of the parameter.
+        mask: a tensor of 0 and 1 with the parameter's shape.
 
     Raises:
-        AssertionError: a mask of another shape.
+        AssertionError: the mask has another shape.
     """
 
     PRUNING_TYPE = "global"
@@ -349,20 +349,20 @@ class CustomFromMask(BasePruningMethod):
         self.mask = mask
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Both masks together."""
+        """Returns the product of both masks."""
         if default_mask.shape != self.mask.shape:
             raise AssertionError("the mask should have the shape of the parameter")
         return default_mask * self.mask.to(default_mask.dtype)
 
 
 def identity(module: Module, name: str) -> Module:
-    """Gives the parameter a mask of ones."""
+    """Adds a mask of ones to the parameter."""
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: Module, name: str, amount: float) -> Module:
-    """Prunes a number or share ``amount`` of the parameter's elements, any of them."""
+    """Prunes random elements of the parameter: a number or fraction ``amount`` of them."""
     RandomUnstructured.apply(module, name, amount)
     return module
 
@@ -370,13 +370,13 @@ def random_unstructured(module: Module, name: str, amount: float) -> Module:
 def l1_unstructured(
     module: Module, name: str, amount: float, importance_scores: Tensor | None = None
 ) -> Module:
-    """Prunes a number or share ``amount`` of the parameter's elements, the smallest."""
+    """Prunes the parameter's elements with the smallest absolute values."""
     L1Unstructured.apply(module, name, amount, importance_scores=importance_scores)
     return module
 
 
 def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
-    """Prunes a number or share ``amount`` of channels along ``dim``, any of them."""
+    """Prunes random channels along ``dim``: a number or fraction ``amount`` of them."""
     RandomStructured.apply(module, name, amount, dim)
     return module
 
@@ -389,7 +389,7 @@ def ln_structured(
     dim: int,
     importance_scores: Tensor | None = None,
 ) -> Module:
-    """Prunes a number or share ``amount`` of channels along ``dim``, of the smallest n-norm."""
+    """Prunes the channels with the smallest n-norm along ``dim``."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
@@ -406,7 +406,7 @@ def global_unstructured(
     importance_scores: dict[tuple[Module, str], Tensor] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Prunes several (module, name) as one: ``pruning_method`` sees all their elements joined."""
+    """Prunes several (module, name) together: the method sees all elements as one tensor."""
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured(): parameters is not an Iterable")
     pairs = list(parameters)
@@ -434,7 +434,7 @@ def global_unstructured(
 
 
 def remove(module: Module, name: str) -> Module:
-    """Makes the pruned tensor the parameter again; ValueError if it is not pruned."""
+    """Makes the pruned tensor the parameter again; raises ValueError if it is not pruned."""
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, BasePruningMethod) and hook._tensor_name == name:
             hook.remove(module)
@@ -446,7 +446,7 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
-    """Whether ``module`` or one below it has a pruned parameter."""
+    """Returns whether ``module`` or a descendant has a pruned parameter."""
     return any(
         isinstance(hook, BasePruningMethod)
         for _, part in module.named_modules()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sequences of different lengths: padded, packed, and as lists."""
+"""Sequences of different lengths: padded, packed, and as lists of tensors."""
 
 from typing import TYPE_CHECKING
 

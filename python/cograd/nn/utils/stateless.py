@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Calls of modules with other tensors in place of their own."""
+"""Calls modules with other tensors in place of their own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """The old name of ``cograd.func.functional_call``."""
+    """Calls ``cograd.func.functional_call``, of which this is the deprecated name."""
     warnings.warn(
         "`nn.utils.stateless.functional_call` is deprecated. Please use `func.functional_call` "
         "instead which is a drop-in replacement.",
@@ -53,7 +53,7 @@ def _functional_call(
 
 
 def _names_by_tensor(module: Any) -> dict[str, list[str]]:
-    """For each name, the names under which the module has the same tensor."""
+    """Maps each name to all names under which the module has the same tensor."""
     names: dict[int, list[str]] = {}
     for named in (module.named_parameters, module.named_buffers):
         for name, tensor in named(remove_duplicate=False):
@@ -62,7 +62,7 @@ def _names_by_tensor(module: Any) -> dict[str, list[str]]:
 
 
 def _tied(module: Any, given: dict[str, Tensor]) -> dict[str, Tensor]:
-    """``given``, with each tensor under all names that the module has for what it replaces."""
+    """Returns ``given`` with each tensor also under the names of tied tensors."""
     result = dict(given)
     groups = _names_by_tensor(module)
     for name in given:
@@ -90,7 +90,7 @@ def _check_names(module: Any, given: dict[str, Tensor]) -> None:
 
 
 def _owner(module: Any, path: str) -> tuple[Any, str]:
-    """The submodule that has the tensor called ``path``, and its name there."""
+    """Returns the submodule that holds the tensor at ``path``, and the tensor's name in it."""
     prefix, _, name = path.rpartition(".")
     for part in prefix.split(".") if prefix else ():
         if not hasattr(module, part):
@@ -100,7 +100,7 @@ def _owner(module: Any, path: str) -> tuple[Any, str]:
 
 
 def _swap(module: Any, path: str, tensor: Any) -> Any:
-    """Puts ``tensor`` (or nothing) in the place called ``path``; returns what was there."""
+    """Replaces the tensor at ``path`` by ``tensor`` (or removes it); returns the previous one."""
     owner, name = _owner(module, path)
     if tensor is not _ABSENT and tensor is not None and not isinstance(tensor, Tensor):
         raise TypeError(f"{tensor} is not an instance of Tensor")
@@ -129,9 +129,9 @@ def _reparametrize_module(
     tie_weights: bool = False,
     strict: bool = False,
 ) -> Iterator[None]:
-    """The module has other tensors within the block.
+    """Replaces tensors of the module inside the block.
 
-    What the module puts in their places meanwhile is found in ``parameters_and_buffers`` then.
+    At the end, tensors that the module assigned meanwhile are in ``parameters_and_buffers``.
     """
     given = _tied(module, parameters_and_buffers) if tie_weights else parameters_and_buffers
     if strict:

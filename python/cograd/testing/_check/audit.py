@@ -19,7 +19,7 @@ from .subject import Subject, array, element_text
 
 __all__ = ["Audit", "Options", "raised"]
 
-_MAX_ELEMENTS = 128  # of one input; numerical derivatives of larger ones are sampled
+_MAX_ELEMENTS = 128  # elements of one input; numerical derivatives of larger ones are sampled
 _MAX_SEEDS = 64  # elements of one output; larger ones get random combinations
 
 
@@ -39,7 +39,7 @@ class Options:
 
 
 def raised(error: BaseException) -> str:
-    """'RuntimeError: first line of the message'."""
+    """Formats an exception: 'RuntimeError: first line of the message'."""
     text = str(error).strip()
     return f"{type(error).__name__}: {text.splitlines()[0][:300]}" if text else type(error).__name__
 
@@ -58,13 +58,13 @@ class Rows:
 
 
 class Audit:
-    """What the checks need: the subject, inputs of the right dtype, gradients, references."""
+    """State that checks share: the subject, inputs of the right dtype, gradients, references."""
 
     def __init__(self, subject: Subject, options: Options) -> None:
         self.subject = subject
         self.options = options
-        self.dtype: Any = None  # float64, or None where the callable refuses it
-        self.coarse = False  # inputs or outputs are of a lower precision
+        self.dtype: Any = None  # float64, or None if the callable rejects it
+        self.coarse = False  # True if inputs or outputs have a lower precision
         self.random = cograd.Generator()
         self.random.manual_seed(options.seed)
         self.choose = np.random.default_rng(options.seed)
@@ -73,24 +73,24 @@ class Audit:
 
     @property
     def tight(self) -> tuple[float, float]:
-        """Rtol and atol (relative to the largest value) between two runs that may round apart."""
+        """Rtol, and atol relative to the largest value, for two runs that may round differently."""
         return (1e-3, 1e-4) if self.coarse else (1e-9, 1e-11)
 
     def fresh(self, requires: Iterable[int] | None = None, shift: float = 0.0) -> list[Any]:
-        """Inputs in the dtype of the gradient checks."""
+        """Returns inputs in the dtype of the gradient checks."""
         return self.subject.fresh(self.dtype, requires, shift)
 
     def targets(self, leaves: Sequence[Any]) -> list[Tensor]:
-        """The differentiated inputs."""
+        """Returns the differentiated inputs."""
         return [leaves[i] for i in self.subject.targets]
 
     def draw(self, shape: Sequence[int], dtype: Any) -> Tensor:
-        """Random values in [-1, 1]."""
+        """Samples random values in [-1, 1]."""
         values = cograd.rand(tuple(shape), dtype=cograd.float64, generator=self.random)
         return (values * 2 - 1).to(dtype)
 
     def seeds(self, outputs: Sequence[Tensor]) -> list[Tensor | None]:
-        """A random gradient for each output that requires grad."""
+        """Returns a random gradient for each output that requires grad."""
         return [self.draw(o.shape, o.dtype) if o.requires_grad else None for o in outputs]
 
     def gradients(
@@ -100,7 +100,7 @@ class Audit:
         seeds: Sequence[Tensor | None],
         **options: Any,
     ) -> list[Tensor | None]:
-        """Gradients of the outputs that have a seed; None where there is none."""
+        """Returns gradients of the outputs that have a seed; None if there is none."""
         pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if s is not None]
         if not pairs or not inputs:
             return [None] * len(inputs)
@@ -114,7 +114,7 @@ class Audit:
         return list(grads)
 
     def arrays(self, grads: Sequence[Tensor | None], inputs: Sequence[Tensor]) -> list[Any]:
-        """The gradients as arrays, zeros for None."""
+        """Returns the gradients as arrays, zeros for None."""
         return [
             np.zeros(tuple(t.shape)) if g is None else array(g)
             for g, t in zip(grads, inputs, strict=True)
@@ -129,9 +129,9 @@ class Audit:
 
     @property
     def reference(self) -> tuple[list[Any], list[Tensor | None], list[Any]]:
-        """Outputs, seeds and gradients of a plain run: contiguous, all required, no graph.
+        """Outputs, seeds and gradients of a plain run: contiguous, all require grad, no graph.
 
-        The seeds are copies: a backward that writes them does so in one check only.
+        The seeds are copies: a backward that writes them affects only one check.
         """
         values, seeds, grads = self._reference
         return values, copies(seeds), grads
@@ -148,7 +148,7 @@ class Audit:
         return values, seeds, self.arrays(grads, targets)
 
     def tolerance(self, expected: Any) -> dict[str, Any]:
-        """Keyword arguments of ``compare`` for a value that may only round differently."""
+        """Returns keyword arguments of ``compare`` for a value that may only round differently."""
         rtol, atol = self.tight
         finite = np.abs(expected[np.isfinite(expected)])
         return {"rtol": rtol, "atol": atol * max(1.0, float(finite.max(initial=0.0)))}
@@ -156,7 +156,7 @@ class Audit:
     # ------------------------------------------------------------------ derivatives
 
     def numerical(self, run: Callable[[], list[Any]], target: Tensor) -> Rows:
-        """Central differences of the arrays that ``run`` returns."""
+        """Computes central differences of the arrays that ``run`` returns."""
         size = target.numel()
         elements = list(range(size))
         if size > _MAX_ELEMENTS:
@@ -190,7 +190,7 @@ class Audit:
         return Rows(elements, [np.stack(parts) for parts in zip(*columns, strict=True)])
 
     def unit_seeds(self, output: Tensor) -> Iterator[tuple[Tensor, Any, str]]:
-        """Gradients to try for one output: the seed, its values, and what it stands for."""
+        """Yields gradients to try for one output: the seed, its values, and its description."""
         count = output.numel()
         if count > _MAX_SEEDS:
             for i in range(8):
@@ -205,19 +205,19 @@ class Audit:
             yield seed, values, element_text(output.shape, i)
 
     def close(self, expected: Any, scale: float) -> dict[str, Any]:
-        """Keyword arguments of ``compare`` for a numerical derivative."""
+        """Returns keyword arguments of ``compare`` for a numerical derivative."""
         if self.coarse:
             return {"rtol": 1e-2, "atol": 1e-2 * max(1.0, scale)}
         return {"rtol": self.options.rtol, "atol": self.options.atol * max(1.0, scale * 1e-3)}
 
 
 def copies(seeds: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """Contiguous copies."""
+    """Returns contiguous copies."""
     return [None if seed is None else seed.detach().clone().contiguous() for seed in seeds]
 
 
 def subsets(count: int) -> Iterator[tuple[int, ...]]:
-    """Proper subsets of range(count): all up to five, else single ones and all but one."""
+    """Yields proper subsets of range(count): all up to five, else single ones and all but one."""
     everything = tuple(range(count))
     if count <= 5:
         for size in range(count):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks of what a call does besides computing: writes, aliases, state, memory, threads."""
+"""Checks of side effects of a call: writes, aliases, state, memory, threads."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ __all__ = [
 
 
 def writable(subject: Subject, leaves: Sequence[Any]) -> list[Any]:
-    """Leaves that may be written in place: copies of those that require grad."""
+    """Returns leaves that may be written in place: copies of those that require grad."""
     return [
         leaf.clone() if isinstance(leaf, Tensor) and leaf.requires_grad else leaf for leaf in leaves
     ]
 
 
 def find_writes(subject: Subject, leaves: Sequence[Any]) -> tuple[Any, dict[int, Fault | None]]:
-    """Calls once; for every tensor argument that was written, the fault if it was not allowed."""
+    """Calls once; returns, for every written tensor argument, the fault if it is not allowed."""
     work = writable(subject, leaves)
     before = {i: (array(work[i]), work[i]._version) for i in subject.tensors}
     result = subject.invoke(work)
@@ -62,7 +62,7 @@ def find_writes(subject: Subject, leaves: Sequence[Any]) -> tuple[Any, dict[int,
                     found[i] = Fault(
                         subject.names[i],
                         "is written, but its version did not change: a backward that saved it "
-                        "would use the new values in silence",
+                        "would silently use the new values",
                     )
         else:
             if i in subject.declared:
@@ -71,7 +71,7 @@ def find_writes(subject: Subject, leaves: Sequence[Any]) -> tuple[Any, dict[int,
 
 
 def check_writes(audit: Audit) -> str:
-    """Forward writes no argument without saying so; backward writes nothing."""
+    """Checks that forward writes only declared arguments, and backward writes nothing."""
     subject = audit.subject
     modes: list[tuple[str, Any, Any]] = [
         ("", cograd.enable_grad(), None),
@@ -111,10 +111,10 @@ def _root(tensor: Tensor) -> Tensor:
 
 
 def find_aliases(subject: Subject, leaves: Sequence[Any], strict: bool) -> None:
-    """Raises Fault if an output shares memory with an argument or output in secret.
+    """Raises Fault if an output shares memory with an argument or output without a view.
 
     Args:
-        strict: also where the engine knows that the output is a view (ops of a library).
+        strict: also raise if the output is a view (for ops of a library).
     """
     work = writable(subject, leaves)
     outputs = tensors_in(subject.invoke(work))
@@ -135,7 +135,7 @@ def find_aliases(subject: Subject, leaves: Sequence[Any], strict: bool) -> None:
 
 
 def check_aliasing(audit: Audit) -> str:
-    """Outputs share memory with nothing, unless the engine knows them as views."""
+    """Checks that outputs share memory with nothing, unless they are views in the graph."""
     subject = audit.subject
     strict = getattr(subject.fn, "_forbids_aliases", False)
     if not audit.options.may_alias:
@@ -159,7 +159,7 @@ def check_aliasing(audit: Audit) -> str:
 
 
 def _run(audit: Audit, leaves: list[Any], seeds: Sequence[Tensor | None]) -> list[Any]:
-    """Outputs, then gradients, as arrays."""
+    """Returns outputs, then gradients, as arrays."""
     outputs = audit.subject.run(leaves)
     targets = audit.targets(leaves)
     values = [array(o) for o in outputs]
@@ -173,9 +173,9 @@ def _labels(audit: Audit, outputs: int) -> list[str]:
 
 
 def _seeds_or_none(audit: Audit) -> list[Tensor | None]:
-    """The reference seeds; None for every output if backward is impossible or fails.
+    """Returns the reference seeds; None for every output if backward is impossible or fails.
 
-    A backward that fails is reported by the checks of gradients.
+    The gradient checks report a backward that fails.
     """
     try:
         return audit.reference[1]
@@ -191,7 +191,7 @@ def _same(
 
 
 def check_determinism(audit: Audit) -> str:
-    """The same call gives the same outputs and gradients, to the last bit."""
+    """Checks that the same call returns the same outputs and gradients, to the last bit."""
     seeds = _seeds_or_none(audit)
     tol = audit.options.nondet_tol
     right = _run(audit, audit.fresh(), seeds)
@@ -202,7 +202,7 @@ def check_determinism(audit: Audit) -> str:
 
 
 def check_reuse(audit: Audit) -> str:
-    """Backward runs again on a kept graph, and calls in between do not disturb it."""
+    """Checks that backward runs again on a retained graph, undisturbed by calls in between."""
     subject = audit.subject
     _, seeds, _ = audit.reference
     tol = audit.options.nondet_tol
@@ -235,9 +235,9 @@ def check_reuse(audit: Audit) -> str:
 
 
 def _live_tensors() -> int:
-    """Tensors that Python's collector knows, or that an object it knows holds.
+    """Counts tensors that Python's collector tracks, or that a tracked object holds.
 
-    A tensor without history is none of the collector's, but the list or dict that keeps it is.
+    The collector does not track a tensor without history, but the list or dict that holds it.
     """
     kinds: set[type] = {Tensor}
     new = [Tensor]
@@ -251,7 +251,7 @@ def _live_tensors() -> int:
 
 
 class _Inputs:
-    """Inputs in NumPy's memory, so that it can be seen when the last user lets go of them."""
+    """Creates inputs in NumPy's memory, whose weak references show when they are freed."""
 
     def __init__(self, audit: Audit) -> None:
         self.audit = audit
@@ -271,9 +271,9 @@ class _Inputs:
 
 
 def _leak_loop(audit: Audit, step: Callable[[list[Any]], None], what: str) -> str:
-    """Repeats a step; Fault if something stays for ever, a text if the collector is needed."""
+    """Repeats a step. Raises Fault for leaks; returns a text if the collector had to free."""
     count = audit.options.iterations
-    step(audit.fresh())  # what is made once only
+    step(audit.fresh())  # creates objects that are created only once
     gc.collect()
     nodes, tensors = _C._live_nodes(), _live_tensors()
     inputs = _Inputs(audit)
@@ -305,7 +305,7 @@ def _leak_loop(audit: Audit, step: Callable[[list[Any]], None], what: str) -> st
 
 
 def check_leaks(audit: Audit) -> str:
-    """After many calls no graph node, tensor or input is left."""
+    """Checks that many calls leave no graph node, tensor or input behind."""
     subject = audit.subject
     seeds = _seeds_or_none(audit)
 
@@ -330,7 +330,7 @@ def check_leaks(audit: Audit) -> str:
 
 
 def check_threads(audit: Audit) -> str:
-    """Two threads at once, with different inputs, get what each gets alone."""
+    """Checks that two threads with different inputs get the results that each gets alone."""
     seeds = _seeds_or_none(audit)
     tol = audit.options.nondet_tol
     labels = _labels(audit, len(seeds))
@@ -351,7 +351,7 @@ def check_threads(audit: Audit) -> str:
         try:
             while True:
                 leaves = audit.fresh(shift=0.1 * k)
-                barrier.wait()  # both begin a round together
+                barrier.wait()  # both threads begin a round together
                 if stop[0]:
                     return
                 outputs = audit.subject.run(leaves)
@@ -369,7 +369,7 @@ def check_threads(audit: Audit) -> str:
             barrier.abort()
 
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)  # so that a thread stops in the middle of a Python function
+    sys.setswitchinterval(1e-6)  # so that threads switch in the middle of Python functions
     try:
         threads = [threading.Thread(target=work, args=(k,)) for k in range(2)]
         for thread in threads:
@@ -389,7 +389,7 @@ def check_threads(audit: Audit) -> str:
 
 
 def check_pickle(audit: Audit) -> str:
-    """Arguments and outputs come back from pickle; the callable does so by its name."""
+    """Checks that arguments and outputs can be pickled, and the callable by its name."""
     subject = audit.subject
     leaves = audit.fresh()
     for i in subject.tensors:

@@ -24,7 +24,7 @@ def _largest(rows: Rows) -> float:
 
 
 class _Tally:
-    """Compares gradients with numerical rows; remembers the worst and what all have in common."""
+    """Compares gradients with numerical rows; records the worst and all wrong values."""
 
     def __init__(self, audit: Audit) -> None:
         self.audit = audit
@@ -64,7 +64,7 @@ class _Tally:
             )
 
     def finish(self) -> str:
-        """The number of derivatives; raises the worst fault."""
+        """Returns the number of derivatives; raises the worst fault."""
         if self.worst is not None:
             got, right = np.concatenate(self.got), np.concatenate(self.right)
             detail = f"{self.worst.detail}; {got.size} of {self.count} derivatives are wrong"
@@ -74,7 +74,7 @@ class _Tally:
 
 
 def first(audit: Audit) -> tuple[list[Tensor], list[Rows]]:
-    """The inputs and, for each differentiated one, the numerical Jacobian; made once."""
+    """Returns the inputs and the numerical Jacobian of each differentiated one; cached."""
     found: tuple[list[Tensor], list[Rows]] | None = audit.__dict__.get("_first")
     if found is None:
         leaves = audit.fresh()
@@ -89,7 +89,7 @@ def first(audit: Audit) -> tuple[list[Tensor], list[Rows]]:
 
 
 def check_gradcheck(audit: Audit) -> str:
-    """First derivatives against finite differences, for every element of every output."""
+    """Compares first derivatives with finite differences, for every element of every output."""
     subject = audit.subject
     if not subject.targets:
         raise Inapplicable("no floating-point tensor among the arguments")
@@ -133,7 +133,7 @@ def _nothing_requires_grad(audit: Audit, jacobians: list[Rows], outputs: Sequenc
 
 
 def _gradient_function(audit: Audit) -> tuple[list[Any], list[Tensor], Callable[[bool], Any]]:
-    """Inputs, seeds, and the function from both to the gradients of the inputs."""
+    """Returns inputs, seeds, and the function from both to the gradients of the inputs."""
     leaves = audit.fresh()
     outputs = audit.subject.run(leaves)
     seeds = audit.seeds(outputs)
@@ -150,7 +150,7 @@ def _gradient_function(audit: Audit) -> tuple[list[Any], list[Tensor], Callable[
 
 
 def second(audit: Audit) -> tuple[list[Any], list[Tensor], Any, list[Rows]]:
-    """Numerical derivatives of the gradients by inputs and incoming gradients; made once."""
+    """Returns numerical derivatives of gradients by inputs and incoming gradients; cached."""
     found: Any = audit.__dict__.get("_second")
     if found is None:
         leaves, seeds, run = _gradient_function(audit)
@@ -166,7 +166,7 @@ def second(audit: Audit) -> tuple[list[Any], list[Tensor], Any, list[Rows]]:
 
 
 def check_gradgradcheck(audit: Audit) -> str:
-    """Second derivatives against finite differences of the first."""
+    """Compares second derivatives with finite differences of the first."""
     subject = audit.subject
     audit.need_gradient()
     if not audit.options.second_order:
@@ -204,7 +204,7 @@ def _constant_gradient(
     variable_names: list[str],
     variables: list[Tensor],
 ) -> None:
-    """A gradient without history must not depend on anything."""
+    """Checks that a gradient without history does not depend on anything."""
     for row, variable_name, variable in zip(rows, variable_names, variables, strict=True):
         values = row.values[index]
         allowed = audit.close(values, 0.0)["atol"]
@@ -222,7 +222,7 @@ def _constant_gradient(
 
 
 def check_create_graph(audit: Audit) -> str:
-    """The gradients are the same whether or not the backward is itself recorded."""
+    """Checks that gradients are the same whether or not the backward is recorded."""
     _, seeds, expected = audit.reference
     leaves = audit.fresh()
     targets = audit.targets(leaves)

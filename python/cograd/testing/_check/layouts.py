@@ -26,13 +26,13 @@ __all__ = [
 
 
 def permuted(tensor: Tensor) -> Tensor:
-    """The same values with the dimensions stored in the opposite order."""
+    """Returns the same values with the dimensions stored in the opposite order."""
     order = list(reversed(range(tensor.dim())))
     return tensor.permute(order).contiguous().permute(order)
 
 
 def spread(tensor: Tensor) -> Tensor:
-    """The same values in every second place of a longer tensor, from the second on."""
+    """Returns the same values in every second element of a longer tensor, from the second on."""
     wide = cograd.full((*tensor.shape[:-1], 2 * tensor.shape[-1]), 77, dtype=tensor.dtype)
     place = wide[..., 1::2]
     place.copy_(tensor)
@@ -40,7 +40,7 @@ def spread(tensor: Tensor) -> Tensor:
 
 
 def _stored(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """The values of ``tensor`` in other layouts."""
+    """Yields the values of ``tensor`` in other layouts."""
     if tensor.dim() > 1 and tensor.numel() > 1:
         yield "permuted", permuted(tensor)
     if tensor.dim() > 0 and tensor.numel() > 1:
@@ -48,7 +48,7 @@ def _stored(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
 
 
 def _repeated(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """Tensors of that shape whose elements share memory."""
+    """Yields tensors of that shape whose elements share memory."""
     if tensor.numel() < 2:
         return
     yield "expanded (stride 0)", tensor.reshape(-1)[0].clone().expand(tuple(tensor.shape))
@@ -60,7 +60,7 @@ def _repeated(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
 
 
 def _seed_variants(seeds: Sequence[Tensor | None]) -> Iterator[tuple[str, list[Tensor | None]]]:
-    """All seeds in one layout, for each layout."""
+    """Yields all seeds in one layout, for each layout."""
     variants: dict[str, list[Tensor | None]] = {}
     for i, seed in enumerate(seeds):
         if seed is None:
@@ -90,7 +90,7 @@ def _compare_gradients(
 
 
 def check_incoming_gradients(audit: Audit) -> str:
-    """Incoming gradients of any strides give what contiguous ones of the same values give."""
+    """Checks that strides of incoming gradients do not change the results."""
     subject = audit.subject
     _, plain, _ = audit.reference
     tried = []
@@ -120,7 +120,7 @@ def check_incoming_gradients(audit: Audit) -> str:
 
 
 def check_missing_gradients(audit: Audit) -> str:
-    """An output without gradient counts as one whose gradient is zero."""
+    """Checks that an output without gradient is equivalent to one with a gradient of zeros."""
     subject = audit.subject
     _, plain, _ = audit.reference
     present = [i for i, seed in enumerate(plain) if seed is not None]
@@ -140,7 +140,7 @@ def check_missing_gradients(audit: Audit) -> str:
         names = ", ".join(subject.output_name(i, len(plain)) for i in missing)
         if keep:
             seeds = [s if i in keep else None for i, s in enumerate(copies(plain))]
-        else:  # all of them: behind each output a node that passes None back
+        else:  # all are missing: add a node after each output whose backward returns None
             seeds = copies(plain)
             point = _no_grad_point()
             outputs = [o if s is None else point.apply(o) for o, s in zip(outputs, plain)]
@@ -154,7 +154,7 @@ def check_missing_gradients(audit: Audit) -> str:
 
 
 def _input_variants(audit: Audit) -> Iterator[tuple[str, dict[int, Tensor]]]:
-    """Replacements of inputs, with a description."""
+    """Yields replacements of inputs, with a description."""
     subject = audit.subject
     leaves = audit.fresh(())
     everything: dict[int, Tensor] = {}
@@ -170,7 +170,7 @@ def _input_variants(audit: Audit) -> Iterator[tuple[str, dict[int, Tensor]]]:
 
 
 def _outcome(audit: Audit, leaves: list[Any], plain: Sequence[Tensor | None]) -> Any:
-    """Outputs and gradients as arrays, for fixed seeds."""
+    """Returns outputs and gradients as arrays, for fixed seeds."""
     outputs = audit.subject.run(leaves)
     targets = audit.targets(leaves)
     values = [array(o) for o in outputs]
@@ -190,7 +190,7 @@ def _match(audit: Audit, got: Any, right: Any, when: str) -> None:
 
 
 def _with(audit: Audit, changes: dict[int, Tensor], copied: bool) -> list[Any]:
-    """Fresh inputs with some replaced, as they are or as contiguous copies."""
+    """Returns fresh inputs with some replaced, directly or by contiguous copies."""
     leaves = audit.fresh()
     for i, value in changes.items():
         value = value.detach()
@@ -200,7 +200,7 @@ def _with(audit: Audit, changes: dict[int, Tensor], copied: bool) -> list[Any]:
 
 
 def check_input_layouts(audit: Audit) -> str:
-    """Inputs of any strides give what contiguous copies of them give."""
+    """Checks that strides of inputs do not change the results."""
     try:
         plain = audit.reference[1]
     except Inapplicable:
@@ -209,7 +209,7 @@ def check_input_layouts(audit: Audit) -> str:
     for label, changes in _input_variants(audit):
         try:
             right = _outcome(audit, _with(audit, changes, True), plain)
-        except Exception:  # these values do not suit the callable, whatever their layout
+        except Exception:  # the callable rejects these values, independent of their layout
             continue
         try:
             got = _outcome(audit, _with(audit, changes, False), plain)
@@ -225,7 +225,7 @@ def check_input_layouts(audit: Audit) -> str:
 
 
 def _shared_inputs(audit: Audit, plain: Sequence[Tensor | None]) -> list[str]:
-    """One tensor for two arguments: its gradient is the sum of theirs."""
+    """Passes one tensor for two arguments: its gradient must be the sum of theirs."""
     subject = audit.subject
     tried: list[str] = []
     base = audit.fresh(())
@@ -254,7 +254,7 @@ def _shared_inputs(audit: Audit, plain: Sequence[Tensor | None]) -> list[str]:
 
 
 def check_needs_input_grad(audit: Audit) -> str:
-    """Every subset of the inputs may require grad, or be asked for; also none, and no_grad."""
+    """Checks every subset of inputs that require grad or get a gradient; also none, and no_grad."""
     subject = audit.subject
     values, seeds, expected = audit.reference
     count = len(subject.targets)
@@ -307,7 +307,7 @@ def _match_some(
 
 
 def _unasked_gradients(audit: Audit, seeds: Sequence[Tensor | None]) -> None:
-    """Remarks on a Python backward that computes gradients nobody asked for."""
+    """Raises a Remark if a Python backward computes gradients that are not needed."""
     subject = audit.subject
     cls = subject.fn
     if not subject.is_function or cls._style == "instance" or cls.pytree:
@@ -347,7 +347,7 @@ def _unasked_gradients(audit: Audit, seeds: Sequence[Tensor | None]) -> None:
 
 
 def _resized(audit: Audit, shape_of: Any) -> list[Any]:
-    """Inputs whose floating tensors have other shapes, values taken from the given ones."""
+    """Returns inputs whose floating tensors have other shapes, with values of the given ones."""
     leaves = audit.fresh()
     for i in audit.subject.targets:
         old = leaves[i].detach()
@@ -358,7 +358,7 @@ def _resized(audit: Audit, shape_of: Any) -> list[Any]:
 
 
 def check_empty(audit: Audit) -> str:
-    """Empty tensors and tensors without dimensions: what is accepted has right gradients."""
+    """Checks gradients for empty and 0-dim tensors, if they are accepted."""
     subject = audit.subject
     audit.need_gradient()
     said = []
@@ -390,7 +390,7 @@ def check_empty(audit: Audit) -> str:
             if grad is not None and grad.shape != target.shape:
                 where = f"gradient of {subject.names[i]}"
                 raise Fault(
-                    where, f"{label}: shape {tuple(grad.shape)}, {tuple(target.shape)} wanted"
+                    where, f"{label}: shape {tuple(grad.shape)}, expected {tuple(target.shape)}"
                 )
         _small_gradcheck(audit, leaves, outputs, label)
         said.append(f"{label}: accepted")
@@ -402,7 +402,7 @@ def check_empty(audit: Audit) -> str:
 def _small_gradcheck(
     audit: Audit, leaves: list[Any], outputs: Sequence[Tensor], label: str
 ) -> None:
-    """Finite differences along all elements of the changed inputs."""
+    """Compares gradients with finite differences along all elements of the changed inputs."""
     subject = audit.subject
     kept = [k for k, o in enumerate(outputs) if o.requires_grad and o.dtype.is_floating_point]
     if not kept or any(outputs[k].dtype is not audit.dtype for k in kept):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lower precision against float64, with bounds taken from the numerical derivatives."""
+"""Compares lower precision with float64; bounds come from the numerical derivatives."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .subject import array, compare
 
 __all__ = ["make_precision_check"]
 
-# Rounding errors that an op may make inside, in units of what rounding its inputs once does.
+# Allowed rounding errors inside an op, in units of the effect of rounding its inputs once.
 _ROUNDINGS = 32.0
 
 
 def _spread(rows: Sequence[Rows], index: int, inputs: Sequence[Any]) -> Any:
-    """sum_i |d out / d x_i| |x_i| for each element of an output; 0 if it has no derivative."""
+    """Returns sum_i |d out / d x_i| |x_i| for each element of an output; 0 without derivative."""
     total: Any = 0.0
     for row, values in zip(rows, inputs, strict=True):
         if index >= len(row.values) or not row.elements:
@@ -35,7 +35,7 @@ def _spread(rows: Sequence[Rows], index: int, inputs: Sequence[Any]) -> Any:
 
 
 def _bound(value: Any, spread: Any, eps: float, tiny: float) -> Any:
-    """How far a result in lower precision may be from ``value``."""
+    """Returns the maximum distance of a result in lower precision from ``value``."""
     spread = np.broadcast_to(spread, value.reshape(-1).shape).reshape(value.shape)
     largest = float(np.abs(np.nan_to_num(value, nan=0.0, posinf=0.0, neginf=0.0)).max(initial=0.0))
     # Sums over an output's neighbours (norms, softmax) round in units of the largest term.
@@ -44,7 +44,7 @@ def _bound(value: Any, spread: Any, eps: float, tiny: float) -> Any:
 
 
 def make_precision_check(dtype: Any) -> Any:
-    """The check for one dtype."""
+    """Returns the check for one dtype."""
 
     def check(audit: Audit) -> str:
         return _check(audit, dtype)

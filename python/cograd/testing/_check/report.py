@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an audit found: one result per check, and the table of them."""
+"""The results of an audit: one result per check, and their table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CheckError(AssertionError):
 
 
 class Fault(Exception):  # noqa: N818
-    """A check failed: where, what was seen and, for numbers, by how much."""
+    """A check failed: the place, what was seen and, for numbers, the difference."""
 
     def __init__(self, where: str, detail: str, amount: float | None = None) -> None:
         super().__init__(where, detail, amount)
@@ -30,11 +30,11 @@ class Fault(Exception):  # noqa: N818
 
 
 class Remark(Fault):
-    """Worth knowing, but no wrong result follows from it."""
+    """A finding that does not cause wrong results."""
 
 
 class Inapplicable(Exception):  # noqa: N818
-    """A check does not apply, and why."""
+    """A check does not apply; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class CheckResult:
     Attributes:
         check: its name.
         outcome: "pass", "fail", "note" (a fault that costs time or memory only) or "skip".
-        where: the input, output or gradient and the element, if one is to blame.
+        where: the input, output or gradient and the element at fault, if any.
         detail: what was seen and what was expected; what was tried, or why the check was skipped.
         amount: the largest difference, if numbers were compared and differ.
-        seconds: how long it took.
+        seconds: its duration.
     """
 
     check: str
@@ -60,12 +60,12 @@ class CheckResult:
 
 @dataclass
 class CheckReport:
-    """All results of one audit; ``str()`` gives the table, ``bool()`` says whether it passed.
+    """All results of one audit; ``str()`` formats a table, ``bool()`` is True if it passed.
 
-    Iterating gives each ``CheckResult``.
+    Iterating yields each ``CheckResult``.
 
     Attributes:
-        name: of the operation.
+        name: name of the operation.
         results: the results in the order of the checks.
     """
 
@@ -96,7 +96,7 @@ class CheckReport:
 
     @property
     def notes(self) -> list[CheckResult]:
-        """The results that are worth knowing."""
+        """The results with a remark."""
         return [result for result in self.results if result.outcome == "note"]
 
     @property

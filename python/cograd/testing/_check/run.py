@@ -37,7 +37,7 @@ __all__ = ["CHECKS", "check"]
 
 Check = Callable[[Audit], str]
 
-# In the order of the report. "call" comes before all of them, the precision checks after.
+# The order of the report; "call" runs before these, the precision checks after.
 CHECKS: dict[str, Check] = {
     "gradcheck": check_gradcheck,
     "gradgradcheck": check_gradgradcheck,
@@ -66,7 +66,7 @@ def _works(audit: Audit, target: int) -> bool:
 
 
 def _probe(audit: Audit, said: list[str]) -> Any:
-    """What find_writes returns; inputs that may not require grad are no targets any more."""
+    """Runs find_writes; removes inputs that may not require grad from the targets."""
     subject = audit.subject
     try:
         return find_writes(subject, audit.fresh())
@@ -82,7 +82,7 @@ def _probe(audit: Audit, said: list[str]) -> Any:
 
 
 def _first_call(audit: Audit) -> str:
-    """Finds the dtype of the gradient checks, what may require grad, and what is written."""
+    """Finds the dtype of the gradient checks, inputs that may require grad, and written inputs."""
     subject = audit.subject
     said: list[str] = []
     audit.dtype = cograd.float64
@@ -108,7 +108,7 @@ def _first_call(audit: Audit) -> str:
 
 
 def _one(audit: Audit, name: str, run: Check) -> CheckResult:
-    """Runs one check and turns what it raises into a result."""
+    """Runs one check and converts what it raises to a result."""
     start = time.perf_counter()
     outcome, where, detail, amount = "pass", "", "", None
     try:
@@ -127,7 +127,7 @@ def _one(audit: Audit, name: str, run: Check) -> CheckResult:
 
 
 def _selected(only: Any, skip: Any, dtypes: Sequence[Any]) -> dict[str, Check]:
-    """The checks to run by name."""
+    """Returns the checks to run, by name."""
     every = dict(CHECKS)
     for dtype in dtypes:
         every[str(dtype).removeprefix("cograd.")] = make_precision_check(dtype)
@@ -166,28 +166,30 @@ def check(
     """Audits a differentiable operation: derivatives, layouts, memory, threads, precision.
 
     Args:
-        fn: a Function class, a registered op, or any callable that takes and gives tensors.
-        args, kwargs: its arguments; tensors may be inside of lists, tuples and dicts. The
+        fn: a Function class, a registered op, or any callable on tensors.
+        args, kwargs: its arguments; tensors may be nested in lists, tuples and dicts. The
             floating-point tensors that require grad are differentiated; all of them if none does.
             They are converted to float64 for the derivatives. Nothing is written to them.
         mutates: arguments (names, or positions in ``args``) that ``fn`` writes.
-        may_alias: outputs may share memory with arguments without being known as views.
-        second_order: check second derivatives too.
+        may_alias: outputs may share memory with arguments without being views in the graph.
+        second_order: also check second derivatives.
         dtypes: precisions to compare with float64; float32 by default.
         only, skip: names of checks, as in the report.
         eps: step of the finite differences.
         atol, rtol: |backward - finite differences| <= atol + rtol * |finite differences|.
-        nondet_tol: how far two runs of the same call may differ.
-        iterations: calls of the leak check.
-        seed: of the incoming gradients; the global random state is left alone.
-        strict: raise for notes too (reference cycles, gradients computed in vain).
-        raise_exception: raise CheckError on a fault; otherwise the report says so.
+        nondet_tol: maximum difference between two runs of the same call.
+        iterations: number of calls in the leak check.
+        seed: seed of the incoming gradients; the global random state is not changed.
+        strict: also raise for notes (reference cycles, gradients computed unnecessarily).
+        raise_exception: raise CheckError on a fault; otherwise the report contains it.
 
     Returns:
         the report; ``print`` it for a table.
 
     Raises:
-        CheckError: a check failed. TypeError: ``fn`` is not callable. ValueError: an unknown name.
+        CheckError: a check failed.
+        TypeError: ``fn`` is not callable.
+        ValueError: a name is unknown.
     """
     options = Options(
         eps,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is audited: a callable, its arguments as a list of leaves, and how to run it."""
+"""The audited callable: its arguments as a list of leaves, and how to run it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Subject", "array", "tensors_in"]
 
 
 def array(tensor: Tensor) -> Any:
-    """A float64 NumPy copy of the values, whatever the dtype, strides and history."""
+    """Returns a float64 NumPy copy of the values, for any dtype, strides and history."""
     return np.array(tensor.detach().to(cograd.float64).contiguous().numpy(), copy=True)
 
 
 def _paths(tree: Any, prefix: str) -> Iterator[str]:
-    """A name for each leaf, in the order of _pytree.flatten."""
+    """Yields a name for each leaf, in the order of _pytree.flatten."""
     if isinstance(tree, dict):
         for key, value in tree.items():
             yield from _paths(value, f"{prefix}[{key!r}]")
@@ -36,14 +36,14 @@ def _paths(tree: Any, prefix: str) -> Iterator[str]:
 
 
 def tensors_in(tree: Any) -> list[Tensor]:
-    """The tensors in nested lists, tuples and dicts."""
+    """Returns the tensors in nested lists, tuples and dicts."""
     leaves: list[Any] = []
     _pytree.flatten(tree, leaves)
     return [leaf for leaf in leaves if isinstance(leaf, Tensor)]
 
 
 def _parameter_names(fn: Any, count: int) -> list[str]:
-    """Names of the first ``count`` positional arguments of ``fn``."""
+    """Returns the names of the first ``count`` positional arguments of ``fn``."""
     target = fn.forward if isinstance(fn, type) and issubclass(fn, Function) else fn
     try:
         parameters = list(inspect.signature(target).parameters.values())
@@ -61,7 +61,7 @@ def _parameter_names(fn: Any, count: int) -> list[str]:
 
 
 def _callable_of(fn: Any) -> tuple[Callable[..., Any], str, bool]:
-    """How to call ``fn``, its name, and whether it is a Function class."""
+    """Returns the function to call, its name, and whether it is a Function class."""
     if isinstance(fn, type) and issubclass(fn, Function):
         if fn._style == "instance":
             return (lambda *args, **kwargs: fn()(*args, **kwargs)), fn.__name__, True
@@ -81,7 +81,7 @@ class Subject:
         targets: positions of the floating-point tensors that are differentiated: those that
             require grad, or all of them if none does.
         mutated: positions of the tensors that the callable writes.
-        declared: positions of those it says it writes.
+        declared: positions of the tensors it declares as written.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Subject:
         self.declared = self._declared(mutates)
 
     def _parts_of_complex(self) -> set[int]:
-        """Complex arguments become their parts, real in a last dim: what is checked is real."""
+        """Replaces complex arguments by their parts in a last dim: checks need real values."""
         found = set()
         for i, leaf in enumerate(self.leaves):
             if isinstance(leaf, Tensor) and leaf.is_complex():
@@ -130,7 +130,7 @@ class Subject:
         self.roots.extend([root] * len(paths))
 
     def _declared(self, mutates: Iterable[Any]) -> set[int]:
-        """Leaves named in ``mutates`` or, for ops of cograd.library, in their schema."""
+        """Returns leaves named in ``mutates`` or, for ops of cograd.library, in their schema."""
         named = [mutates] if isinstance(mutates, (str, int)) else list(mutates)
         named += getattr(self.fn, "_mutated_names", ())
         found: set[int] = set()
@@ -141,7 +141,9 @@ class Subject:
                 if name == root or path.startswith(f"'{name}'")
             }
             if not hits and name not in getattr(self.fn, "_mutated_names", ()):
-                raise ValueError(f"check: mutates names {name!r}, which is no argument of the call")
+                raise ValueError(
+                    f"check: mutates names {name!r}, which is not an argument of the call"
+                )
             found |= hits & set(self.tensors)
         return found
 
@@ -150,10 +152,10 @@ class Subject:
     def fresh(
         self, dtype: Any = None, requires: Iterable[int] | None = None, shift: float = 0.0
     ) -> list[Any]:
-        """Copies of the arguments: leaves of the graph, ``requires`` of which require grad.
+        """Returns copies of the arguments, of which those in ``requires`` require grad.
 
         Args:
-            dtype: of the floating-point tensors; None keeps theirs.
+            dtype: dtype of the floating-point tensors; None keeps theirs.
             shift: floating-point values x become x * (1 + shift), for a second set of inputs.
         """
         wanted = set(self.targets if requires is None else requires)
@@ -169,7 +171,7 @@ class Subject:
         return leaves
 
     def invoke(self, leaves: Sequence[Any]) -> Any:
-        """Calls with the given leaves and returns the result as it is."""
+        """Calls with the given leaves and returns the result unchanged."""
         leaves = [
             cograd.complex(leaf[..., 0], leaf[..., 1]) if i in self.complex else leaf
             for i, leaf in enumerate(leaves)
@@ -178,7 +180,7 @@ class Subject:
         return self.call(*args, **kwargs)
 
     def run(self, leaves: Sequence[Any]) -> list[Tensor]:
-        """The outputs; tensors that are written are copied first and count as outputs."""
+        """Returns the outputs; tensors that are written are copied first and count as outputs."""
         work = list(leaves)
         for i in self.mutated:
             work[i] = leaves[i].clone()
@@ -192,12 +194,12 @@ class Subject:
         return outputs
 
     def output_name(self, index: int, count: int) -> str:
-        """'output' or 'output[1]'."""
+        """Returns 'output' or 'output[1]'."""
         return "output" if count == 1 else f"output[{index}]"
 
 
 def element_text(shape: Sequence[int], flat: int) -> str:
-    """' at [1, 2]', or nothing for a tensor without dimensions."""
+    """Returns ' at [1, 2]', or '' for a tensor without dimensions."""
     index: list[int] = []
     for size in reversed(shape):
         flat, rest = divmod(flat, size)
@@ -206,7 +208,7 @@ def element_text(shape: Sequence[int], flat: int) -> str:
 
 
 def number(value: float) -> str:
-    """Ten significant digits."""
+    """Formats ten significant digits."""
     return f"{value:.10g}"
 
 
@@ -243,7 +245,7 @@ def compare(
 
 
 def factor_text(actual: Any, expected: Any) -> str:
-    """Says so if all wrong values are the right ones times one number."""
+    """Returns a text if all wrong values are the right ones times one number, else ''."""
     with np.errstate(all="ignore"):
         ratio = actual / expected
     if (

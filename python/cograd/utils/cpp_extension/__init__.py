@@ -11,9 +11,9 @@
         functions="twice",
     )
 
-`load` and `load_inline` compile once and keep the result in a cache; `CppExtension` and
-`BuildExtension` are for setup.py; `python -m cograd.utils.cpp_extension` shows and cleans the
-cache. A C++ compiler is all that is needed.
+`load` and `load_inline` compile once and cache the result; `CppExtension` and `BuildExtension`
+are for setup.py; `python -m cograd.utils.cpp_extension` shows and cleans the cache. They need only
+a C++ compiler.
 """
 
 from __future__ import annotations
@@ -101,40 +101,40 @@ def load(
     with_torch_compat: bool | None = None,
     debug: bool | str = False,
 ) -> Any:
-    """Compiles source files, unless the cache has the result, and loads it.
+    """Compiles source files, unless the result is cached, and loads it.
 
     Args:
-        name: of the extension: an identifier, also the macro COGRAD_EXTENSION_NAME.
-        sources: C++ files, C files (`.c`), objects and archives. Several are compiled at once, as
-            many as MAX_JOBS says or as there are cores.
+        name: name of the extension: an identifier, also the macro COGRAD_EXTENSION_NAME.
+        sources: C++ files, C files (`.c`), objects and archives. Several are compiled in parallel,
+            in MAX_JOBS processes, or as many as there are cores.
         extra_cflags: flags for the compiler, after cograd's own.
         extra_cuda_cflags: must be None; so must `extra_sycl_cflags`.
         extra_sycl_cflags: see `extra_cuda_cflags`.
         extra_ldflags: flags for the linker.
-        extra_include_paths: folders to search for headers.
-        build_directory: where to keep what is built, with links `name.so` and `name.pyi` to the
-            newest; otherwise a folder below COGRAD_EXTENSIONS_DIR, or of the user's cache.
-        verbose: prints commands and where things come from.
+        extra_include_paths: directories to search for headers.
+        build_directory: directory of the results, with links `name.so` and `name.pyi` to the
+            newest; by default a directory in COGRAD_EXTENSIONS_DIR, or in the user's cache.
+        verbose: prints commands and sources of results.
         with_cuda: must not be true; nor may `with_sycl`.
         with_sycl: see `with_cuda`.
         is_python_module: False loads the object for the ops it registers and returns its path.
         is_standalone: True builds a program and returns its path.
         keep_intermediates: False removes the object files.
-        with_torch_compat: adds headers such as `torch/extension.h` that map torch's C++ names
-            onto cograd's. None: when the sources use such names.
+        with_torch_compat: adds headers such as `torch/extension.h` that map torch's C++ names to
+            cograd's. None: if the sources use such names.
         debug: True builds without optimisation, with checks of every element access and with
-            UndefinedBehaviorSanitizer; with AddressSanitizer too where its run time was
-            preloaded, and "address" insists on it.
+            UndefinedBehaviorSanitizer; with AddressSanitizer too if its runtime is preloaded, and
+            "address" requires it.
 
     Returns:
-        The module: its own, if the sources use pybind11 or Python's C API; otherwise one with the
-        registered ops, which are also under `cograd.ops`.
+        The module: the sources' own if they use pybind11 or Python's C API; otherwise one with the
+        registered ops, which are also in `cograd.ops`.
 
     Raises:
-        CompilerNotFoundError: there is no compiler; the text says what to install.
+        CompilerNotFoundError: there is no compiler; the message says what to install.
         CompileError: the sources do not compile or link.
         ImportError: the result cannot be loaded.
-        NotImplementedError: sources or flags for a GPU.
+        NotImplementedError: sources or flags are for a GPU.
     """
     import time
 
@@ -191,9 +191,9 @@ def load_inline(
     with_torch_compat: bool | None = None,
     debug: bool | str = False,
 ) -> Any:
-    """Compiles C++ given as strings, unless the cache has the result, and loads it.
+    """Compiles C++ given as strings, unless the result is cached, and loads it.
 
-    `cograd/extension.h` is included in front of the sources (`cograd/python.h` when they use
+    `cograd/extension.h` is included before the sources (`cograd/python.h` when they use
     pybind11). Compile errors show the lines of the strings.
 
     Args:
@@ -205,20 +205,20 @@ def load_inline(
             list, or a dict from name to docstring. Argument names, defaults and, without a dict,
             docstrings (the comment above) are read from the declarations. None: the sources
             contain COGRAD_LIBRARY, TORCH_LIBRARY or PYBIND11_MODULE themselves.
-        extra_cflags: see `load`; this and all further arguments.
+        extra_cflags: see `load`, for this and all further arguments.
         extra_cuda_cflags: must be None.
         extra_sycl_cflags: must be None.
         extra_ldflags: flags for the linker.
-        extra_include_paths: folders to search for headers.
-        build_directory: where to keep what is built.
-        verbose: prints commands and where things come from.
+        extra_include_paths: directories to search for headers.
+        build_directory: directory of the results.
+        verbose: prints commands and sources of results.
         with_cuda: must not be true.
         with_sycl: must not be true.
         is_python_module: False loads the object for the ops it registers and returns its path.
-        with_pytorch_error_handling: accepted and ignored: C++ exceptions always arrive in Python.
+        with_pytorch_error_handling: accepted and ignored: C++ exceptions always reach Python.
         keep_intermediates: False removes the object files.
-        use_pch: accepted and ignored: a precompiled header is used where it pays.
-        no_implicit_headers: True includes nothing in front of the sources.
+        use_pch: accepted and ignored: a precompiled header is used if it saves time.
+        no_implicit_headers: True includes nothing before the sources.
         with_torch_compat: see `load`.
         debug: see `load`.
 
@@ -226,10 +226,10 @@ def load_inline(
         The module, as `load`.
 
     Raises:
-        CompilerNotFoundError: there is no compiler; the text says what to install.
+        CompilerNotFoundError: there is no compiler; the message says what to install.
         CompileError: the sources do not compile or link.
         ImportError: the result cannot be loaded.
-        NotImplementedError: sources or flags for a GPU.
+        NotImplementedError: sources or flags are for a GPU.
     """
     import sys
 
@@ -287,7 +287,7 @@ def _refuse_gpu(**arguments: Any) -> None:
             )
 
 
-if not TYPE_CHECKING:  # which would take it for an answer to every name
+if not TYPE_CHECKING:  # type checkers would accept every name
 
     def __getattr__(name: str) -> Any:
         from importlib import import_module

@@ -28,7 +28,7 @@ def _age(seconds: float) -> str:
 
 
 def list_command(args: argparse.Namespace) -> int:
-    """Prints what is in the cache."""
+    """Prints the builds in the cache."""
     listed = _cache.entries(args.root)
     if args.names:
         listed = [e for e in listed if e.name in args.names]
@@ -54,7 +54,7 @@ def prune_command(args: argparse.Namespace) -> int:
 
 
 def doctor_command(args: argparse.Namespace) -> int:
-    """Checks that extensions can be built here; says what to install where they cannot."""
+    """Checks that extensions can be built here; says what to install if they cannot."""
     from cograd.utils.cpp_extension import _doctor
 
     return _doctor.run(args.root)
@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a subcommand and returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m cograd.utils.cpp_extension")
     parser.add_argument(
-        "--root", default=_paths.build_root(), help="the cache's folder (default: %(default)s)"
+        "--root", default=_paths.build_root(), help="the cache's directory (default: %(default)s)"
     )
     commands = parser.add_subparsers(dest="command", required=True)
     shown = commands.add_parser("list", help="show what is in the cache")

@@ -17,7 +17,7 @@ from cograd.utils.cpp_extension._job import Job, Source, digest
 
 
 def obtain(job: Job) -> Entry:
-    """Returns the build of a job: from the cache, or made now.
+    """Returns the build of a job: from the cache, or built now.
 
     Raises:
         CompilerNotFoundError: nothing is cached and there is no compiler.
@@ -46,7 +46,7 @@ def obtain(job: Job) -> Entry:
 
 
 def _without_cache(job: Job, key: str, reason: OSError) -> Entry:
-    """Builds in a folder that lives as long as the process, as the cache cannot be written."""
+    """Builds in a directory that is removed at exit, because the cache is not writable."""
     import atexit
     import tempfile
     import warnings
@@ -55,8 +55,8 @@ def _without_cache(job: Job, key: str, reason: OSError) -> Entry:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     warnings.warn(
         f"cograd: the extension cache {job.directory} cannot be written ({reason.strerror}), so "
-        f"{job.name!r} is built for this process only; set {_paths.ROOT_VARIABLE} to a folder "
-        "that can",
+        f"{job.name!r} is built for this process only; set {_paths.ROOT_VARIABLE} to a "
+        "writable directory",
         RuntimeWarning,
         stacklevel=5,
     )
@@ -65,7 +65,7 @@ def _without_cache(job: Job, key: str, reason: OSError) -> Entry:
 
 
 def _make(job: Job, key: str, beat: Any) -> Entry:
-    """Builds in a temporary folder and publishes the result."""
+    """Builds in a temporary directory and publishes the result."""
     compiler = _compiler.identities(job.languages) or ""
     folder = _entry.make_temporary(job.directory)
     try:
@@ -123,7 +123,7 @@ def _point(job: Job, folder: str) -> None:
 def _stamp(deps: list[str], job: Job) -> tuple[list[list[Any]], bool]:
     """Returns the state of each included file, and whether one changed during the build.
 
-    Such a build is used once but never found again: nobody knows which text the compiler read.
+    Such a build is used once but never found again: it is unknown which text the compiler read.
     """
     stamps = []
     volatile = False
@@ -142,9 +142,9 @@ def _stamp(deps: list[str], job: Job) -> tuple[list[list[Any]], bool]:
 
 
 def _changed_since(start: float, path: str) -> bool:
-    """Whether a file was written between `start` and now.
+    """Returns whether a file was written between `start` and now.
 
-    A time in the future says nothing: it came from an archive, or from another host's clock.
+    Ignores a time in the future: it comes from an archive, or from another host's clock.
     """
     try:
         status = os.stat(path)
@@ -232,17 +232,17 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
 
 
 def _check_written(job: Job, folder: str, program: str, *names: str) -> None:
-    """Raises if a compiler that reported no error left one of its files out."""
+    """Raises if a compiler reported no error but did not write one of its files."""
     for name in names:
         if not os.path.isfile(os.path.join(folder, name)):
             raise CompilerNotFoundError(
-                f"{job.name}: {program!r} reported no error but did not write {name}; it is no "
-                "C++ compiler that cograd can use. Set CXX (for C: CC) to one, or unset it."
+                f"{job.name}: {program!r} reported no error but did not write {name}; it is "
+                "not a C++ compiler that cograd can use. Set CXX (for C: CC) to one, or unset it."
             )
 
 
 def _warn(results: list[Any]) -> None:
-    """Passes on the compiler's warnings, which the user asked for with -W flags."""
+    """Prints the compiler's warnings, which the user requested with -W flags."""
     for result in results:
         if "warning:" in result.output:
             print(result.output.rstrip(), file=sys.stderr)

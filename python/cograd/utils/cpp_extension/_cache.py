@@ -13,12 +13,12 @@ from cograd.utils.cpp_extension import _compiler, _entry, _python
 
 
 class Listed(NamedTuple):
-    """One folder of the cache.
+    """One directory of the cache.
 
     Attributes:
-        name: the extension.
-        folder: where it is.
-        record: its build.json, None when it is damaged.
+        name: name of the extension.
+        folder: path of the directory.
+        record: its build.json, None if it is damaged.
         size: bytes of all files in it.
         used: seconds since it was last used.
         state: "ok", "old" (another cograd or compiler built it), "damaged" or "unfinished".
@@ -59,7 +59,7 @@ def _state(folder: str, record: dict[str, Any] | None) -> str:
 
 
 def entries(root: str) -> list[Listed]:
-    """Returns every folder of the cache, newest use first within each name."""
+    """Returns every directory of the cache, most recently used first within each name."""
     result: list[Listed] = []
     try:
         names = sorted(os.listdir(root))
@@ -99,10 +99,10 @@ def _is_key(name: str) -> bool:
 def chosen(
     listed: list[Listed], names: list[str], days: float | None, everything: bool
 ) -> list[Listed]:
-    """Returns what `prune` removes.
+    """Returns the builds that `prune` removes.
 
-    Without a choice that is all that can never be used again; unfinished builds count once they
-    are an hour old.
+    Without names or days these are all that can never be used again; unfinished builds only if
+    they are over an hour old.
     """
     picked = [e for e in listed if not names or e.name in names]
     if everything or (names and days is None):
@@ -114,7 +114,7 @@ def chosen(
 
 
 def remove(listed: list[Listed]) -> int:
-    """Removes folders, and directories that are empty then; returns the bytes freed."""
+    """Removes builds, and parent directories that are empty then; returns the bytes freed."""
     freed = 0
     for entry in listed:
         _entry.remove(entry.folder)

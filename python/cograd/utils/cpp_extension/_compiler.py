@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Finds the compilers, and tells one from another without running it."""
+"""Finds the compilers, and identifies them without running them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PACKAGES = (
 def compiler_command(language: str = "c++") -> list[str]:
     """Returns the command that compiles "c++" or "c".
 
-    CXX (for C: CC) is taken when set, and may hold arguments too; otherwise the first of c++, g++
+    CXX (for C: CC) is used if set, and may contain arguments too; otherwise the first of c++, g++
     and clang++ (cc, gcc, clang) on the PATH.
 
     Raises:
@@ -55,7 +55,7 @@ def compiler_command(language: str = "c++") -> list[str]:
 
 
 def install_hint() -> str:
-    """Returns a sentence that says which package brings a compiler on this system."""
+    """Returns a sentence that names the package with a compiler on this system."""
     ids: list[str] = []
     try:
         with open("/etc/os-release", encoding="utf-8") as file:
@@ -75,7 +75,7 @@ def install_hint() -> str:
 
 
 def _resolve(program: str) -> list[str]:
-    """Returns the files behind a program: itself, and the compiler a wrapper link stands for."""
+    """Returns the files of a program: itself, and the compiler that a wrapper link runs."""
     path = shutil.which(program)
     if path is None:
         return []
@@ -96,7 +96,7 @@ def _resolve(program: str) -> list[str]:
 def identity(command: list[str]) -> str:
     """Returns a text that changes when another compiler, or another version of it, would run.
 
-    It names the files behind the command with their size and time; nothing is executed.
+    It contains size and time of the command's files; nothing is executed.
     """
     parts: list[str] = []
     for i, word in enumerate(command):
@@ -133,7 +133,7 @@ def _output(*command: str) -> str:
 
 
 def version_line(command: list[str]) -> str:
-    """Returns the first line the compiler prints about itself; "" when it cannot be run."""
+    """Returns the first line of the compiler's version output; "" if it cannot be run."""
     return (_output(*command, "--version").splitlines() or [""])[0]
 
 
@@ -151,6 +151,6 @@ def runtime_library(command: list[str], name: str) -> str | None:
 
 
 def is_gcc(compiler: str) -> bool:
-    """Whether a compiler is GCC, and not one that calls itself so for compatibility."""
+    """True if a compiler is GCC, not a clang that mentions GCC for compatibility."""
     text = _output(*compiler.split(), "--version")
     return "Free Software Foundation" in text and "clang" not in text.lower()

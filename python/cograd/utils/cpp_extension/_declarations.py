@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reads function declarations out of C++ text: enough for argument names, defaults and types.
+"""Reads function declarations from C++ text: enough for argument names, defaults and types.
 
-It is no C++ parser. What it does not understand it leaves out, and the caller falls back to
-`arg0, arg1, ...`; the compiler has the last word on whether the code is right.
+It is not a C++ parser. It omits what it does not understand, and the caller falls back to
+`arg0, arg1, ...`; only the compiler decides whether the code is correct.
+
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Declaration(NamedTuple):
     result: str
     parameters: tuple[Parameter, ...]
     doc: str
-    keyword_from: int | None = None  # the parameters from this one on are given by name
+    keyword_from: int | None = None  # index of the first keyword-only parameter
 
 
 _TOKEN = re.compile(
@@ -50,7 +51,7 @@ _OPEN = {"(": ")", "[": "]", "{": "}"}
 
 
 def blank_comments(text: str, keep_strings: bool = True) -> str:
-    """Returns the text with comments and preprocessor lines as blanks; offsets stay the same."""
+    """Returns the text with comments and preprocessor lines blanked; offsets stay the same."""
 
     def blank(match: re.Match[str]) -> str:
         found = match.group()
@@ -65,7 +66,7 @@ def blank_comments(text: str, keep_strings: bool = True) -> str:
 
 
 class Code(NamedTuple):
-    """C++ source three times, at the same offsets.
+    """Three versions of C++ source, with the same offsets.
 
     Attributes:
         text: as written.
@@ -99,7 +100,7 @@ def matching(text: str, start: int) -> int:
 
 
 def split_commas(text: str) -> list[str]:
-    """Splits at the commas that are in no bracket, template argument list or string."""
+    """Splits at the commas outside of brackets, template argument lists and strings."""
     parts, depth, angle, last, i = [], 0, 0, 0, 0
     in_default = False
     while i < len(text):
@@ -174,7 +175,7 @@ def parse_parameter(text: str) -> Parameter:
 
 
 def parse_parameters(text: str) -> tuple[Parameter, ...]:
-    """Splits what stands between a function's parentheses."""
+    """Splits the text between a function's parentheses."""
     parts = split_commas(text)
     if parts == ["void"]:
         return ()
@@ -182,7 +183,7 @@ def parse_parameters(text: str) -> tuple[Parameter, ...]:
 
 
 def _doc_above(text: str, start: int) -> str:
-    """Returns the comment that ends right above the line that holds `start`."""
+    """Returns the comment that ends right above the line that contains `start`."""
     head = text[: text.rfind("\n", 0, start) + 1].rstrip(" \t")
     if head.endswith("\n"):
         head = head[:-1]
@@ -200,7 +201,7 @@ def _doc_above(text: str, start: int) -> str:
 
 
 def _result_before(text: str, at: int) -> str | None:
-    """Returns the result type that ends at `at`, None when no declaration stands there."""
+    """Returns the result type that ends at `at`, None if there is no declaration."""
     begin = max(text.rfind(c, 0, at) for c in ";{}")
     head = text[begin + 1 : at]
     access = re.search(r"\b(?:public|private|protected)\s*:(?!:)", head)
@@ -220,14 +221,14 @@ def _result_before(text: str, at: int) -> str | None:
 
 
 def find_function(source: Code, name: str) -> Declaration | None:
-    """Finds the declaration or definition of a function; the one with most defaults wins.
+    """Finds the declaration or definition of a function; prefers the one with most defaults.
 
     Args:
         source: C++ source.
         name: the function, with or without its namespace.
 
     Returns:
-        What was found, or None: also when overloads leave it open which one is meant.
+        The declaration, or None if there is none or overloads make it ambiguous.
     """
     text, code, shape = source
     plain = name.rpartition("::")[2]
@@ -295,7 +296,7 @@ def python_default(text: str, kind: str) -> str | None:
 
     Args:
         text: the C++ expression.
-        kind: the parameter's C++ type, which decides what `{}` means.
+        kind: the parameter's C++ type, which determines the meaning of `{}`.
 
     Returns:
         The Python literal, or None when the expression has no counterpart.
@@ -306,7 +307,7 @@ def python_default(text: str, kind: str) -> str | None:
     if text in ("true", "false"):
         return text.capitalize()
     if text in ("None", "True", "False") or re.fullmatch(r"\[[^\[\]]*\]", text):
-        return text  # from the parameter string of a registration, which is Python already
+        return text  # from the parameter string of a registration, which is Python syntax already
     if _NONE.fullmatch(text.replace(" ", "")):
         return "None"
     number = _NUMBER.fullmatch(text)
@@ -346,10 +347,10 @@ def python_default(text: str, kind: str) -> str | None:
 
 
 def signature(declaration: Declaration) -> str:
-    """Returns the parameters as Python writes them: `x, alpha=1.0`.
+    """Returns the parameters in Python syntax: `x, alpha=1.0`.
 
-    A default without counterpart is left out, and with it those before it, since in Python no
-    parameter without a default may follow one with a default.
+    A default without counterpart is dropped, and with it those before it: in Python a parameter
+    without a default cannot follow one with a default.
     """
     names: list[str] = []
     defaults: list[str | None] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Turns what a compiler printed into a message that holds what matters."""
+"""Shortens the output of a compiler to the relevant lines, and adds hints."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _UNKNOWN = re.compile(
     r"error: (?:unknown type name ['‘](\w+)['’]|['‘](\w+)['’] "
     r"(?:does not name a type|was not declared|has not been declared))"
 )
-# What is written without its namespace most often.
+# Names that are most often written without their namespace.
 _PUBLIC = frozenset("ArrayRef IntArrayRef Scalar Tensor TensorOptions".split())
 
 
@@ -65,7 +65,7 @@ def _blocks(output: str) -> list[_Block]:
 
 
 def _own(line: str) -> bool:
-    """Whether a context line is about the user's code rather than a library's."""
+    """True if a context line is about the user's code rather than a library's."""
     match = re.search(r"(?:from |^)([^\s:][^:]*):", line)
     return match is None or not _entry.is_system(os.path.normpath(match.group(1)))
 
@@ -79,7 +79,7 @@ def _show(block: _Block) -> list[str]:
 
 
 def _distinct(blocks: list[_Block], errors: list[int]) -> list[int]:
-    """Leaves out errors inside a library that the same line of the user's code led to."""
+    """Drops errors inside a library that have the same origin in the user's code."""
     seen: set[str] = set()
     result = []
     for i in errors:
@@ -119,7 +119,7 @@ def trim(output: str) -> str:
 
 
 def _where(job: Job) -> list[str]:
-    """Says on which line of which Python file each inline source starts."""
+    """Returns the line of the Python file at which each inline source starts."""
     if not job.caller or not job.parts:
         return []
     try:
@@ -137,14 +137,14 @@ def _where(job: Job) -> list[str]:
 
 
 def _undeclared(job: Job, output: str) -> list[str]:
-    """Hints for names of cograd without their namespace, and for functions that are not there."""
+    """Returns hints for cograd's names without their namespace, and for undeclared functions."""
     hints = []
     unknown = (match.group(1) or match.group(2) for match in _UNKNOWN.finditer(output))
     for name in dict.fromkeys(unknown):
         if name in _PUBLIC:
             hints.append(f"write cograd::{name}, or `using namespace cograd;` above its first use")
     missing = re.findall(r"functions:\d+:.*error: ['‘](\w+)['’] (?:was not|has not)", output)
-    # One whose declaration has an error of its own is not missing: that error is the cause.
+    # A function whose declaration has an error is not missing: that error is the cause.
     written = "" if not _blocks_elsewhere(output) else "\n".join(part for _, part in job.parts)
     for name in dict.fromkeys(missing):
         if not re.search(rf"\b{name}\s*\(", written):
@@ -158,7 +158,7 @@ def _undeclared(job: Job, output: str) -> list[str]:
 
 
 def _blocks_elsewhere(output: str) -> bool:
-    """Whether there are errors outside the code that registers functions."""
+    """Returns whether there are errors outside the code that registers functions."""
     return any(b.kind == "error" and b.file != GENERATED for b in _blocks(output))
 
 
@@ -183,12 +183,12 @@ def _hints(job: Job, output: str) -> list[str]:
         elif header.startswith(("torch/", "ATen/", "c10/")):
             hints.append(f"cograd has no counterpart of torch's header {header}")
         else:
-            hints.append("add the folder that holds it to extra_include_paths")
+            hints.append("add the directory that contains it to extra_include_paths")
     return hints
 
 
 def save_log(job: Job, text: str) -> str | None:
-    """Writes the whole output beside the entries and returns the path."""
+    """Writes the complete output beside the entries and returns the path."""
     path = os.path.join(job.directory, "last_error.log")
     temporary = f"{path}.{os.getpid()}"
     try:
@@ -201,7 +201,7 @@ def save_log(job: Job, text: str) -> str | None:
 
 
 def failure(job: Job, results: list[Result], folder: str) -> CompileError:
-    """Builds the exception for a build some of whose commands failed."""
+    """Returns the exception for a build with failed commands."""
     failed = [r for r in results if r.status != 0]
     parts = [f"Error building extension {job.name!r}"]
     whole = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Finds out whether extensions can be built on this machine, and says what is missing."""
+"""Checks whether extensions can be built on this machine, and reports what is missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROBE = "cograd::Tensor cograd_probe(const cograd::Tensor& x) { return x + x; }\
 
 
 class _Report:
-    """Prints one line a check and remembers whether one failed."""
+    """Prints one line per check and records whether one failed."""
 
     def __init__(self) -> None:
         self.failed = False
@@ -124,7 +124,7 @@ def _optional(report: _Report, found: bool) -> None:
 
 
 def _probe(report: _Report) -> None:
-    """Builds, loads and calls an op in a cache of its own."""
+    """Builds, loads and calls an op in a separate cache."""
     import cograd
     from cograd.utils import cpp_extension
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The cache: one folder for each build, which appears complete or not at all.
+"""The cache: one directory for each build, which appears complete or not at all.
 
-`<root>/<name>/<key>-<variant>/` holds the module, its `.pyi`, the generated sources and
+`<root>/<name>/<key>-<variant>/` contains the module, its `.pyi`, the generated sources and
 `build.json`, which records the compiler and every included file with its digest. The key covers
-all that is known before compiling; variants of one key differ in headers or compiler.
+everything known before compiling; variants of one key differ in headers or compiler.
+
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ class Entry:
     """A finished build.
 
     Attributes:
-        folder: where it is.
-        path: the module, or the program.
+        folder: path of the directory.
+        path: path of the module, or the program.
         record: the content of build.json.
-        data: the module's bytes, once they have been read.
+        data: the module's bytes, once read.
     """
 
     __slots__ = ("data", "folder", "path", "record")
@@ -47,7 +48,7 @@ class Entry:
 
 
 def read_record(folder: str) -> dict[str, Any] | None:
-    """Returns what build.json says, None when it is missing or damaged."""
+    """Returns the content of build.json, None if it is missing or damaged."""
     try:
         with open(os.path.join(folder, RECORD), "rb") as file:
             record = json.loads(file.read())
@@ -61,10 +62,10 @@ def find(job: Job, key: str, compiler: str | None) -> Entry | None:
     """Returns the build that this job would repeat, or None.
 
     Args:
-        job: what is wanted.
+        job: the job to look up.
         key: `job.key()`.
-        compiler: the compiler's identity; None when there is no compiler, then any will do, and
-            its own headers are not looked for.
+        compiler: the compiler's identity; None if there is no compiler: then builds by all
+            compilers are valid, and missing system headers are ignored.
     """
     try:
         names = [n for n in os.listdir(job.directory) if n.startswith(f"{key}-")]
@@ -87,7 +88,7 @@ def find(job: Job, key: str, compiler: str | None) -> Entry | None:
 
 
 def intact(entry: Entry) -> bool:
-    """Whether the module still is what was published; reads it into `entry.data`."""
+    """True if the module is unchanged since it was published; reads it into `entry.data`."""
     try:
         with open(entry.path, "rb") as file:
             entry.data = file.read()
@@ -98,7 +99,7 @@ def intact(entry: Entry) -> bool:
 
 
 def is_system(path: str) -> bool:
-    """Whether a header belongs to the compiler, the system, Python or cograd, not to the user."""
+    """True if a header belongs to the compiler, the system, Python or cograd, not to the user."""
     return path.startswith((*_SYSTEM, _paths.include_dir() + os.sep))
 
 
@@ -111,9 +112,9 @@ def stamp_file(path: str) -> list[Any]:
 
 
 def _same(dep: list[Any], built: float, without_compiler: bool) -> bool:
-    """Whether an included file is the one that was compiled.
+    """True if an included file is the one that was compiled.
 
-    System headers with an unchanged time and size are believed, as git does, unless they were
+    System headers with an unchanged time and size are trusted, as git does, unless they were
     written just before the build; all others are read.
     """
     path, mtime, size, content = dep
@@ -134,7 +135,7 @@ def _same(dep: list[Any], built: float, without_compiler: bool) -> bool:
 
 
 def _mark_used(folder: str) -> None:
-    """Keeps the time of last use for `prune --days`, at most once a minute."""
+    """Stores the time of last use for `prune --days`, at most once a minute."""
     path = os.path.join(folder, RECORD)
     try:
         if time.time() - os.stat(path).st_mtime > 60:
@@ -150,10 +151,10 @@ def write_record(folder: str, record: dict[str, Any]) -> None:
 
 
 def publish(temporary: str, folder: str) -> None:
-    """Renames a finished temporary folder; what stands at `folder` is replaced.
+    """Renames a finished temporary directory; replaces an existing `folder`.
 
     Raises:
-        OSError: the file system refuses.
+        OSError: the file system rejects it.
     """
     for attempt in range(20):
         try:
@@ -166,7 +167,7 @@ def publish(temporary: str, folder: str) -> None:
 
 
 def remove(folder: str) -> None:
-    """Removes an entry; a reader sees it whole or not at all."""
+    """Removes an entry atomically: a reader sees all of it or nothing."""
     import shutil
 
     parent = os.path.dirname(folder)
@@ -179,7 +180,7 @@ def remove(folder: str) -> None:
 
 
 def sweep(directory: str) -> int:
-    """Removes the working folders of builds that died, and returns their number."""
+    """Removes the temporary directories of builds that died, and returns their number."""
     import shutil
 
     removed = 0
@@ -227,10 +228,10 @@ def is_alive(pid: int) -> bool:
 
 
 def make_temporary(directory: str) -> str:
-    """Makes a working folder beside the entries, so that a rename can publish it.
+    """Creates a temporary directory beside the entries, so that a rename can publish it.
 
     Raises:
-        OSError: the folder cannot be written to.
+        OSError: the directory cannot be written to.
     """
     import tempfile
 
@@ -238,7 +239,7 @@ def make_temporary(directory: str) -> str:
 
 
 def read_depfile(text: str) -> list[str]:
-    """Returns the files a compiler's dependency file names."""
+    """Returns the files that a compiler's dependency file lists."""
     import re
 
     text = text.replace("\\\n", " ")

@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What can go wrong while an extension is built."""
+"""The errors of building an extension."""
 
 from __future__ import annotations
 
 
 class ExtensionError(RuntimeError):
-    """Building an extension failed; a RuntimeError, and the base of the errors below."""
+    """Raised if building an extension fails; a RuntimeError, and the base of the errors below."""
 
 
 class CompilerNotFoundError(ExtensionError):
-    """There is no compiler for one of the source files; set CC or CXX, or install one."""
+    """Raised if there is no compiler for a source file; set CC or CXX, or install one."""
 
 
 class CompileError(ExtensionError):
-    """The compiler or the linker refused the sources.
+    """Raised if the compiler or the linker rejects the sources.
 
     Attributes:
         name: the extension's name.
-        command: the command that failed, as a shell would take it.
+        command: the command that failed, in shell syntax.
         output: everything it printed.
-        log: path of a file that holds the command and the output, or None.
+        log: path of a file that contains the command and the output, or None.
     """
 
     def __init__(

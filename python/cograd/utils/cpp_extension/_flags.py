@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a job is compiled and linked with, and where the headers for Python are."""
+"""The flags for compiling and linking a job, and the paths of the headers for Python."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cograd.utils.cpp_extension._job import Job
 _OPTIMISE = ("-O2",)
 _DEBUG = ("-O1", "-g", "-fno-omit-frame-pointer", "-DCOGRAD_DEBUG", "-D_GLIBCXX_ASSERTIONS")
 _CODE = ("-fPIC", "-fvisibility=hidden", "-pipe")
-# The headers need C++17, which parses a third quicker; code written for torch may use C++20.
+# The headers need C++17, which parses a third faster; code written for torch may use C++20.
 _CXX = ("-std=c++17", "-fvisibility-inlines-hidden")
 _CXX_TORCH = ("-std=c++20", "-fvisibility-inlines-hidden")
 _C = ("-std=gnu17",)
@@ -23,7 +23,7 @@ _LINK = ("-Wl,-O1", "-Wl,--as-needed")
 
 
 def compile_flags(job: Job, language: str) -> list[str]:
-    """Returns the flags one source of this job is compiled with, includes excepted."""
+    """Returns the flags for compiling one source of this job, except includes."""
     flags = [*(_DEBUG if job.debug else _OPTIMISE), *_CODE]
     flags += _C if language != "c++" else _CXX_TORCH if job.torch_compat else _CXX
     if job.sanitizers:
@@ -36,9 +36,9 @@ def compile_flags(job: Job, language: str) -> list[str]:
 
 
 def include_flags(job: Job) -> list[str]:
-    """Returns the -I flags: the user's folders first, then cograd's, then Python's.
+    """Returns the -I flags: the user's directories first, then cograd's, then Python's.
 
-    The latter are system folders: the user's -Wall and -Werror are not for them.
+    The latter are system directories, so that the user's -Wall and -Werror do not apply to them.
     """
     flags = [f"-I{folder}" for folder in job.includes]
     for folder in _paths.include_paths(with_torch_compat=job.torch_compat):
@@ -49,7 +49,7 @@ def include_flags(job: Job) -> list[str]:
 
 
 def link_flags(job: Job) -> list[str]:
-    """Returns the flags of the link step, objects and output excepted."""
+    """Returns the flags of the link step, except objects and output."""
     library = _paths.library_dir()
     flags = [*_LINK, f"-L{library}", "-lcograd", *openblas_flags()]
     if job.standalone:
@@ -64,13 +64,13 @@ def link_flags(job: Job) -> list[str]:
 
 
 def openblas_flags() -> list[str]:
-    """Returns where the linker finds what libcograd.so itself needs."""
+    """Returns the flags with which the linker finds the libraries that libcograd.so needs."""
     path = openblas_path()
     return [f"-Wl,-rpath-link,{os.path.dirname(path)}"] if path else []
 
 
 def python_include() -> str:
-    """Returns the folder that holds Python.h.
+    """Returns the directory that contains Python.h.
 
     Raises:
         ExtensionError: it is not installed.
@@ -88,7 +88,7 @@ def python_include() -> str:
 
 
 def pybind11_include() -> str | None:
-    """Returns the folder of pybind11's headers, None if the package is not installed."""
+    """Returns the directory of pybind11's headers, None if the package is not installed."""
     spec = importlib.util.find_spec("pybind11")
     if spec is None or spec.origin is None:
         return None
@@ -97,6 +97,6 @@ def pybind11_include() -> str | None:
 
 
 def include_dirs() -> list[str]:
-    """Returns the folders of Python's headers and, where it is installed, pybind11's."""
+    """Returns the directories of Python's headers and, if it is installed, pybind11's."""
     pybind11 = pybind11_include()
     return [python_include(), *([pybind11] if pybind11 else [])]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The small functions torch.utils.cpp_extension offers beside `load`."""
+"""Small functions of torch.utils.cpp_extension besides `load`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MINIMUM_CLANG = (13,)
 
 
 def get_cxx_compiler() -> str:
-    """Returns the C++ compiler's command: CXX, or the first of c++, g++ and clang++ there is.
+    """Returns the C++ compiler's command: CXX, or the first of c++, g++ and clang++ found.
 
     Raises:
         CompilerNotFoundError: there is none.
@@ -24,7 +24,7 @@ def get_cxx_compiler() -> str:
 
 
 def check_compiler_is_gcc(compiler: str) -> bool:
-    """Whether a compiler is GCC, by what it says of its version.
+    """Returns whether a compiler is GCC, judging by its version output.
 
     Args:
         compiler: its command.
@@ -33,7 +33,7 @@ def check_compiler_is_gcc(compiler: str) -> bool:
 
 
 def check_compiler_ok_for_platform(compiler: str) -> bool:
-    """Whether a compiler can be used here: any that exists, since the ABI needs only C.
+    """Returns whether a compiler can be used here: any that exists, since the ABI needs only C.
 
     Args:
         compiler: its command; the first word is looked up on the PATH.
@@ -42,7 +42,7 @@ def check_compiler_ok_for_platform(compiler: str) -> bool:
 
 
 def compiler_version(compiler: str) -> tuple[int, ...]:
-    """Returns a compiler's version, () if it cannot be told."""
+    """Returns a compiler's version, () if it is unknown."""
     import re
 
     match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", _compiler.version_line(compiler.split()))
@@ -52,7 +52,7 @@ def compiler_version(compiler: str) -> tuple[int, ...]:
 def get_compiler_abi_compatibility_and_version(compiler: str) -> tuple[bool, tuple[int, ...]]:
     """Returns whether a compiler is new enough for C++20, and its version.
 
-    Binaries of any such compiler work with cograd: only C functions are called across.
+    Binaries of any such compiler work with cograd, because its ABI consists of C functions.
     """
     if not check_compiler_ok_for_platform(compiler):
         return False, (0, 0, 0)
@@ -62,18 +62,18 @@ def get_compiler_abi_compatibility_and_version(compiler: str) -> tuple[bool, tup
 
 
 def is_ninja_available() -> bool:
-    """Whether ninja is on the PATH; cograd does not use it."""
+    """Returns whether ninja is on the PATH; cograd does not use it."""
     return shutil.which("ninja") is not None
 
 
 def verify_ninja_availability() -> None:
-    """Raises RuntimeError if ninja is not on the PATH, for code that asks; cograd needs none."""
+    """Raises RuntimeError if ninja is not on the PATH, although cograd does not need it."""
     if not is_ninja_available():
         raise RuntimeError("ninja is not on the PATH (cograd builds extensions without it)")
 
 
 def remove_extension_h_precompiler_headers() -> None:
-    """Removes the precompiled headers from the cache of extensions, where there are any."""
+    """Removes the precompiled headers from the cache of extensions, if any."""
     from cograd.utils.cpp_extension import _python
 
     path = os.path.join(_paths.build_root(), _python.FOLDER)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Turns C++ given as strings into one translation unit that registers its functions."""
+"""Converts C++ from strings to one translation unit that registers its functions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MAIN = "main.cpp"
 def function_docs(
     functions: str | Sequence[str] | Mapping[str, str] | None,
 ) -> dict[str, str] | None:
-    """Returns {C++ name: docstring, "" where none is given} for the argument `functions`.
+    """Returns {C++ name: docstring or ""} for the argument `functions`.
 
     Raises:
         TypeError: not a string, a list of strings or a dict of strings.
-        ValueError: a name is no C++ name.
+        ValueError: a name is not a C++ name.
     """
     if functions is None:
         return None
@@ -56,7 +56,7 @@ def quote(text: str) -> str:
 
 
 def registration(code: str, functions: Mapping[str, str], name: str, python: bool) -> str:
-    """Returns the C++ that registers functions, as ops of `name` or as a pybind11 module."""
+    """Returns the C++ code that registers functions, as ops of `name` or as a pybind11 module."""
     from cograd.utils.cpp_extension import _declarations
 
     source = _declarations.read(code)
@@ -134,7 +134,7 @@ def make_job(
 def _write_unit(
     job: Job, source: Source, functions: Mapping[str, str], no_implicit_headers: bool
 ) -> None:
-    """Fills in the text that is compiled; not needed when the cache has the result."""
+    """Writes the source text to compile; not called if the result is cached."""
     chunks: list[str] = []
     if not no_implicit_headers:
         if job.torch_compat:

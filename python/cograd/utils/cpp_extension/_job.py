@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is to be built, and the part of its cache key that is known before anything is compiled."""
+"""The description of a build, and the part of its cache key that is known before compiling."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from cograd import _C, __version__
 from cograd.utils.cpp_extension import _paths
 
 GENERATED = "functions"  # the label of the code that load_inline adds
-FORMAT = 1  # of the cache; a change makes every older entry invisible
+FORMAT = 1  # format of the cache; a change makes every older entry invisible
 _C_SUFFIXES = (".c",)
 _CXX_SUFFIXES = (".cpp", ".cc", ".cxx", ".c++", ".cp", ".C", ".CPP")
 _LINKED_SUFFIXES = (".o", ".a", ".so", ".lo", ".obj")
 _GPU_SUFFIXES = (".cu", ".cuh", ".hip", ".sycl", ".metal", ".mm")
 _PATH_FLAGS = ("-I", "-L", "-isystem", "-iquote", "-include")
-# What the compiler and the linker read from the environment.
+# Environment variables that the compiler and the linker read.
 _ENVIRONMENT = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "GCC_EXEC_PREFIX")
 _PYTHON = re.compile(
     r"\bPYBIND11_MODULE\b|\bPyMODINIT_FUNC\b|\bPyInit_\w|\bpy(?:bind11)?::|"
@@ -39,9 +39,10 @@ def digest(data: bytes) -> str:
 
 
 def split_flags(flags: str | Sequence[str] | None, argument: str) -> list[str]:
-    """Returns compiler flags one by one, with relative paths made absolute.
+    """Returns compiler flags as a list, with relative paths made absolute.
 
-    A string is split as a shell would; so is an item that plainly holds several flags.
+    A string is split as a shell would; so is an item that clearly contains several flags.
+
 
     Raises:
         TypeError: an item is not a string.
@@ -86,8 +87,8 @@ class Source:
     """One translation unit, or one object to link.
 
     Attributes:
-        label: what diagnostics call it.
-        path: the absolute path; None when the text comes from Python.
+        label: its name in diagnostics.
+        path: the absolute path; None for text from Python.
         data: its content.
         language: "c++", "c", or "link" for objects and archives.
     """
@@ -99,12 +100,12 @@ class Source:
 
     @property
     def text(self) -> str:
-        """Returns the content as text; bytes that are no UTF-8 are replaced."""
+        """The content as text; bytes that are not UTF-8 are replaced."""
         return self.data.decode("utf-8", errors="replace")
 
 
 def read_source(path: str | os.PathLike[str]) -> Source:
-    """Reads a source file and tells its language by the suffix.
+    """Reads a source file and determines its language from the suffix.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -134,19 +135,19 @@ def read_source(path: str | os.PathLike[str]) -> Source:
 
 
 class Job:
-    """Everything that decides what a build produces.
+    """All inputs of a build.
 
     Attributes:
-        name: a C++ identifier; also the namespace under `cograd.ops`.
+        name: a C++ identifier; also the namespace in `cograd.ops`.
         sources: translation units in order.
         kind: "ops" (an object without Python), "python" (a Python module) or "standalone".
-        files: generated files that the compiler needs in its working folder, by name.
-        prepare: fills `files`; called when there is something to compile.
-        extra: what `prepare` depends on beside the sources.
+        files: generated files that the compiler needs in its working directory, by name.
+        prepare: function that fills `files`; called if compilation is necessary.
+        extra: inputs of `prepare` besides the sources.
         parts: labels and texts of inline sources, for messages.
-        caller: file that holds the inline sources, "" if unknown.
-        directory: the folder of this extension's entries.
-        explicit: whether the user chose that folder.
+        caller: file that contains the inline sources, "" if unknown.
+        directory: the directory of this extension's entries.
+        explicit: whether the user chose that directory.
         started: time at which reading the sources began.
     """
 
@@ -200,24 +201,24 @@ class Job:
 
     @property
     def kind(self) -> str:
-        """What comes out."""
+        """The kind of the result."""
         if self.standalone:
             return "standalone"
         return "python" if self.uses_python else "ops"
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """The compilers that are needed; the C++ one always, because it links."""
+        """The languages whose compilers are needed; always C++, because its compiler links."""
         has_c = any(s.language == "c" for s in self.sources)
         return ("c++", "c") if has_c else ("c++",)
 
     @property
     def file_name(self) -> str:
-        """The name of what is built."""
+        """The file name of the result."""
         return self.name if self.standalone else f"{self.name}.so"
 
     def key(self) -> str:
-        """Returns 80 bits over all inputs but the compiler and the included files."""
+        """Returns 80 bits over all inputs except the compiler and the included files."""
         binding = _paths.python_tag() if self.uses_python else ""
         linked = [_stamp(f) for f in self.ldflags if not f.startswith("-")]
         linked += [_stamp(f) for f in _libraries(self.ldflags)]
@@ -271,11 +272,11 @@ def check_name(name: str) -> None:
 
 
 def sanitizers(debug: bool | str) -> tuple[str, ...]:
-    """Returns what `-fsanitize=` gets: UBSAN for True, and ASAN where its run time is loaded.
+    """Returns the values of `-fsanitize`: UBSAN for True, and ASAN if its runtime is loaded.
 
     Raises:
-        RuntimeError: `debug="address"`, and the run time is not loaded.
-        ValueError: another string.
+        RuntimeError: `debug="address"`, but the runtime is not loaded.
+        ValueError: `debug` is an unknown string.
     """
     if debug is False:
         return ()
@@ -304,7 +305,7 @@ def _has_asan() -> bool:
 
 
 def _libraries(flags: list[str]) -> list[str]:
-    """The files that the linker looks for: each `-l` in each `-L`, and in LIBRARY_PATH."""
+    """Returns the files that the linker may use: each `-l` in each `-L`, and in LIBRARY_PATH."""
     words = iter(flags)
     folders: list[str] = []
     names: list[str] = []
@@ -328,7 +329,7 @@ def _stamp(path: str) -> tuple[str, int, int]:
 
 
 def _cpu() -> str:
-    """Returns what `-march=native` depends on."""
+    """Returns a text that identifies the CPU for `-march=native`."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             lines = [

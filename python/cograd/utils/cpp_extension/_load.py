@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Brings a built extension into the process and hands out its functions."""
+"""Loads a built extension into the process and returns its functions."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from cograd import _C, _op_table
 from cograd.utils.cpp_extension._job import abi_version
 
 _MARK = re.compile(rb"COGRAD_ABI:(\d+)\.(\d+);")
-_modules: dict[str, types.ModuleType] = {}  # by path: what that file gave
-_versions: dict[str, int] = {}  # by name: how many Python modules were made
-_current: dict[str, str] = {}  # by owner: the path whose registrations are valid now
-_opened: set[str] = set()  # paths that were loaded once: their initialisers will not run again
+_modules: dict[str, types.ModuleType] = {}  # path -> the module loaded from it
+_versions: dict[str, int] = {}  # name -> number of Python modules created
+_current: dict[str, str] = {}  # owner -> the path whose registrations are valid now
+_opened: set[str] = set()  # loaded paths, whose initialisers cannot run again
 loaded_libraries: set[str] = set()
-_loaded: dict[str, tuple[int, int, int]] = {}  # by path: which file of load_library that was
-_names: dict[str, list[str]] = {}  # by owner: the ops it has now
+_loaded: dict[str, tuple[int, int, int]] = {}  # path -> the file that load_library loaded
+_names: dict[str, list[str]] = {}  # owner -> names of its ops
 
 
 def check_abi(path: str, data: bytes | None = None) -> None:
-    """Checks that a file was built for an ABI that this cograd offers.
+    """Checks that a file was built for an ABI that this cograd supports.
 
     Args:
         path: the shared object.
-        data: its content, when the caller has it.
+        data: its content, if the caller has read it.
 
     Raises:
         ImportError: it needs another major version, or a newer minor one.
@@ -59,8 +59,8 @@ def register(path: str, owner: str, data: bytes | None = None) -> list[str]:
 
     Args:
         path: the shared object.
-        owner: who loads it; what the same owner registered before is replaced.
-        data: its content, when the caller has it.
+        owner: identifies the loader; earlier registrations of the same owner are replaced.
+        data: its content, if the caller has read it.
 
     Raises:
         ImportError: wrong ABI, unresolved symbols, or a name that another owner registered.
@@ -70,7 +70,7 @@ def register(path: str, owner: str, data: bytes | None = None) -> list[str]:
         return _names[owner]
     fresh = path
     if path in _opened:
-        fresh = _copy(path)  # its registration ran once and was replaced since; run it again
+        fresh = _copy(path)  # runs the registration again, which was replaced since
     _opened.add(path)
     names = [str(n) for n in _C._load_library(fresh, owner)]
     gone = set(_names.get(owner, ())) - set(names)
@@ -80,7 +80,7 @@ def register(path: str, owner: str, data: bytes | None = None) -> list[str]:
 
 
 def _copy(path: str) -> str:
-    """Returns a copy under a name the dynamic linker does not know yet."""
+    """Copies the library to a path that the dynamic linker has not loaded yet."""
     import atexit
     import shutil
     import tempfile
@@ -91,7 +91,7 @@ def _copy(path: str) -> str:
 
 
 def ops_module(name: str, path: str, names: Iterable[str]) -> types.ModuleType:
-    """Returns a module whose attributes are the ops called `names`."""
+    """Returns a module whose attributes are the ops in `names`."""
     module = types.ModuleType(name, f"Ops of {path}, built by cograd.utils.cpp_extension.")
     module.__file__ = path
     for qualified in names:
@@ -103,7 +103,7 @@ def ops_module(name: str, path: str, names: Iterable[str]) -> types.ModuleType:
 
 
 def load_ops(name: str, path: str, data: bytes | None = None) -> types.ModuleType:
-    """Loads an extension without Python in it as a module.
+    """Loads an extension without Python code as a module.
 
     Raises:
         ImportError: as for `register`, or nothing was registered.
@@ -125,7 +125,7 @@ def load_ops(name: str, path: str, data: bytes | None = None) -> types.ModuleTyp
 
 
 def load_python(name: str, path: str, registers: bool, data: bytes | None = None) -> Any:
-    """Imports a module that has its own entry point for Python, outside of sys.modules.
+    """Imports a module with a Python entry point, outside of sys.modules.
 
     Raises:
         ImportError: wrong ABI, unresolved symbols, or no entry point.
@@ -139,8 +139,8 @@ def load_python(name: str, path: str, registers: bool, data: bytes | None = None
         register(path, f"extension:{name}", data)
     else:
         check_abi(path, data)
-    # pybind11 answers a full name it has seen with the old module; what follows the dot names the
-    # entry point.
+    # pybind11 returns the old module for a full name that it knows, so use a new one; the part
+    # after the dot names the entry point.
     count = _versions[name] = _versions.get(name, 0) + 1
     full = name if count == 1 else f"{name}_v{count - 1}.{name}"
     loader = ExtensionFileLoader(full, path)
@@ -154,7 +154,7 @@ def load_python(name: str, path: str, registers: bool, data: bytes | None = None
 
 
 def load_library(path: str | os.PathLike[str]) -> None:
-    """Loads a shared object; the ops it registers are found under `cograd.ops`.
+    """Loads a shared object; the ops it registers become attributes of `cograd.ops`.
 
     Loading the same file again does nothing; a file that was rebuilt since replaces its ops.
 
@@ -162,7 +162,8 @@ def load_library(path: str | os.PathLike[str]) -> None:
         path: the shared object, built by `cograd.utils.cpp_extension`, CMake or by hand.
 
     Raises:
-        ImportError: no such file, another ABI, unresolved symbols, or an op of that name exists.
+        ImportError: the file does not exist or has another ABI, symbols are unresolved, or an op of
+            that name exists.
     """
     full = os.path.realpath(os.fspath(path))
     try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A lock between processes that want to build the same thing, and never a reason to hang.
+"""A lock between processes that want to build the same thing, which cannot make them hang.
 
-Results are published by renaming a folder, so two builds at once are a waste and not an error.
-The lock only saves that waste: whoever waits for a process that died or fell silent goes ahead.
+Results are published by renaming a directory, so two builds at once are only redundant. The lock
+just avoids the redundant work: a process that waits for a dead or silent holder proceeds.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from types import TracebackType
 
 from cograd.utils.cpp_extension._entry import is_alive
 
-SILENCE = 30.0  # seconds without a sign of life after which a holder counts as stuck
+SILENCE = 30.0  # seconds without a heartbeat after which a holder counts as stuck
 _HOST = os.uname().nodename
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW  # a link's target is no lock
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW  # a symbolic link is not a lock
 _thread_locks: dict[str, threading.Lock] = {}
 _thread_locks_guard = threading.Lock()
 
 
 def _forget_threads() -> None:
-    """After a fork: the threads that held these locks are not in the child."""
+    """Resets the locks after a fork: the threads that held them do not exist in the child."""
     global _thread_locks_guard
     _thread_locks_guard = threading.Lock()
     _thread_locks.clear()
@@ -35,11 +35,11 @@ os.register_at_fork(after_in_child=_forget_threads)
 
 
 class BuildLock:
-    """Holds `path` locked between `with` and its end; `beat()` says that work goes on.
+    """Holds `path` locked inside a `with` block; `beat()` signals that work continues.
 
-    The kernel drops the lock with the process that held it. Left over are: a forked child that
-    inherited it, a stopped process, and file systems without locks. For those the file's text
-    names the holder and its time of change is the holder's last sign of life.
+    The kernel releases the lock when its process ends. This fails for a forked child that inherited
+    it, a stopped process, and file systems without locks. For those the file's text names the
+    holder, and the file's modification time is the holder's last heartbeat.
     """
 
     def __init__(self, path: str, verbose: bool = False) -> None:
@@ -51,7 +51,7 @@ class BuildLock:
             self._thread_lock = _thread_locks.setdefault(path, threading.Lock())
 
     def acquire_now(self) -> bool:
-        """Takes the lock if it is free; `__exit__` or `release` gives it back."""
+        """Acquires the lock if it is free; `__exit__` or `release` releases it."""
         if not self._thread_lock.acquire(blocking=False):
             return False
         try:
@@ -70,7 +70,7 @@ class BuildLock:
         return False
 
     def release(self) -> None:
-        """Ends what `acquire_now` began."""
+        """Releases a lock that `acquire_now` acquired."""
         self.__exit__(None, None, None)
 
     def __enter__(self) -> BuildLock:
@@ -91,14 +91,14 @@ class BuildLock:
         try:
             if self._fd is not None:
                 if self._is_current(self._fd):
-                    os.unlink(self.path)  # who waits for it sees that and makes a new one
-                os.close(self._fd)  # which unlocks
+                    os.unlink(self.path)  # waiting processes see that and create a new file
+                os.close(self._fd)  # this unlocks
                 self._fd = None
         finally:
             self._thread_lock.release()
 
     def beat(self) -> None:
-        """Tells those who wait that this process is still at work."""
+        """Signals to waiting processes that this process is still working."""
         if self._fd is not None:
             try:
                 os.utime(self._fd)
@@ -114,7 +114,7 @@ class BuildLock:
             except OSError as e:
                 if e.errno != errno.ELOOP:
                     raise
-                self.broken = True  # a link, which nobody's lock is
+                self.broken = True  # a symbolic link, which is never a lock
                 return
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -122,7 +122,7 @@ class BuildLock:
                 holder = self._holder(fd)
                 os.close(fd)
                 if e.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
-                    self.broken = True  # no locks on this file system
+                    self.broken = True  # the file system does not support locks
                     return
             else:
                 if self._is_current(fd):
@@ -149,7 +149,7 @@ class BuildLock:
         self._fd = fd
 
     def _is_current(self, fd: int) -> bool:
-        """Whether the path still names the file that was opened: another may have broken it."""
+        """True if the path still names the opened file, so no process has broken the lock."""
         try:
             named = os.lstat(self.path)
         except FileNotFoundError:

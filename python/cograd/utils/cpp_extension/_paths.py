@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where cograd's headers and libraries are, and where built extensions are kept."""
+"""Paths of cograd's headers and libraries, and of the cache of built extensions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _no_device(device_type: str) -> None:
 
 @functools.lru_cache(maxsize=1)
 def include_dir() -> str:
-    """Returns the folder that holds `cograd/extension.h`.
+    """Returns the directory that contains `cograd/extension.h`.
 
     That is the installed package's `include`, or `csrc/include` of a source checkout.
 
@@ -40,27 +40,27 @@ def include_dir() -> str:
 
 
 def torch_compat_dir() -> str:
-    """Returns the folder whose `torch/extension.h` maps torch's C++ names onto cograd's."""
+    """Returns the directory whose `torch/extension.h` maps torch's C++ names to cograd's."""
     return os.path.join(include_dir(), "cograd", "torch_compat")
 
 
 def library_dir() -> str:
-    """Returns the folder that holds `libcograd.so`."""
+    """Returns the directory that contains `libcograd.so`."""
     return os.path.join(_BINARIES, "lib")
 
 
 def include_paths(
     device_type: str = "cpu", torch_include_dirs: bool = True, *, with_torch_compat: bool = False
 ) -> list[str]:
-    """Returns the folders to pass to a compiler with `-I`.
+    """Returns the directories to pass to a compiler with `-I`.
 
     Args:
-        device_type: "cpu"; there is no other.
-        torch_include_dirs: False leaves cograd's own folder out.
-        with_torch_compat: adds the folder with `torch/extension.h` and the like.
+        device_type: must be "cpu".
+        torch_include_dirs: False omits cograd's own directory.
+        with_torch_compat: adds the directory of `torch/extension.h` and similar headers.
 
     Raises:
-        NotImplementedError: another `device_type`.
+        NotImplementedError: `device_type` is not "cpu".
     """
     _no_device(device_type)
     if not torch_include_dirs:
@@ -76,15 +76,15 @@ def library_paths(
     torch_include_dirs: bool = True,
     cross_target_platform: str | None = None,
 ) -> list[str]:
-    """Returns the folders to pass to a linker with `-L`.
+    """Returns the directories to pass to a linker with `-L`.
 
     Args:
-        device_type: "cpu"; there is no other.
-        torch_include_dirs: False leaves cograd's own folder out.
-        cross_target_platform: must be None, cograd has no binaries of another platform.
+        device_type: must be "cpu".
+        torch_include_dirs: False omits cograd's own directory.
+        cross_target_platform: must be None, cograd has no binaries for another platform.
 
     Raises:
-        NotImplementedError: another `device_type`, or a `cross_target_platform`.
+        NotImplementedError: `device_type` is not "cpu", or `cross_target_platform` is given.
     """
     _no_device(device_type)
     if cross_target_platform is not None:
@@ -95,7 +95,7 @@ def library_paths(
 
 
 def cmake_prefix_path() -> str:
-    """Returns the folder to put into CMAKE_PREFIX_PATH for `find_package(cograd)`."""
+    """Returns the directory to add to CMAKE_PREFIX_PATH for `find_package(cograd)`."""
     for base in (_BINARIES, _PACKAGE):
         path = os.path.join(base, "share", "cmake")
         if os.path.isdir(path):
@@ -104,10 +104,10 @@ def cmake_prefix_path() -> str:
 
 
 def get_default_build_root() -> str:
-    """Returns the folder used when COGRAD_EXTENSIONS_DIR is not set: one per user.
+    """Returns the directory used if COGRAD_EXTENSIONS_DIR is not set: one per user.
 
-    That is ``cograd_extensions`` in XDG_CACHE_HOME, else in ``.cache`` of the home folder. Without
-    either it is a temporary folder that no other user can write to.
+    That is ``cograd_extensions`` in XDG_CACHE_HOME, else in ``.cache`` of the home directory.
+    Without either it is a temporary directory that no other user can write to.
     """
     cache = os.environ.get("XDG_CACHE_HOME")
     if not cache or not os.path.isabs(cache):
@@ -120,14 +120,14 @@ def get_default_build_root() -> str:
 
 
 def _shared_root() -> str:
-    """A folder among everybody's temporary ones, where this user alone can write."""
+    """Returns a directory in the shared temporary directory that only this user can write to."""
     import tempfile
 
     path = os.path.join(tempfile.gettempdir(), f"cograd_extensions-{os.geteuid()}")
     try:
         os.mkdir(path, 0o700)
     except OSError:
-        pass  # it is there, or it cannot be made
+        pass  # it exists, or cannot be created
     return path if _is_private(path) else _root_of_process(path)
 
 
@@ -142,7 +142,7 @@ def _is_private(path: str) -> bool:
 
 @functools.cache
 def _root_of_process(refused: str) -> str:
-    """A new folder that is removed at the end of the process."""
+    """Creates a directory that is removed at the end of the process."""
     import atexit
     import shutil
     import tempfile
@@ -157,8 +157,8 @@ def _root_of_process(refused: str) -> str:
 
     atexit.register(remove)
     warnings.warn(
-        f"cograd: {refused} is not a folder that only you can write to, so extensions are built "
-        f"for this process only; set {ROOT_VARIABLE} to a folder of your own",
+        f"cograd: {refused} is not a directory that only you can write to, so extensions are built "
+        f"for this process only; set {ROOT_VARIABLE} to a directory of your own",
         RuntimeWarning,
         stacklevel=2,
     )
@@ -166,11 +166,11 @@ def _root_of_process(refused: str) -> str:
 
 
 def build_root() -> str:
-    """Returns the folder of all cached extensions: COGRAD_EXTENSIONS_DIR, or the default."""
+    """Returns the directory of all cached extensions: COGRAD_EXTENSIONS_DIR, or the default."""
     path = os.environ.get(ROOT_VARIABLE)
     return os.path.abspath(os.path.expanduser(path)) if path else get_default_build_root()
 
 
 def python_tag() -> str:
-    """Returns what a module that uses Python's own API is bound to, such as `cpython-311`."""
+    """Returns the Python ABI that a module with Python's API depends on, such as `cpython-311`."""
     return f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs compilers side by side, with a line of progress on a terminal."""
+"""Runs compilers in parallel, with a progress line on a terminal."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Command(NamedTuple):
 
     Attributes:
         args: its arguments.
-        label: what to call it in messages.
-        folder: where to run it, "" for the folder of all.
-        optional: whether the others go on when it fails; it is killed when one of them fails.
+        label: its name in messages.
+        folder: its working directory, "" for the common one.
+        optional: whether the others continue if it fails; it is killed if one of them fails.
     """
 
     args: list[str]
@@ -31,7 +31,7 @@ class Command(NamedTuple):
 
 
 class Result(NamedTuple):
-    """How a command ended: its exit status and everything it printed."""
+    """The exit status of a command and everything it printed."""
 
     command: Command
     status: int
@@ -39,7 +39,7 @@ class Result(NamedTuple):
 
 
 def max_jobs(count: int) -> int:
-    """Returns how many of `count` compilers run at once: MAX_JOBS, or the cores allowed.
+    """Returns how many of `count` compilers run at once: MAX_JOBS, or the available cores.
 
     Raises:
         ValueError: MAX_JOBS is not a positive number.
@@ -60,17 +60,17 @@ def run_all(
     verbose: bool = False,
     beat: Callable[[], None] | None = None,
 ) -> list[Result]:
-    """Runs commands in parallel; after the first that fails no further one is started.
+    """Runs commands in parallel; starts no further one after the first failure.
 
     Args:
-        commands: what to run.
-        folder: the working folder.
+        commands: the commands to run.
+        folder: the working directory.
         title: for the progress line.
-        verbose: prints each command and what it says.
+        verbose: prints each command and its output.
         beat: called about once a second.
 
     Returns:
-        The results of those that ran, in the order of `commands`.
+        The results of the commands that ran, in the order of `commands`.
     """
     finished: queue.SimpleQueue[tuple[int, Result]] = queue.SimpleQueue()
     processes: dict[int, subprocess.Popen[bytes]] = {}

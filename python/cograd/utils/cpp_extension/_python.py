@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What only modules written with pybind11 or Python's C API need: headers, and a precompiled one.
+"""Headers for modules that use pybind11 or Python's C API, and their precompiled form.
 
-`cograd/python.h` with pybind11 takes seconds to read. Beside the first such build its precompiled
-form is made and kept in the cache, one for each set of flags that it depends on.
+`cograd/python.h` with pybind11 takes seconds to parse. The first such build also precompiles it
+in parallel into the cache, once for each set of flags that it depends on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEADER = "cograd_python.h"
 
 
 class Precompiling:
-    """The command that makes the precompiled header, to be run beside the first build."""
+    """The command that precompiles the header, to be run in parallel with the first build."""
 
     def __init__(self, job: Job, folder: str, command: list[str], lock: BuildLock) -> None:
         self.folder, self.lock = folder, lock
@@ -66,7 +66,7 @@ class Precompiling:
 
 
 class Prelude(NamedTuple):
-    """The flags that use the precompiled header, the files in it, or the command that makes it."""
+    """The flags that use the precompiled header, its files, or the command that creates it."""
 
     flags: list[str]
     deps: list[str]
@@ -74,10 +74,10 @@ class Prelude(NamedTuple):
 
 
 def precompiled(job: Job) -> Prelude:
-    """Returns how a job gets at the precompiled header.
+    """Returns the precompiled header for a job, or the command that creates it.
 
-    The first build compiles without it while it is made on another core. All is empty for a job
-    without pybind11, and where precompiling does not work.
+    The first build compiles without it while another core creates it. All fields are empty for a
+    job without pybind11, and if precompiling does not work.
 
     Raises:
         ExtensionError: the sources use pybind11, which is not installed.
@@ -131,7 +131,7 @@ def _without_user_folders(job: Job) -> Job:
 
 
 def _valid(folder: str) -> bool:
-    """Whether a precompiled header exists and its headers have not changed."""
+    """Returns whether a precompiled header exists and its headers have not changed."""
     record = _entry.read_record(folder)
     if record is None:
         return False

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`CppExtension` and `BuildExtension` for setup.py; the only module that imports setuptools.
 
-An extension without Python in its sources becomes `name.so`, which every Python loads with
-`cograd.ops.load_library`; when all of a distribution are of that kind its wheel is tagged
+An extension without Python in its sources becomes `name.so`, which every Python version loads with
+`cograd.ops.load_library`; if all extensions of a distribution are of that kind, its wheel is tagged
 `py3-none-<platform>`.
 """
 
@@ -38,7 +38,7 @@ def CppExtension(name: str, sources: list[Any], *args: Any, **kwargs: Any) -> _E
     """
     compat = kwargs.pop("with_torch_compat", None)
     debug = kwargs.pop("debug", False)
-    kwargs.pop("py_limited_api", None)  # there is no Python in it, or all of pybind11
+    kwargs.pop("py_limited_api", None)  # the module either contains no Python, or all of pybind11
     kwargs.pop("dlink", None)
     arguments = kwargs.get("extra_compile_args")
     if isinstance(arguments, dict):
@@ -51,20 +51,20 @@ def CppExtension(name: str, sources: list[Any], *args: Any, **kwargs: Any) -> _E
 
 
 def CUDAExtension(*args: Any, **kwargs: Any) -> _Extension:
-    """Raises: cograd runs on the CPU only."""
+    """Raises NotImplementedError: cograd runs on the CPU only."""
     raise NotImplementedError("CUDAExtension: cograd runs on the CPU only; use CppExtension")
 
 
 def SyclExtension(*args: Any, **kwargs: Any) -> _Extension:
-    """Raises: cograd runs on the CPU only."""
+    """Raises NotImplementedError: cograd runs on the CPU only."""
     raise NotImplementedError("SyclExtension: cograd runs on the CPU only; use CppExtension")
 
 
 class BuildExtension(build_ext):  # type: ignore[misc]
     """The build_ext command for setup.py; sources are compiled in parallel, without ninja.
 
-    `BuildExtension.with_options(no_python_abi_suffix=True)` gives a command with options set:
-    `no_python_abi_suffix` names the file `name.so`; by default that is done for extensions without
+    `BuildExtension.with_options(no_python_abi_suffix=True)` returns a command with options set:
+    `no_python_abi_suffix` names the file `name.so`; by default this applies to extensions without
     Python in them. `use_ninja` is accepted and ignored.
     """
 
@@ -87,7 +87,7 @@ class BuildExtension(build_ext):  # type: ignore[misc]
         return CommandWithOptions
 
     def run(self) -> None:
-        """Builds all extensions, and tags the wheel if there is no Python in any."""
+        """Builds all extensions, and tags the wheel as py3-none if none of them uses Python."""
         super().run()
         ours = [e for e in self.extensions if isinstance(e, _Extension)]
         if ours and len(ours) == len(self.extensions) and not any(map(self._bound, ours)):
@@ -101,7 +101,7 @@ class BuildExtension(build_ext):  # type: ignore[misc]
         wheel.get_tag = lambda: ("py3", "none", tag[2])
 
     def _bound(self, extension: _Extension) -> bool:
-        """Whether an extension's sources use Python."""
+        """Returns whether an extension's sources use Python."""
         return self._job(extension).uses_python
 
     def _job(self, extension: _Extension) -> Job:
@@ -133,7 +133,7 @@ class BuildExtension(build_ext):  # type: ignore[misc]
         )
 
     def get_ext_filename(self, fullname: str) -> str:
-        """Returns the file's name: without Python's ABI tag where Python is not used."""
+        """Returns the file's name, without Python's ABI tag if the sources do not use Python."""
         name = str(super().get_ext_filename(fullname))
         extension = self.ext_map.get(fullname)
         plain = self.no_python_abi_suffix
@@ -145,7 +145,7 @@ class BuildExtension(build_ext):  # type: ignore[misc]
         return os.path.join(folder, file.split(".")[0] + os.path.splitext(file)[1])
 
     def copy_extensions_to_source(self) -> None:
-        """Copies whatever the times say: setuptools compares whole seconds, builds take less."""
+        """Always copies: setuptools compares times in whole seconds, and builds can be faster."""
         force: Any = self.force
         self.force: Any = True
         try:
@@ -154,7 +154,7 @@ class BuildExtension(build_ext):  # type: ignore[misc]
             self.force = force
 
     def build_extension(self, ext: Any) -> None:
-        """Compiles and links one extension, unless the build folder has it already."""
+        """Compiles and links one extension, unless the build directory contains it."""
         if not isinstance(ext, _Extension):
             super().build_extension(ext)
             return

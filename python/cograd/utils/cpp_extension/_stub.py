@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the `.pyi` beside a built module: real argument names, Python types, docstrings."""
+"""Writes the `.pyi` of a built module: real argument names, Python types, docstrings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _BLOCK = re.compile(r"\b(?:(?:COGRAD|TORCH)_LIBRARY\w*|PYBIND11_MODULE)\s*\(")
 
 
 def python_type(kind: str, is_result: bool = False) -> str:
-    """Translates a C++ type; `Any` where there is no counterpart."""
+    """Returns the Python type of a C++ type; `Any` if there is no counterpart."""
     kind = _NAMESPACES.sub("", kind)
     kind = re.sub(r"\b(?:const|volatile|struct|typename)\b", " ", kind)
     kind = re.sub(r"\s+", " ", kind.replace("&", " ")).strip().replace(" *", "*")
@@ -91,7 +91,7 @@ def _parameters(declaration: Declaration) -> str:
 
 
 def function_stub(name: str, declaration: Declaration | None, doc: str) -> str:
-    """Returns one function of a stub."""
+    """Returns the stub of one function."""
     if declaration is None:
         text = f"def {name}(*args: Any, **kwargs: Any) -> Any:"
     else:
@@ -111,7 +111,7 @@ def _string(text: str) -> str | None:
 
 
 def _lambda(text: str) -> Declaration | None:
-    """Reads `[](Tensor x) -> Tensor {...}`."""
+    """Parses `[](Tensor x) -> Tensor {...}`."""
     match = re.match(r"\s*\[[^\]]*\]\s*\(", text)
     if match is None:
         return None
@@ -171,7 +171,7 @@ def _schema_type(text: str) -> str:
 
 
 def definitions(source: Code) -> Iterator[tuple[str, Declaration | None, str]]:
-    """Finds what a source registers: (name, declaration or None, docstring)."""
+    """Yields the registrations of a source: (name, declaration or None, docstring)."""
     for match in _DEFINITION.finditer(source.shape):
         close = _declarations.matching(source.shape, match.end() - 1)
         if close < 0:
@@ -205,7 +205,7 @@ def definitions(source: Code) -> Iterator[tuple[str, Declaration | None, str]]:
 
 
 def module_stub(job: Job) -> str:
-    """Returns the whole stub of what a job builds."""
+    """Returns the complete stub of a job's module."""
     stubs: dict[str, str] = {}
     for source in job.sources:
         if source.language == "link" or not _BLOCK.search(source.text):

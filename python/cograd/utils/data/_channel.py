@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages between a loader and a worker: a pickle on a socket, its bulk in an anonymous file.
+"""Messages between a loader and a worker: a pickle on a socket, bulk data in an anonymous file.
 
-A message is a head, the places of the parts in the file, and the pickle. The file travels as a
-descriptor with the head. It has no name, so whoever dies, the kernel frees it with the last
-descriptor and mapping.
+A message consists of a header, the positions of the parts in the file, and the pickle. The file's
+descriptor is sent with the header. The file has no name, so the kernel frees it with the last
+descriptor and mapping, even if a process dies.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from typing import Any
 
 from cograd import _C, Tensor, UntypedStorage
 
-# Bytes of the pickle and of the file (0: there is none); parts that are buffers, and storages.
+# Bytes of the pickle, bytes of the file (0: no file), number of buffers, number of storages.
 _HEAD = struct.Struct("<QQII")
 _PLACE = struct.Struct("<QQ")  # offset and bytes of a part
 _ALIGN = 64
-_SMALL = 512  # bytes of a buffer that goes into the pickle
+_SMALL = 512  # buffers below this size in bytes are pickled inline
 
 _current = threading.local()
 
 
 def _load_part(index: int) -> Any:
-    """Storage ``index`` of the message that is being read."""
+    """Returns storage ``index`` of the message that is being read."""
     whole, places = _current.message
     return _C._storage_part(whole, *places[index])
 
 
 def _is_small_part(tensor: Tensor) -> bool:
-    """Whether the tensor's storage holds much besides it, as that of ``dataset[i]`` does."""
+    """True if the tensor's storage is much larger than the tensor, as for ``dataset[i]``."""
     if tensor.requires_grad or tensor.__dict__:
         return False
     wanted = tensor.numel() * tensor.element_size()
@@ -54,12 +54,12 @@ class _Pickler(ForkingPickler):
     def _take_buffer(self, buffer: pickle.PickleBuffer) -> bool:
         with buffer.raw() as view:
             if view.nbytes < _SMALL:
-                return True  # in the pickle
+                return True  # pickle it inline
         self.buffers.append(buffer.raw())
         return False
 
     def reducer_override(self, obj: Any) -> Any:
-        """Storages by their place; a tensor that is a small part of its storage by itself."""
+        """Pickles storages by index, and a tensor that is a small part of its storage as a copy."""
         if type(obj) is UntypedStorage:
             self.storages.append(memoryview(obj))
             return _load_part, (len(self.storages) - 1,)
@@ -69,7 +69,7 @@ class _Pickler(ForkingPickler):
 
 
 def _places(parts: list[memoryview]) -> tuple[list[tuple[int, int]], int]:
-    """Where each part begins and how long it is; and the length of all."""
+    """Returns offset and length of each part, and the total length."""
     places, end = [], 0
     for part in parts:
         places.append((end, part.nbytes))
@@ -78,7 +78,7 @@ def _places(parts: list[memoryview]) -> tuple[list[tuple[int, int]], int]:
 
 
 def _write_file(parts: list[memoryview], places: list[tuple[int, int]], size: int) -> int:
-    """A new anonymous file with the parts in it."""
+    """Creates an anonymous file that contains the parts; returns its descriptor."""
     fd = os.memfd_create("cograd-batch", os.MFD_CLOEXEC)
     try:
         for part, (offset, _) in zip(parts, places, strict=True):
@@ -94,7 +94,7 @@ def _write_file(parts: list[memoryview], places: list[tuple[int, int]], size: in
 
 
 def encode(message: Any) -> tuple[bytes, list[memoryview], list[tuple[int, int]], int]:
-    """The bytes to send, and what goes into the file."""
+    """Returns the bytes to send, and the parts of the file with their positions and total size."""
     file = io.BytesIO()
     pickler = _Pickler(file)
     pickler.dump(message)
@@ -106,16 +106,16 @@ def encode(message: Any) -> tuple[bytes, list[memoryview], list[tuple[int, int]]
 
 
 def encode_inline(message: Any) -> bytes:
-    """The bytes of a message that brings no file."""
+    """Returns the bytes of a message without a file."""
     data = ForkingPickler.dumps(message)
     return _HEAD.pack(len(data), 0, 0, 0) + bytes(data)
 
 
 def send(connection: socket.socket, message: Any) -> None:
-    """Sends a message; waits until the other side has taken enough of it.
+    """Sends a message; blocks until the other side has received enough of it.
 
     Raises:
-        OSError: the other side is gone.
+        OSError: the connection is closed.
     """
     data, parts, places, size = encode(message)
     if size == 0:
@@ -143,7 +143,7 @@ def _receive_bytes(connection: socket.socket, count: int) -> bytearray:
 
 
 def _receive_head(connection: socket.socket) -> tuple[bytes, int]:
-    """The head and the descriptor that came with it, or -1."""
+    """Returns the header and the descriptor that came with it, or -1."""
     room = socket.CMSG_SPACE(struct.calcsize("i"))
     data, rights, _, _ = connection.recvmsg(_HEAD.size, room, socket.MSG_CMSG_CLOEXEC)
     fd = -1
@@ -158,11 +158,11 @@ def _receive_head(connection: socket.socket) -> tuple[bytes, int]:
 
 
 def receive(connection: socket.socket) -> Any:
-    """The next message; its tensors and arrays are in the memory that was sent.
+    """Returns the next message; its tensors and arrays use the memory that was sent.
 
     Raises:
-        EOFError: the other side is gone.
-        OSError: the same, or the file cannot be mapped.
+        EOFError: the connection is closed.
+        OSError: the connection is closed, or the file cannot be mapped.
     """
     head, fd = _receive_head(connection)
     whole = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The order of work: which worker gets which indices, and in which order results are given out."""
+"""Distributes indices to workers, and returns their batches in order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cograd.utils.data._workers import Team
 
 
 class Run:
-    """Workers of a loader and the batches under way; lives over epochs if workers persist."""
+    """The workers of a loader and the pending batches; reused over epochs by persistent workers."""
 
     def __init__(self, loader: Any, base_seed: int) -> None:
         n = loader.num_workers
@@ -43,7 +43,7 @@ class Run:
             )
             for i in range(n)
         ]
-        import_numpy()  # here: every forked worker would take its time for it
+        import_numpy()  # import here, otherwise every forked worker spends time on it
         self._epoch = 0
         self._team = Team(loader.multiprocessing_context or multiprocessing, options)
         self._n = n
@@ -54,12 +54,12 @@ class Run:
             team.stop()
 
     def begin(self, indices: Iterator[Any]) -> None:
-        """Starts an epoch; what is left of the last one is thrown away."""
+        """Starts an epoch; discards what is left of the last one."""
         self._epoch += 1
         self._indices: Iterator[Any] | None = indices
-        self._sent = 0  # numbers given to batches so far
-        self._next = 0  # number of the batch to give out, in order
-        self._pending: dict[int, int] = {}  # number to worker
+        self._sent = 0  # number of batches that were assigned so far
+        self._next = 0  # number of the next batch to return, in order
+        self._pending: dict[int, int] = {}  # batch number -> worker
         self._results: dict[int, Any] = {}
         self._active = [True] * self._n
         self._turn = itertools.cycle(range(self._n))
@@ -84,7 +84,7 @@ class Run:
         return got
 
     def _choose(self) -> int | None:
-        """The worker of the next batch: in turn, or the one with the least to do."""
+        """Returns the worker of the next batch: in turn, or the one with the least work."""
         active = [w for w in range(self._n) if self._active[w]]
         if not active:
             return None
@@ -94,7 +94,7 @@ class Run:
         return min(active, key=load.count)
 
     def _fill(self) -> None:
-        """Gives out indices until the workers are as far ahead as they may be."""
+        """Assigns indices until the workers have as many pending batches as allowed."""
         while self._indices is not None and len(self._pending) + len(self._results) < self._most:
             worker = self._choose()
             if worker is None:
@@ -124,7 +124,7 @@ class Run:
         self._fill()
 
     def _number(self) -> int | None:
-        """The number of a batch that can be given out now."""
+        """Returns the number of a batch that can be returned now, or None."""
         if not self._in_order:
             return next(iter(self._results), None)
         while self._next < self._sent and self._next not in self._pending:
@@ -134,11 +134,11 @@ class Run:
         return None
 
     def next(self) -> Any:
-        """The next batch.
+        """Returns the next batch.
 
         Raises:
             StopIteration: there are no more.
-            RuntimeError: a worker died, or took too long.
+            RuntimeError: a worker died, or timed out.
         """
         if self._over:
             raise StopIteration

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The worker processes of a loader: their sockets, how they end, and what they die of."""
+"""The worker processes of a loader: their sockets, how they end, and why they died."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from cograd._progress import Progress
 from cograd.utils.data import _channel
 from cograd.utils.data._utils.worker import WorkerOptions, worker_loop
 
-_LEAVE_SECONDS = 5.0  # for what a worker is at when the loader ends
-_CHECK_SECONDS = 2.0  # between looks whether a process of a worker has kept its socket open
+_LEAVE_SECONDS = 5.0  # time for a worker to finish its current work when the loader ends
+_CHECK_SECONDS = 2.0  # between checks for a dead worker whose socket another process keeps open
 
-# The parent's ends of all sockets: a forked child must not keep the socket of another open.
+# The parent's ends of all sockets, which a forked child must not keep open.
 _ends: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 _teams: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -41,7 +41,7 @@ def _stop_all() -> None:
 
 
 def _say_what_pickles(error: BaseException, method: str) -> None:
-    """Adds to an error of pickling, from Python 3.11 on, what to do about it."""
+    """Adds advice to an error of pickling, in Python 3.11 and later."""
     pickling = isinstance(error, (AttributeError, TypeError, pickle.PicklingError))
     if pickling and method != "fork" and hasattr(error, "add_note"):
         error.add_note(
@@ -52,7 +52,7 @@ def _say_what_pickles(error: BaseException, method: str) -> None:
 
 
 class _Worker:
-    """A process, the parent's end of its socket, and what waits to be sent."""
+    """A process, the parent's end of its socket, and data waiting to be sent."""
 
     def __init__(self, context: Any, options: WorkerOptions) -> None:
         self.id = options.id
@@ -70,7 +70,7 @@ class _Worker:
         self.outgoing: deque[memoryview] = deque()
 
     def flush(self) -> None:
-        """Sends what the socket takes without waiting."""
+        """Sends what the socket accepts without blocking."""
         while self.outgoing:
             try:
                 sent = self.end.send(self.outgoing[0], socket.MSG_DONTWAIT)
@@ -119,7 +119,7 @@ class Team:
         self._poll.register(worker.end, select.POLLIN)
 
     def send(self, worker_id: int, message: Any) -> None:
-        """Sends to a worker, or keeps what its socket does not take yet."""
+        """Sends a message to a worker; queues what its socket does not accept yet."""
         worker = self.workers[worker_id]
         worker.outgoing.append(memoryview(_channel.encode_inline(message)))
         self._flush(worker)
@@ -127,7 +127,7 @@ class Team:
             self._poll.modify(worker.end, select.POLLIN | select.POLLOUT)
 
     def receive(self, timeout: float) -> tuple[int, Any] | None:
-        """The next message of any worker, and whose; None after ``timeout`` seconds (0: never).
+        """Returns (worker id, next message); None after ``timeout`` seconds (0: no timeout).
 
         Raises:
             RuntimeError: a worker has died.
@@ -171,7 +171,7 @@ class Team:
         self._fail(worker)
 
     def _fail(self, worker: _Worker) -> NoReturn:
-        """Ends all workers and says what this one died of."""
+        """Ends all workers and raises the reason why this one died."""
         process = worker.process
         process.join(1.0)
         cause, pid = _cause(process), process.pid
@@ -182,7 +182,7 @@ class Team:
         )
 
     def stop(self) -> None:
-        """Ends the workers: by closing their sockets, then by SIGTERM, then by SIGKILL."""
+        """Ends the workers by closing their sockets, then by SIGTERM, then by SIGKILL."""
         _teams.discard(self)
         if os.getpid() != self.owner:
             return
@@ -196,7 +196,7 @@ class Team:
 
 
 def _join(processes: list[Any], seconds: float) -> list[Any]:
-    """Waits; those that still run."""
+    """Waits for the processes; returns those that still run."""
     end = time.monotonic() + seconds
     for process in processes:
         process.join(max(0.0, end - time.monotonic()))
@@ -206,7 +206,7 @@ def _join(processes: list[Any], seconds: float) -> list[Any]:
 def _end_processes(processes: list[Any]) -> None:
     try:
         left = _join(processes, _LEAVE_SECONDS)
-    except BaseException:  # an interrupt while waiting: they must not be left behind
+    except BaseException:  # interrupted while waiting: the processes must not be left behind
         left = [process for process in processes if process.is_alive()]
         _kill(left)
         raise

@@ -24,7 +24,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class _Forever(Sampler[Any]):
-    """None without end: the indices of a dataset that is a stream."""
+    """Yields None without end: the indices of an iterable dataset."""
 
     def __iter__(self) -> Iterator[Any]:
         return repeat(None)
@@ -34,28 +34,28 @@ _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "per
 
 
 class DataLoader(Generic[_T_co]):
-    """Batches of ``dataset``, as often as it is iterated over.
+    """Iterates over batches of ``dataset``, any number of times.
 
     Args:
-        batch_size: samples a batch; None: samples one by one, not collated.
+        batch_size: samples per batch; None: single samples, not collated.
         shuffle: visit the samples in random order.
-        sampler: indices in the order of their visit; instead of ``shuffle``.
-        batch_sampler: lists of indices; instead of all four of ``batch_size``, ``shuffle``,
-            ``sampler`` and ``drop_last``.
-        num_workers: processes that make batches; 0: this one does.
-        collate_fn: a list of samples to a batch; ``default_collate`` if None.
+        sampler: indices in the order of visits; instead of ``shuffle``.
+        batch_sampler: lists of indices; instead of ``batch_size``, ``shuffle``, ``sampler`` and
+            ``drop_last``.
+        num_workers: number of processes that make batches; 0: this process makes them.
+        collate_fn: converts a list of samples to a batch; ``default_collate`` if None.
         pin_memory: accepted with a warning; there is no accelerator.
-        drop_last: leave out a last batch that is shorter.
-        timeout: seconds to wait for a batch of the workers; 0: without end.
-        worker_init_fn: called with the worker's number in each worker after it was seeded.
-        multiprocessing_context: how workers start: a context, or the name of a method.
-        generator: what the order and the seeds of the workers are drawn from.
-        prefetch_factor: batches that each worker is ahead; 2 if None.
+        drop_last: drop a last batch that is shorter.
+        timeout: seconds to wait for a batch of the workers; 0: no limit.
+        worker_init_fn: called with the worker's number in each worker after seeding.
+        multiprocessing_context: how workers start: a context, or the name of a start method.
+        generator: generator that samples the order and the seeds of the workers.
+        prefetch_factor: number of batches that each worker prepares in advance; 2 if None.
         persistent_workers: keep the workers from one iteration to the next.
-        in_order: False: batches in the order in which the workers finish them.
+        in_order: False: return batches in the order in which the workers finish them.
 
     Raises:
-        ValueError, TypeError: arguments that do not go together, or of the wrong kind.
+        ValueError, TypeError: arguments contradict each other, or have the wrong type.
     """
 
     dataset: Dataset[_T_co]
@@ -143,7 +143,7 @@ class DataLoader(Generic[_T_co]):
 
     @property
     def multiprocessing_context(self) -> Any:
-        """How workers start; None: as ``multiprocessing`` starts processes."""
+        """The start method of workers; None: the default of ``multiprocessing``."""
         return self._context
 
     @multiprocessing_context.setter
@@ -189,7 +189,7 @@ class DataLoader(Generic[_T_co]):
         return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
 
     def check_worker_number_rationality(self) -> None:
-        """Warns of more workers than there are processors."""
+        """Warns if there are more workers than processors."""
         if not self.num_workers:
             return
         try:
@@ -257,7 +257,7 @@ def _context_of(context: Any) -> Any:
 
 
 class _BaseDataLoaderIter:
-    """One pass over a loader."""
+    """One iteration over a loader."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._loader = loader
@@ -265,7 +265,7 @@ class _BaseDataLoaderIter:
         seed = cograd.empty((), dtype=cograd.int64).random_(generator=loader.generator)
         self._base_seed = int(seed.item())
         self._yielded = 0
-        self._length = loader._counted_length  # that of a stream, which may not keep it
+        self._length = loader._counted_length  # length of an iterable dataset, which may yield more
         if loader.pin_memory:
             warnings.warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then device "
@@ -307,7 +307,7 @@ class _BaseDataLoaderIter:
 
 
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
-    """Batches made in this process."""
+    """Makes batches in this process."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         super().__init__(loader)
@@ -326,7 +326,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
 
 
 class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
-    """Batches made by workers."""
+    """Gets batches from workers."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         super().__init__(loader)

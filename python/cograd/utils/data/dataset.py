@@ -28,10 +28,11 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Dataset(Generic[_T_co]):
-    """Samples by index. A subclass has ``__getitem__`` and, for most samplers, ``__len__``.
+    """A collection of samples by index.
 
-    It may have ``__getitems__``, which takes a list of indices and returns a list of samples; a
-    ``DataLoader`` then calls it once a batch. ``a + b`` is the ``ConcatDataset`` of both.
+    A subclass defines ``__getitem__`` and, for most samplers, ``__len__``. It may define
+    ``__getitems__``, from a list of indices to a list of samples; a ``DataLoader`` then calls it
+    once per batch. ``a + b`` is the ``ConcatDataset`` of both.
     """
 
     def __getitem__(self, index: Any) -> _T_co:
@@ -42,10 +43,10 @@ class Dataset(Generic[_T_co]):
 
 
 class IterableDataset(Dataset[_T_co]):
-    """Samples as a stream. A subclass has ``__iter__``.
+    """A stream of samples. A subclass defines ``__iter__``.
 
-    Every worker of a ``DataLoader`` iterates over its own copy; ``get_worker_info`` tells the
-    copies apart. ``a + b`` is the ``ChainDataset`` of both.
+    Every worker of a ``DataLoader`` iterates over its own copy; ``get_worker_info`` distinguishes
+    the copies. ``a + b`` is the ``ChainDataset`` of both.
     """
 
     def __iter__(self) -> Iterator[_T_co]:
@@ -56,12 +57,12 @@ class IterableDataset(Dataset[_T_co]):
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Tensors along their first dim: sample ``i`` is the tuple of every ``tensor[i]``.
+    """Samples along the first dim of tensors: sample ``i`` is the tuple of every ``tensor[i]``.
 
     The samples are views of the tensors, and gradients flow through them.
 
     Args:
-        tensors: tensors of one first size, at least one.
+        tensors: at least one tensor, all with the same first size.
 
     Raises:
         AssertionError: the tensors differ in their first size.
@@ -82,14 +83,14 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 
 class StackDataset(Dataset[Any]):
-    """Datasets of one length side by side: samples are tuples, or dicts for keyword arguments.
+    """Combines datasets of equal length: samples are tuples, or dicts for keyword arguments.
 
     Args:
-        args: datasets, whose samples become tuples.
-        kwargs: or datasets by name, whose samples become dicts.
+        args: datasets, whose samples are combined into tuples.
+        kwargs: datasets by name, whose samples are combined into dicts.
 
     Raises:
-        ValueError: no dataset, datasets of several lengths, or both kinds of arguments.
+        ValueError: there is no dataset, lengths differ, or both kinds of arguments are given.
     """
 
     datasets: tuple[Any, ...] | dict[str, Any]
@@ -114,7 +115,7 @@ class StackDataset(Dataset[Any]):
         return tuple(dataset[index] for dataset in self.datasets)
 
     def __getitems__(self, indices: list[Any]) -> list[Any]:
-        """The samples of a list of indices."""
+        """Returns the samples of a list of indices."""
         if isinstance(self.datasets, dict):
             columns = [_samples(dataset, indices) for dataset in self.datasets.values()]
             return [
@@ -139,14 +140,14 @@ def _samples(dataset: Any, indices: list[Any]) -> list[Any]:
 
 
 class ConcatDataset(Dataset[_T_co]):
-    """Datasets one after the other; negative indices count from the end.
+    """Concatenates datasets; negative indices count from the end.
 
     Args:
         datasets: datasets with ``__len__``, at least one.
 
     Raises:
-        AssertionError: no dataset, or an ``IterableDataset`` among them.
-        ValueError: by indexing: a negative index before the first sample.
+        AssertionError: there is no dataset, or an ``IterableDataset`` among them.
+        ValueError: raised by indexing with a negative index before the first sample.
     """
 
     datasets: list[Dataset[_T_co]]
@@ -154,7 +155,7 @@ class ConcatDataset(Dataset[_T_co]):
 
     @staticmethod
     def cumsum(sequence: Iterable[Any]) -> list[int]:
-        """The running sum of the lengths."""
+        """Returns the running sum of the lengths."""
         return list(itertools.accumulate(len(part) for part in sequence))
 
     def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
@@ -179,7 +180,7 @@ class ConcatDataset(Dataset[_T_co]):
 
     @property
     def cummulative_sizes(self) -> list[int]:
-        """``cumulative_sizes`` by a name it once had."""
+        """``cumulative_sizes`` under its former, misspelled name."""
         warnings.warn(
             "cummulative_sizes attribute is renamed to cumulative_sizes",
             DeprecationWarning,
@@ -189,13 +190,13 @@ class ConcatDataset(Dataset[_T_co]):
 
 
 class ChainDataset(IterableDataset[Any]):
-    """Streams one after the other; its length is the sum of theirs, if they have one.
+    """Concatenates streams; the length is the sum of theirs, if they have one.
 
     Args:
         datasets: an iterable of ``IterableDataset``.
 
     Raises:
-        AssertionError: by iterating and by ``len``: another kind of dataset.
+        AssertionError: raised by iterating and by ``len`` for another kind of dataset.
     """
 
     def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
@@ -223,8 +224,8 @@ class Subset(Dataset[_T_co]):
     """The samples of ``dataset`` at ``indices``, which are not copied.
 
     Args:
-        dataset: what has the samples.
-        indices: a sequence of indices, in the order in which the subset has them; they may repeat.
+        dataset: the dataset that contains the samples.
+        indices: a sequence of indices, in the order of the subset; they may repeat.
     """
 
     dataset: Dataset[_T_co]
@@ -240,7 +241,7 @@ class Subset(Dataset[_T_co]):
         return self.dataset[self.indices[idx]]
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
-        """The samples of a list of indices."""
+        """Returns the samples of a list of indices."""
         many = getattr(self.dataset, "__getitems__", None)
         if callable(many):
             return list(many([self.indices[i] for i in indices]))
@@ -251,7 +252,7 @@ class Subset(Dataset[_T_co]):
 
 
 def _split_sizes(total: int, fractions: Sequence[float]) -> list[int]:
-    """Sizes by fractions, rounded down; what is left goes round from the first."""
+    """Returns sizes by fractions, rounded down; the rest is added one by one from the first."""
     sizes = []
     for i, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
@@ -271,17 +272,16 @@ def _split_sizes(total: int, fractions: Sequence[float]) -> list[int]:
 def random_split(
     dataset: Dataset[Any], lengths: Sequence[int | float], generator: Any = None
 ) -> list[Subset[Any]]:
-    """Parts of ``dataset`` that do not overlap, drawn at random.
+    """Splits ``dataset`` randomly into parts that do not overlap.
 
     Args:
-        dataset: what is split; each part is a ``Subset`` of it.
-        lengths: the size of each part; or fractions of the whole that add up to 1, which are
-            rounded down, and what is left goes to the first parts, one each.
-        generator: what the permutation is drawn from; the default one if None.
+        dataset: the dataset to split; each part is a ``Subset`` of it.
+        lengths: the size of each part; or fractions that add up to 1: sizes are rounded down, and
+            the rest goes to the first parts, one each.
+        generator: generator that samples the permutation; the default one if None.
 
     Raises:
-        ValueError: the lengths add up to another number than ``len(dataset)``, or a fraction is
-            outside of [0, 1].
+        ValueError: the lengths do not add up to ``len(dataset)``, or a fraction is outside [0, 1].
     """
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _split_sizes(len(dataset), lengths)  # type: ignore[arg-type]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The sampler that gives every process of a run its own part of a dataset."""
+"""The sampler that assigns every process of a run its own part of a dataset."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ __all__ = ["DistributedSampler"]
 
 
 class DistributedSampler(Sampler[int]):
-    """Every ``num_replicas``-th index from ``rank`` on, so that each process has its own part.
+    """Yields every ``num_replicas``-th index from ``rank`` on, so each process has its own part.
 
-    All processes give the same number of indices. Call ``set_epoch`` before each epoch: the order
-    depends on ``seed`` and the epoch alone, so that all processes agree on it.
+    All processes yield the same number of indices. Call ``set_epoch`` before each epoch: the order
+    depends only on ``seed`` and the epoch, so that all processes agree on it.
 
     Args:
         dataset: anything with a length.
-        num_replicas: processes of the run; None: those of the default process group.
-        rank: this process among them; None: its rank in that group.
+        num_replicas: number of processes; None: that of the default process group.
+        rank: number of this process; None: its rank in that group.
         shuffle: permute the indices by ``seed`` and the epoch.
         seed: the same in all processes.
-        drop_last: drop the tail where the indices do not divide; else some are repeated.
+        drop_last: drop the tail if the indices do not divide evenly; otherwise some are repeated.
 
     Raises:
-        ValueError: a rank outside of the processes, or None without a process group.
+        ValueError: the rank is out of range, or None without a process group.
     """
 
     def __init__(
@@ -82,5 +82,5 @@ class DistributedSampler(Sampler[int]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Another epoch has another permutation; without this all have the same."""
+        """Sets the epoch, which determines the permutation; without it all epochs have the same."""
         self.epoch = epoch

@@ -22,10 +22,10 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Sampler(Generic[_T_co]):
-    """Indices, or lists of them. A subclass has ``__iter__`` and may have ``__len__``.
+    """Yields indices, or lists of them. A subclass defines ``__iter__`` and maybe ``__len__``.
 
-    Each iteration is an epoch; a ``DataLoader`` takes one as ``sampler``, or as ``batch_sampler``
-    if it gives lists.
+    Each iteration is an epoch; a ``DataLoader`` accepts one as ``sampler``, or as
+    ``batch_sampler`` if it yields lists.
     """
 
     def __iter__(self) -> Iterator[_T_co]:
@@ -33,7 +33,7 @@ class Sampler(Generic[_T_co]):
 
 
 class SequentialSampler(Sampler[int]):
-    """The indices 0, 1, ..., ``len(data_source) - 1``.
+    """Yields the indices 0, 1, ..., ``len(data_source) - 1``.
 
     Args:
         data_source: anything with a length.
@@ -60,19 +60,19 @@ def _check_positive(name: str, value: Any) -> None:
 
 
 class RandomSampler(Sampler[int]):
-    """Indices in random order, or with replacement.
+    """Yields indices in random order, or sampled with replacement.
 
-    Without replacement each index comes once before any comes twice.
+    Without replacement each index is yielded once before any is yielded twice.
 
     Args:
         data_source: anything with a length.
-        replacement: draw each index from all of them.
-        num_samples: how many are drawn; ``len(data_source)`` if None.
-        generator: what they are drawn from; if None, a new one with a seed of the default one.
+        replacement: sample each index from all of them.
+        num_samples: number of indices to sample; ``len(data_source)`` if None.
+        generator: source of the samples; if None, a new one, seeded from the default one.
 
     Raises:
-        TypeError: ``replacement`` is no bool.
-        ValueError: ``num_samples`` is no positive int.
+        TypeError: ``replacement`` is not a bool.
+        ValueError: ``num_samples`` is not a positive int.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many indices are drawn; follows the length of the data unless it was given."""
+        """The number of sampled indices; the length of the data unless it was given."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -121,11 +121,11 @@ def _integers(high: int, count: int, generator: Any) -> list[int]:
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given indices, each once, in random order.
+    """Yields the given indices, each once, in random order.
 
     Args:
         indices: a sequence of indices.
-        generator: what the order is drawn from; the default one if None.
+        generator: generator that samples the order; the default one if None.
     """
 
     def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
@@ -141,17 +141,17 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """``num_samples`` indices of 0, ..., ``len(weights) - 1``, drawn with these weights.
+    """Samples ``num_samples`` indices of 0, ..., ``len(weights) - 1`` with these weights.
 
     Args:
-        weights: numbers from 0 on, in one dim; they need not sum to 1.
-        num_samples: how many are drawn.
-        replacement: whether an index may come again; without it there must be as many positive
+        weights: non-negative numbers, in one dim; they need not sum to 1.
+        num_samples: number of indices to sample.
+        replacement: whether an index may repeat; without it there must be at least as many positive
             weights.
-        generator: what they are drawn from; the default one if None.
+        generator: source of the samples; the default one if None.
 
     Raises:
-        ValueError: weights of other than one dim, or other arguments of the wrong kind.
+        ValueError: the weights do not have one dim, or other arguments have the wrong type.
     """
 
     def __init__(
@@ -184,15 +184,15 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """Lists of ``batch_size`` indices of another sampler.
+    """Yields lists of ``batch_size`` indices of another sampler.
 
     Args:
-        sampler: an iterable of indices; with a length if ``len`` is asked for.
-        batch_size: how many a list has, a positive int.
-        drop_last: leave out a last list that is shorter.
+        sampler: an iterable of indices; ``len`` needs one with a length.
+        batch_size: length of a list, a positive int.
+        drop_last: drop a last list that is shorter.
 
     Raises:
-        ValueError: arguments of the wrong kind.
+        ValueError: arguments have the wrong type.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ __all__ = ["SummaryWriter"]
 
 
 def _plain(value: Any) -> Any:
-    """Tensors in a value as NumPy arrays, which the writer takes."""
+    """Converts tensors in a value to NumPy arrays, as the writer requires."""
     if isinstance(value, Tensor):
         value = value.detach()
         if value.dtype == cograd.bfloat16:
@@ -45,11 +45,11 @@ class SummaryWriter:
     """Writes scalars, histograms, images and text as events.
 
     Args:
-        log_dir: the folder; default: ``runs/`` and the time.
-        comment, purge_step, max_queue, flush_secs, filename_suffix: as tensorboardX has them.
+        log_dir: the directory; default: ``runs/`` and the time.
+        comment, purge_step, max_queue, flush_secs, filename_suffix: as in tensorboardX.
 
-    Every ``add_*`` method of tensorboardX's writer is there; tensors among the arguments are given
-    to it as arrays.
+    Has every ``add_*`` method of tensorboardX's writer; tensors among the arguments are converted
+    to arrays.
 
     Raises:
         ImportError: tensorboardX is not installed.
@@ -71,15 +71,15 @@ class SummaryWriter:
 
     @property
     def log_dir(self) -> str:
-        """The folder."""
+        """The directory of the files."""
         return str(self._writer.logdir)
 
     def get_logdir(self) -> str:
-        """The folder."""
+        """Returns the directory of the files."""
         return self.log_dir
 
     def add_graph(self, model: Any, *args: Any, **kwargs: Any) -> None:
-        """Writes nothing, with a warning: there is no tracing."""
+        """Writes nothing and warns, because cograd does not trace."""
         warnings.warn(
             "SummaryWriter.add_graph(): nothing is written, there is no tracing; "
             "autograd.graph.draw shows the graph",
@@ -97,11 +97,11 @@ class SummaryWriter:
         return add
 
     def flush(self) -> None:
-        """Writes what is queued."""
+        """Writes queued events."""
         self._writer.flush()
 
     def close(self) -> None:
-        """Writes what is queued and closes the files."""
+        """Writes queued events and closes the files."""
         self._writer.close()
 
     def __enter__(self) -> SummaryWriter:

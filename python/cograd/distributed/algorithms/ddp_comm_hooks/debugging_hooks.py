@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hooks that take communication out of a measurement."""
+"""Hooks that exclude communication from a measurement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["noop_hook"]
 
 
 def noop_hook(_: Any, bucket: GradBucket) -> Future[Tensor]:
-    """The rank's own gradients: nothing is sent, and the ranks drift apart."""
+    """Returns the rank's own gradients: nothing is sent, so the ranks' parameters diverge."""
     future: Future[Tensor] = Future()
     future.set_result(bucket.buffer())
     return future

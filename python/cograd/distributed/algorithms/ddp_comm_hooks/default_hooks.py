@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The mean over the ranks, as it is or in a shorter dtype."""
+"""Hooks that average over the ranks, in the gradients' dtype or a shorter one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _mean(group: Any, tensor: Tensor) -> Future[Any]:
 
 
 def allreduce_hook(process_group: Any, bucket: GradBucket) -> Future[Tensor]:
-    """The mean over the group (None: all ranks): what is done without a hook."""
+    """Averages over the group (None: all ranks), as is done without a hook."""
     return _mean(process_group, bucket.buffer()).then(lambda done: _first(done.value()))
 
 
@@ -50,12 +50,12 @@ def _compress(dtype: cograd.dtype, group: Any, bucket: GradBucket) -> Future[Ten
 
 
 def fp16_compress_hook(process_group: Any, bucket: GradBucket) -> Future[Tensor]:
-    """The mean over the group, sent as float16: half the bytes of float32."""
+    """Averages over the group in float16: sends half the bytes of float32."""
     return _compress(cograd.float16, process_group, bucket)
 
 
 def bf16_compress_hook(process_group: Any, bucket: GradBucket) -> Future[Tensor]:
-    """The mean over the group, sent as bfloat16: half the bytes, and the range of float32."""
+    """Averages over the group in bfloat16: sends half the bytes, with the range of float32."""
     return _compress(cograd.bfloat16, process_group, bucket)
 
 
@@ -74,10 +74,10 @@ def _wrapped(hook: Hook, dtype: cograd.dtype) -> Hook:
 
 
 def fp16_compress_wrapper(hook: Hook) -> Hook:
-    """``hook`` on gradients in float16; its result goes back to their dtype."""
+    """Runs ``hook`` on gradients in float16 and converts its result back."""
     return _wrapped(hook, cograd.float16)
 
 
 def bf16_compress_wrapper(hook: Hook) -> Hook:
-    """``hook`` on gradients in bfloat16; its result goes back to their dtype."""
+    """Runs ``hook`` on gradients in bfloat16 and converts its result back."""
     return _wrapped(hook, cograd.bfloat16)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# ruff: noqa: N999  (torch spells it so)
-"""PowerSGD (Vogels, Karimireddy, Jaggi 2019): gradients travel as products of thin matrices."""
+# ruff: noqa: N999  (torch's spelling)
+"""PowerSGD (Vogels, Karimireddy, Jaggi 2019): sends gradients as products of thin matrices."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ __all__ = ["PowerSGDState", "batched_powerSGD_hook", "powerSGD_hook"]
 
 
 class PowerSGDState:
-    """Settings of ``powerSGD_hook``, and what it keeps from one iteration to the next.
+    """Settings of ``powerSGD_hook``, and its state between iterations.
 
     Args:
         process_group: None for all ranks.
-        matrix_approximation_rank: columns of the factors.
-        start_powerSGD_iter: iterations with plain means before.
-        min_compression_rate: a matrix is compressed where it gets smaller by more than this.
-        use_error_feedback: add what compression lost to the next gradient.
-        warm_start: begin each power iteration with the last one's factor.
-        orthogonalization_epsilon: added to the diagonal of R, against division by zero.
-        random_seed: of the first factors, equal on all ranks.
-        compression_stats_logging_frequency, batch_tensors_with_same_shape: no effect.
+        matrix_approximation_rank: number of columns of the factors.
+        start_powerSGD_iter: number of initial iterations with plain averages.
+        min_compression_rate: a matrix is compressed if it shrinks by more than this factor.
+        use_error_feedback: whether to add what compression lost to the next gradient.
+        warm_start: whether to start each power iteration with the previous factor.
+        orthogonalization_epsilon: added to the diagonal of R, to avoid division by zero.
+        random_seed: seed of the first factors, the same on all ranks.
+        compression_stats_logging_frequency, batch_tensors_with_same_shape: accepted and ignored.
 
     Raises:
-        ValueError: rank, rate or iteration out of range.
+        ValueError: a rank, rate or iteration is out of range.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class PowerSGDState:
         self.total_numel_after_compression = 0
 
     def compression_stats(self) -> tuple[float, int, int]:
-        """(rate, elements before, elements after) of all that has been sent compressed."""
+        """Returns (rate, elements before, elements after) over everything sent compressed."""
         before, after = self.total_numel_before_compression, self.total_numel_after_compression
         return (before / after if after else 0.0), before, after
 
@@ -94,7 +94,7 @@ def _mean(state: PowerSGDState, tensor: Tensor) -> None:
 
 
 def _orthogonal(matrix: Tensor, epsilon: float) -> Tensor:
-    """Orthonormal columns that span those of ``matrix``."""
+    """Returns orthonormal columns that span the columns of ``matrix``."""
     if epsilon == 0 and bool((matrix.norm(dim=0) > 0).all()):
         columns: Tensor = cograd.linalg.qr(matrix)[0]
         return columns
@@ -125,13 +125,13 @@ def _worth(state: PowerSGDState, matrix: Tensor) -> bool:
 
 
 def _joint(parts: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """One flat tensor with the values of all, and views of it in their shapes."""
+    """Returns one flat tensor of the values of all parts, and views of it in their shapes."""
     flat = _flatten_dense_tensors(parts)
     return flat, list(_unflatten_dense_tensors(flat, parts))
 
 
 def _run(state: PowerSGDState, index: int, matrices: list[Tensor], plain: list[Tensor]) -> None:
-    """Replaces the values of ``matrices`` and ``plain`` by (approximate) means over the ranks."""
+    """Replaces ``matrices`` and ``plain`` by their (approximate) averages over the ranks."""
     factors = _factors(state, index, matrices)
     thin, views = _joint([m @ q for m, q in zip(matrices, factors, strict=True)] + plain)
     _mean(state, thin)
@@ -178,7 +178,7 @@ def _hook(state: PowerSGDState, bucket: GradBucket, batched: bool) -> Future[Ten
         _run(state, index, matrices, plain)
     if before is not None:
         state.error_dict[index] = before.sub_(buffer)
-        if not batched:  # what was sent as it is has lost nothing
+        if not batched:  # gradients sent uncompressed have no error
             _forget_plain(state, bucket)
     state.iter += bucket.is_last()
     future: Future[Tensor] = Future()
@@ -198,14 +198,14 @@ def _forget_plain(state: PowerSGDState, bucket: GradBucket) -> None:
 
 
 def powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Tensor]:
-    """Each matrix M among the gradients becomes P Q^T: P spans M Q, and Q is M^T P.
+    """Approximates each matrix M among the gradients by P Q^T: P spans M Q, and Q is M^T P.
 
-    Two means of thin matrices take the place of one of M; other gradients travel with the first.
-    The power iteration is done at once, so no communication is hidden behind backward.
+    It averages two thin matrices instead of M; other gradients are sent with the first one. The
+    power iteration runs at once, so it does not overlap communication with backward.
     """
     return _hook(state, bucket, batched=False)
 
 
 def batched_powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Tensor]:
-    """The same with the whole bucket as one square matrix: quicker, and rougher."""
+    """Approximates the whole bucket as one square matrix: faster and less accurate."""
     return _hook(state, bucket, batched=True)

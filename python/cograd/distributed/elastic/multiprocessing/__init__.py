@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""See ``errors``."""
+"""Contains ``errors``."""
 
 from cograd.distributed.elastic.multiprocessing import errors
 

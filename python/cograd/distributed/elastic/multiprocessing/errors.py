@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The decorator of a rank's main function in programs written for torchrun."""
+"""Decorates a rank's main function in programs written for torchrun."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ T = TypeVar("T")
 
 
 def record(fn: Callable[..., T], error_handler: Any = None) -> Callable[..., T | None]:
-    """``fn``, whose errors the other ranks are told without it, as those of all of a program.
+    """Returns ``fn``; its errors reach the other ranks as those of any program do.
 
-    ``sys.exit(0)`` within ``fn`` ends it alone. ``error_handler`` is ignored: no file is written.
+    ``sys.exit(0)`` within ``fn`` ends only ``fn``. ``error_handler`` is ignored: no file is
+    written.
     """
 
     @functools.wraps(fn)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Samples to batches."""
+"""Collates samples into batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cograd import Tensor
 
 __all__ = ["collate", "default_collate", "default_collate_fn_map", "default_convert"]
 
-np_str_obj_array_pattern = re.compile(r"[SaUO]")  # dtypes of NumPy that are no numbers
+np_str_obj_array_pattern = re.compile(r"[SaUO]")  # non-numeric NumPy dtypes
 default_collate_err_msg_format = (
     "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
 )
@@ -23,15 +23,15 @@ CollateMap = dict[Any, Callable[..., Any]]
 
 
 def _numpy() -> Any:
-    """NumPy if it is imported: else nothing can be of its types."""
+    """Returns NumPy if it is imported: otherwise no object can have its types."""
     return sys.modules.get("numpy")
 
 
 def default_convert(data: Any) -> Any:
-    """NumPy arrays and scalars inside of ``data`` as tensors; everything else as it is.
+    """Converts NumPy arrays and scalars inside ``data`` to tensors; keeps everything else.
 
-    Mappings, named tuples and sequences keep their shape; a tuple becomes a list, and arrays of
-    text stay. What a ``DataLoader`` without batches does to each sample.
+    Mappings, named tuples and sequences keep their structure; a tuple becomes a list, and arrays of
+    text stay. A ``DataLoader`` without batches applies this to each sample.
 
     Args:
         data: a sample.
@@ -54,7 +54,7 @@ def default_convert(data: Any) -> Any:
 
 
 def _like_mapping(elem: Any, values: dict[Any, Any]) -> Any:
-    """``values`` in a mapping as ``elem``, which may be of a type that takes no dict."""
+    """Returns ``values`` in a mapping like ``elem``, or as a dict if that type rejects a dict."""
     try:
         if isinstance(elem, MutableMapping):
             clone = copy.copy(elem)
@@ -78,14 +78,14 @@ def _like_sequence(elem: Any, values: list[Any]) -> Any:
 
 
 def collate(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
-    """``batch``, a list of samples, as one sample with a batch dim in front of every leaf.
+    """Collates ``batch``, a list of samples, into one sample with a batch dim in front.
 
     Args:
         collate_fn_map: type, or tuple of types, to ``f(batch, *, collate_fn_map)`` for leaves.
 
     Raises:
-        TypeError: a leaf of a type that ``collate_fn_map`` does not know.
-        RuntimeError: sequences or tensors of different sizes.
+        TypeError: a leaf has a type that is not in ``collate_fn_map``.
+        RuntimeError: sequences or tensors have different sizes.
     """
     elem = batch[0]
     kind = type(elem)
@@ -96,7 +96,7 @@ def collate(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
         if isinstance(elem, types):
             return function(batch, collate_fn_map=collate_fn_map)
     np = _numpy()
-    if (collate_fn_map or {}).get(float) is collate_float_fn and np is not None:  # a copy as well
+    if (collate_fn_map or {}).get(float) is collate_float_fn and np is not None:  # or a copied map
         if isinstance(elem, np.ndarray):
             return collate_numpy_array_fn(batch)
         if isinstance(elem, np.bool_ | np.number):
@@ -118,32 +118,32 @@ def collate(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
 
 
 def collate_tensor_fn(batch: Any, *, collate_fn_map: Any = None) -> Tensor:
-    """Tensors stacked."""
+    """Stacks tensors."""
     return cograd.stack(batch if isinstance(batch, list) else list(batch))
 
 
 def collate_float_fn(batch: Any, *, collate_fn_map: Any = None) -> Tensor:
-    """One tensor of float64."""
+    """Returns one tensor of float64."""
     return cograd.tensor(batch, dtype=cograd.float64)
 
 
 def collate_int_fn(batch: Any, *, collate_fn_map: Any = None) -> Tensor:
-    """One tensor of ints or bools."""
+    """Returns one tensor of ints or bools."""
     return cograd.tensor(batch)
 
 
 def collate_str_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
-    """The list itself."""
+    """Returns the list itself."""
     return batch
 
 
 def collate_numpy_scalar_fn(batch: Any, *, collate_fn_map: Any = None) -> Tensor:
-    """One tensor of NumPy's numbers."""
+    """Returns one tensor of NumPy's numbers."""
     return cograd.as_tensor(sys.modules["numpy"].asarray(batch))
 
 
 def collate_numpy_array_fn(batch: Any, *, collate_fn_map: Any = None) -> Tensor:
-    """NumPy arrays stacked; TypeError for those of text or objects."""
+    """Stacks NumPy arrays. Raises TypeError for arrays of text or objects."""
     if batch[0].dtype.kind in "SUO":
         raise TypeError(default_collate_err_msg_format.format(batch[0].dtype))
     return cograd.stack([cograd.as_tensor(array) for array in batch])
@@ -159,16 +159,16 @@ default_collate_fn_map: CollateMap = {
 
 
 def default_collate(batch: Any) -> Any:
-    """A list of samples as one batch: tensors are stacked, numbers become tensors.
+    """Collates a list of samples into one batch: stacks tensors, converts numbers to tensors.
 
-    NumPy arrays and numbers become tensors too, floats of Python float64 ones, and text stays a
-    list; mappings, named tuples and sequences keep their shape, and a tuple becomes a list.
+    NumPy arrays and numbers become tensors too, Python floats become float64, and text stays a
+    list; mappings, named tuples and sequences keep their structure, and a tuple becomes a list.
 
     Args:
-        batch: the samples, at least one, all of the structure of the first.
+        batch: the samples, at least one, all with the structure of the first.
 
     Raises:
-        TypeError: a sample holds something else.
-        RuntimeError: tensors or sequences of different sizes.
+        TypeError: a sample contains something else.
+        RuntimeError: tensors or sequences have different sizes.
     """
     return collate(batch, collate_fn_map=default_collate_fn_map)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From indices to a batch: what runs in this process or in a worker."""
+"""Fetches the batch of given indices, in this process or in a worker."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Gather = Callable[[Sequence[Any]], Any]
 
 
 def _gather_of(dataset: Any) -> Gather | None:
-    """What makes a batch of ``dataset`` by one gather a tensor, where that is the same.
+    """Returns a function that collects a batch by one gather per tensor, if that is equivalent.
 
-    A method of a subclass decides itself what a sample is.
+    It is not if a subclass overrides the methods that return samples.
     """
     kind = type(dataset)
     if isinstance(dataset, Subset):
@@ -35,7 +35,7 @@ def _gather_of(dataset: Any) -> Gather | None:
 
     def gather(batch: Sequence[Any]) -> Any:
         if bool in map(type, batch):
-            return None  # a mask, not a number
+            return None  # a mask, not an index
         index = cograd.tensor(batch)
         if index.dtype is not cograd.int64 or any(t.requires_grad for t in dataset.tensors):
             return None
@@ -45,7 +45,7 @@ def _gather_of(dataset: Any) -> Gather | None:
 
 
 class MapFetcher:
-    """Samples by index."""
+    """Fetches samples by index."""
 
     def __init__(
         self, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool
@@ -58,13 +58,13 @@ class MapFetcher:
             self._gather = _gather_of(dataset)
 
     def fetch(self, index: Any) -> Any:
-        """The batch of a list of indices, or the sample of one."""
+        """Returns the batch of a list of indices, or the sample of one index."""
         if not self.auto_collation:
             return self.collate_fn(self.dataset[index])
         if self._gather is not None and type(index) is list:
             try:
                 batch = self._gather(index)
-            except Exception:  # one sample after the other says what is wrong
+            except Exception:  # fetching the samples one by one raises a better error
                 batch = None
             if batch is not None:
                 return batch
@@ -75,7 +75,7 @@ class MapFetcher:
 
 
 class IterableFetcher:
-    """Samples of a stream; an index says only how many."""
+    """Fetches samples from a stream; an index only determines how many."""
 
     def __init__(
         self, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool
@@ -87,7 +87,7 @@ class IterableFetcher:
         self.ended = False
 
     def fetch(self, index: Any) -> Any:
-        """The next batch; StopIteration when there is none."""
+        """Returns the next batch. Raises StopIteration if there is none."""
         if self.ended:
             raise StopIteration
         if not self.auto_collation:
@@ -102,6 +102,6 @@ class IterableFetcher:
 def make_fetcher(
     iterable: bool, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool
 ) -> MapFetcher | IterableFetcher:
-    """The fetcher for a kind of dataset."""
+    """Returns the fetcher for a kind of dataset."""
     kind = IterableFetcher if iterable else MapFetcher
     return kind(dataset, auto_collation, collate_fn, drop_last)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a worker of a ``DataLoader`` does, and what it tells of itself and of its exceptions."""
+"""The main loop of a ``DataLoader`` worker, its WorkerInfo and its exceptions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["WorkerInfo", "get_worker_info"]
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """Where this process stands among the workers of a loader.
+    """The position of this process among the workers of a loader.
 
     Attributes:
         id: 0, ..., ``num_workers - 1``.
-        num_workers: how many workers there are.
-        seed: what cograd, ``random`` and NumPy were seeded from in this worker.
+        num_workers: number of workers.
+        seed: seed of cograd, ``random`` and NumPy in this worker.
         dataset: the worker's copy.
     """
 
@@ -37,16 +37,16 @@ _worker_info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """The ``WorkerInfo`` of this process; None where it is no worker.
+    """Returns the ``WorkerInfo`` of this process; None if it is not a worker.
 
-    It has ``id``, ``num_workers``, ``seed`` and ``dataset``, the worker's copy: what an
-    ``IterableDataset`` needs to give each worker its own part.
+    It has ``id``, ``num_workers``, ``seed`` and ``dataset``, the worker's copy; an
+    ``IterableDataset`` needs them to split the data among the workers.
     """
     return _worker_info
 
 
 class _Verbatim(str):
-    """Text that is its own repr, as a KeyError shows the repr of its argument."""
+    """A string whose repr is itself, because KeyError shows the repr of its argument."""
 
     __slots__ = ()
 
@@ -55,7 +55,7 @@ class _Verbatim(str):
 
 
 class WorkerException:
-    """An exception on its way to the parent: its type, and its traceback as text."""
+    """An exception to be sent to the parent: its type, and its traceback as text."""
 
     def __init__(self, error: BaseException, where: str) -> None:
         self.kind: type[BaseException] = type(error)
@@ -67,7 +67,7 @@ class WorkerException:
         text = f"Caught {self.kind.__name__} {self.where}.\nOriginal {self.text}"
         kind: Any = self.kind
         if issubclass(kind, StopIteration | StopAsyncIteration | GeneratorExit):
-            raise RuntimeError(text)  # it would end the caller's loop as if all was read
+            raise RuntimeError(text)  # it would end the caller's loop as if all data had been read
         if kind is KeyError:
             text = _Verbatim(text)
         try:
@@ -79,21 +79,21 @@ class WorkerException:
 
 @dataclass(frozen=True)
 class StreamEnd:
-    """A worker's copy of an iterable dataset has no more samples."""
+    """Sent when a worker's copy of an iterable dataset has no more samples."""
 
     worker_id: int
 
 
 @dataclass(frozen=True)
 class Resume:
-    """A new epoch of persistent workers begins; sent back when the worker is ready."""
+    """Starts a new epoch of persistent workers; sent back when the worker is ready."""
 
     epoch: int
 
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """What the parent tells a worker when it starts."""
+    """The settings that the parent passes to a new worker."""
 
     id: int
     num_workers: int
@@ -108,12 +108,12 @@ class WorkerOptions:
 
     @property
     def where(self) -> str:
-        """How messages call this worker."""
+        """The name of this worker in messages."""
         return f"in DataLoader worker process {self.id}"
 
 
 def import_numpy() -> Any:
-    """NumPy, whose global stream a dataset may use, or None."""
+    """Returns NumPy, whose global random stream a dataset may use, or None."""
     try:
         import numpy
     except ImportError:
@@ -141,17 +141,17 @@ def _set_up(options: WorkerOptions) -> None:
 
 
 def _send(connection: socket.socket, epoch: int, index: int, data: Any, where: str) -> None:
-    """Sends a result, or why it cannot be sent."""
+    """Sends a result, or the reason why it cannot be sent."""
     try:
         _channel.send(connection, (epoch, index, data))
     except OSError:
         raise
-    except Exception as error:  # what a dataset gives need not pickle
+    except Exception as error:  # a dataset's samples may not be picklable
         _channel.send(connection, (epoch, index, _sendable(error, where)))
 
 
 def _sendable(error: Exception, where: str) -> WorkerException:
-    """The exception in a form that pickles: a type of a local scope does not."""
+    """Returns the exception in a form that can be pickled: types of a local scope cannot."""
     wrapped = WorkerException(error, where)
     try:
         _channel.encode(wrapped)
@@ -161,7 +161,7 @@ def _sendable(error: Exception, where: str) -> WorkerException:
 
 
 class _Work:
-    """The loop of a worker: indices in, batches out."""
+    """The loop of a worker: receives indices, sends batches."""
 
     def __init__(self, options: WorkerOptions, connection: socket.socket) -> None:
         self.options = options
@@ -171,7 +171,7 @@ class _Work:
         self.ended = False
 
     def start(self, initialise: bool) -> None:
-        """Prepares an epoch; what goes wrong is told with the first batch."""
+        """Prepares an epoch; an error is sent instead of the first batch."""
         o = self.options
         self.ended, self.failure = False, None
         try:
@@ -184,7 +184,7 @@ class _Work:
             self.failure = _sendable(error, o.where)
 
     def result(self, index: Any) -> Any:
-        """The batch, the exception, or the end of the stream."""
+        """Returns the batch, the exception, or the end of the stream."""
         if self.failure is not None:
             failure, self.failure = self.failure, None
             return failure
@@ -199,7 +199,7 @@ class _Work:
             return _sendable(error, self.options.where)
 
     def run(self) -> None:
-        """Serves until the parent closes its side."""
+        """Processes messages until the parent closes its socket."""
         self.start(True)
         while True:
             message = _channel.receive(self.connection)
@@ -216,11 +216,11 @@ class _Work:
 
 
 def worker_loop(options: WorkerOptions, connection: socket.socket) -> None:
-    """The main function of a worker."""
+    """Runs a worker until the parent closes its socket."""
     try:
         _set_up(options)
         _Work(options, connection).run()
     except (EOFError, ConnectionError, KeyboardInterrupt):
-        pass  # the parent is gone, or is interrupted itself
+        pass  # the parent is gone or was interrupted
     finally:
         connection.close()

@@ -1,5 +1,0 @@
-// SPDX-License-Identifier: BSD-3-Clause
-// torch's <ATen/cpu/vec/functional.h>, which cograd does not offer.
-#pragma once
-#error \
-    "cograd: <ATen/cpu/vec/functional.h> (TensorIterator, Vectorized and the like) is an internal of torch; write a loop over data_ptr and parallel_for"

@@ -1,4 +1,0 @@
-// SPDX-License-Identifier: BSD-3-Clause
-// torch's <c10/util/Exception.h>: checks, errors, warnings and marks of declarations.
-#pragma once
-#include "cograd/torch_compat/impl/errors.h"
