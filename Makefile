@@ -15,6 +15,10 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip
 STAMPS := $(VENV)/stamps
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
+# Lets all checkouts share the entries of ccache, if it is here; messages keep absolute paths.
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= true
+export CCACHE_ABSSTDERR ?= true
 # A stamp has the time at which its target began, so files edited meanwhile are newer.
 BEGIN = @mkdir -p $(@D) && touch $@.begun
 END = @mv $@.begun $@

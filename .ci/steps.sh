@@ -15,6 +15,8 @@ name='' begun=0 times='' matched='' known=''
 closing=${closing:-}
 ci_cache=${COGRAD_CI_CACHE-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/cograd-ci}
 ci_cache_days=30
+# As in the Makefile, for builds that do not use it.
+export CCACHE_BASEDIR="${CCACHE_BASEDIR:-$PWD}" CCACHE_NOHASHDIR=true CCACHE_ABSSTDERR=true
 
 step_ends() {
   [ -z "$name" ] && return
@@ -214,10 +216,7 @@ smoke_tests() {
     VENV=".venv-$1" PREBUILT="$(own_libcograd)" smoke PYTEST_ARGS="$PYTEST_ARGS" </dev/null
 }
 
-smoke_on() {
-  step "python-$1"
-  smoke_tests "$1"
-}
+smoke_on() { step "python-$1" "smoke_tests $1"; }
 
 # Compiles one op that all Pythons load (tests/test_abi.py).
 prebuild_op() {

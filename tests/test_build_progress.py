@@ -226,3 +226,65 @@ except KeyboardInterrupt:
     child.send_signal(signal.SIGINT)
     assert child.wait(timeout=30) == 130
     assert mark.exists()
+
+
+# ---------------------------------------------------------------------------- tools/install.py
+
+PROJECT = """
+[build-system]
+requires = ["scikit-build-core"]
+build-backend = "scikit_build_core.build"
+[project]
+name = "tiny"
+version = "1.0"
+[tool.scikit-build]
+build-dir = "build/{wheel_tag}"
+"""
+MODULE = """
+cmake_minimum_required(VERSION 3.20)
+project(tiny LANGUAGES CXX)
+add_library(tiny SHARED a.cpp)
+target_compile_options(tiny PRIVATE -Wall)
+file(WRITE "${CMAKE_BINARY_DIR}/told.txt" "${TOLD}")
+install(TARGETS tiny DESTINATION tiny)
+install(FILES "${CMAKE_BINARY_DIR}/told.txt" DESTINATION tiny)
+"""
+
+
+def test_install_builds_with_settings_and_shows_warnings(tmp_path, cmake):
+    pytest.importorskip("scikit_build_core")
+    project = tmp_path / "project"
+    (project / "tools").mkdir(parents=True)
+    for name in ("install.py", "build_progress.py"):
+        shutil.copy(TOOL.parent / name, project / "tools")
+    (project / "pyproject.toml").write_text(PROJECT)
+    (project / "CMakeLists.txt").write_text(MODULE)
+    (project / "a.cpp").write_text("int a() { int unused; return 1; }\n")
+    command = [sys.executable, str(project / "tools" / "install.py")]
+    command += ["--config-settings=cmake.define.TOLD=a=b", "-q", "--no-index"]
+
+    def install(folder):
+        done = subprocess.run(
+            [*command, "--target", str(tmp_path / folder)],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    status, text = install("first")
+    assert status == 0, text
+    assert "warning: unused variable" in text
+    assert re.search(r"^build: 2 of 2 files, \d+ s$", text, re.M), text
+    assert "-- " not in text
+    assert (tmp_path / "first" / "tiny" / "told.txt").read_text() == "a=b"
+    status, text = install("second")
+    assert (status, "build:" in text) == (0, False), text  # nothing to compile
+    assert (tmp_path / "second" / "tiny" / "libtiny.so").exists()
+    (project / "a.cpp").write_text("int a() { return one; }\n")
+    status, text = install("third")
+    assert status != 0
+    assert "was not declared in this scope" in text
+    assert not (tmp_path / "third").exists()
