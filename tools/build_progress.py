@@ -42,8 +42,9 @@ class Progress:
         self.out, self.everything = out, everything
         self.terminal = out.isatty()
         self.begun = self.reported = time.monotonic()
-        self.count = self.now = ""
-        self.edges_seen = self.complaining = self.line_open = False
+        self.count = self.total = self.now = ""
+        self.edges_seen = self.complaining = False
+        self.written = ""  # what the progress line shows
         self.hidden: list[str] = []
 
     def line(self, text: str) -> None:
@@ -52,8 +53,9 @@ class Progress:
         percent = None if edge else PERCENT.fullmatch(text)
         if edge and not AGAIN.match(edge[3]):
             self.count, self.now = f"{edge[1]} of {edge[2]} files", edge[3]
+            self.total = f"{edge[2]} files"
         elif percent:
-            self.count, self.now = f"{percent[1]} %", percent[2]
+            self.count, self.total, self.now = f"{percent[1]} %", "done", percent[2]
         if edge or percent:
             self.complaining = False
             self.edges_seen |= AGAIN.search(text) is None
@@ -77,18 +79,20 @@ class Progress:
 
     def clear(self) -> None:
         """Removes the progress line from a terminal."""
-        if self.line_open:
+        if self.written:
             self.out.write("\r\x1b[K")
-            self.line_open = False
+            self.written = ""
 
     def tick(self) -> None:
         """Reports the state: always on a terminal, else once a minute."""
         now = time.monotonic()
         if self.terminal and self.count and not self.everything:
             text = f"{self.count}, {duration(now - self.begun)}: {self.now}"
-            self.out.write("\r\x1b[K" + text[: shutil.get_terminal_size().columns - 1])
-            self.out.flush()
-            self.line_open = True
+            text = text[: shutil.get_terminal_size().columns - 1]
+            if text != self.written:
+                self.out.write("\r\x1b[K" + text)
+                self.out.flush()
+                self.written = text
         elif not self.terminal and now - self.reported >= SECONDS_BETWEEN_LINES:
             self.reported = now
             state = self.count or "configuring"
@@ -102,8 +106,8 @@ class Progress:
             if not self.edges_seen:  # a compiler's errors have been shown
                 print(*self.hidden[-100:], sep="\n", file=self.out)
             print(f"build: failed after {took}", file=self.out, flush=True)
-        elif self.count:
-            print(f"build: {self.count}, {took}", file=self.out, flush=True)
+        elif self.total:
+            print(f"build: {self.total}, {took}", file=self.out, flush=True)
 
 
 def follow(command: list[str], everything: bool = False) -> int:
