@@ -236,3 +236,20 @@ def test_hooks_of_several_functions_in_one_chain():
 
     assert_close(func.grad(outer)(ONE), 8 * ONE)
     assert calls == ["z", "p", "t", "y", "y, inside"]
+
+
+@pytest.mark.parametrize("outer", [func.grad, lambda f: func.vmap(func.grad(f))])
+def test_hooks_inside_linearize_do_not_run(outer):
+    def f(x):
+        y = x * 1
+        y.register_hook(lambda g: g * 2)
+        return y**3
+
+    def of_direction(way):
+        return lambda x: way(x, torch.tensor([1.0, 2.0, 3.0])).sum()
+
+    x = torch.tensor([[1.0, 1.0, 2.0]] * 2) if outer is not func.grad else torch.tensor([1.0, 1, 2])
+    linear = outer(of_direction(lambda x, v: func.linearize(f, x)[1](v)))(x)
+    forward = outer(of_direction(lambda x, v: func.jvp(f, (x,), (v,))[1]))(x)
+    assert linear.reshape(-1, 3)[0].tolist() == [6.0, 12.0, 36.0]
+    assert torch.equal(forward, 2 * linear)
