@@ -26,7 +26,6 @@ step_ends() {
 }
 
 step_omitted() {  # name, reason
-  printf '\n=== %s: %s\n' "$1" "$2"
   times+=$(printf '%6s   %s: %s' - "$1" "$2")$'\n'
 }
 
@@ -41,6 +40,7 @@ step() {
       [ -n "$known" ] || known=$(circumstances) || return
       key=$(step_key "$command" "$@")
       if date=$(passed_on "$key"); then
+        printf '\n=== %s: unchanged\n' "$next"
         step_omitted "$next" "unchanged since it passed on $date"
         return 0
       fi

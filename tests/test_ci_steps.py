@@ -269,6 +269,23 @@ def test_the_inputs_of_this_project_exist():
             assert listed.stdout, name
 
 
+def test_other_pythons_link_the_library_of_the_own_build(checkout, tmp_path):
+    """Not that of the newest folder: this may be another Python's, and half made."""
+    meta = tmp_path / "site" / "cograd-0.1.dist-info"
+    meta.mkdir(parents=True)
+    (meta / "METADATA").write_text("Metadata-Version: 2.1\nName: cograd\nVersion: 0.1\n")
+    (meta / "WHEEL").write_text("Wheel-Version: 1.0\nTag: cp311-cp311-linux_x86_64\n")
+    for tag in ("cp311-cp311-linux_x86_64", "cp310-cp310-linux_x86_64"):
+        checkout.write(f"build/{tag}/cograd/lib/libcograd.so", "")
+        time.sleep(0.01)
+    python = checkout.folder / ".venv" / "bin" / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path / "site"} exec {sys.executable} "$@"\n')
+    script = "trap - EXIT; . .ci/steps.sh; trap - EXIT; own_libcograd"
+    command = ["bash", "-c", script]
+    done = subprocess.run(command, cwd=checkout.folder, capture_output=True, text=True, check=True)
+    assert done.stdout == "build/cp311-cp311-linux_x86_64/cograd/lib/libcograd.so\n"
+
+
 # ---------------------------------------------------------------------------- clang-tidy
 
 
