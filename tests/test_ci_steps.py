@@ -33,7 +33,7 @@ step first
 echo "ran first"
 step build "say build" code
 step docs "say docs" docs '*.md'
-step both "say both" . ':!docs' ':!*/test_*' and tests/test_one
+also=${ALSO:-} step both "say both" . ':!docs' ':!*/test_*' and tests/test_one
 step always "say always"
 step edit "edit" code
 """
@@ -171,6 +171,7 @@ def test_commands_tools_and_variables_count(checkout):
     assert checkout.ran(PYTEST_ARGS="-k one") == EVERY
     assert checkout.ran(CXXFLAGS="-O1") == EVERY
     assert checkout.ran(COGRAD_ISA="base") == EVERY
+    assert checkout.ran(ALSO="what a step adds") == ["first", "both", "always"]
     assert checkout.ran(EDITOR="ed", COGRAD_SUBJECTS_SINCE="HEAD") == UNCHANGED
     checkout.write(".ci/run", RUN.replace('echo "ran $1"', 'echo "ran $1" && true'))
     assert checkout.ran() == [n for n in EVERY if n != "edit"]  # which is another function
