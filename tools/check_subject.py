@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 # Older commits are exempt: their subjects have many forms.
-BASE = "221179ca2471b675c7369ee70e99e6857ad1a1b8"
+BASE = "a489a20c59a6f271d2e860af5c6f76b55d52fc14"
 LONGEST = 60
 FORM = re.compile(r"[a-z0-9.][a-z0-9_./, -]*: \S+ \S.*")
 # What git writes for stashes ("WIP on main: ...", "index on main: ..."), and unfinished work.
