@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-TOOL = Path(__file__).resolve().parents[1] / "tools" / "build_progress.py"
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "build_progress.py"
 
 pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="no source checkout")
 
@@ -180,8 +180,8 @@ def test_a_line_a_minute_elsewhere(tool, monkeypatch, capfd):
     *lines, last = capfd.readouterr().out.splitlines()
     states = [re.fullmatch(r"build: (.*), (\d+) s", line).groups() for line in lines]
     assert {state for state, _ in states} - {"configuring"} == {"1 of 2 files"}
-    assert len({seconds for _, seconds in states}) == len(states)  # no two within a second
-    assert last.startswith("build: 2 files, ")
+    total = int(re.fullmatch(r"build: 2 files, (\d+) s", last)[1])
+    assert len(states) <= total + 1  # no two within a second
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 STEPS = ROOT / ".ci" / "steps.sh"
 TAG = f"cp{sys.version_info[0]}{sys.version_info[1]}"
 
