@@ -63,11 +63,15 @@ def compare_with_ref(record, got, want, label, rtol):
             )
 
 
-def check_forward(record, sample, ops=OPS):
+def forward_dtypes(record):
+    return (F8,) if record["reads_bytes"] else (F8, torch.float32)
+
+
+def check_forward(record, sample, ops=OPS, dtypes=None):
     """Compares the op with its NumPy expression in float64 and float32."""
     args, kwargs = arguments(record, sample)
     f = ops.function(record)
-    for dtype in (F8,) if record["reads_bytes"] else (F8, torch.float32):
+    for dtype in dtypes or forward_dtypes(record):
         a, k = tree_map(lambda t, d=dtype: t.to(d) if is_float(t) else t, (args, kwargs))
         label = f"{record['name']}({sample}) in {dtype}"
         before = [t.clone() for t in tensors_in((a, k))]
@@ -84,13 +88,13 @@ def check_forward(record, sample, ops=OPS):
             compare_with_ref(record, got, want, label, rtol)
 
 
-def check_small_floats(record, sample, ops=OPS):
+def check_small_floats(record, sample, ops=OPS, dtypes=(torch.float16, torch.bfloat16)):
     """Checks that float16 and bfloat16 give rounded float64 results, or raise and name the op."""
     if record["reads_bytes"]:
         return
     args, kwargs = arguments(record, sample)
     f = ops.function(record)
-    for dtype in (torch.float16, torch.bfloat16):
+    for dtype in dtypes:
         a, k = tree_map(lambda t, d=dtype: t.to(d) if is_float(t) else t, (args, kwargs))
         label = f"{record['name']}({sample}) in {dtype}"
         try:
@@ -113,13 +117,16 @@ def check_small_floats(record, sample, ops=OPS):
                 )
 
 
-def check_integers(record, sample, ops=OPS):
+INTEGERS = (torch.int64, torch.int32, torch.uint8, torch.bool)
+
+
+def check_integers(record, sample, ops=OPS, dtypes=INTEGERS):
     """Checks that integer and bool inputs agree with NumPy, or raise with the op's name."""
     if not record["ref"] or record["reads_bytes"]:
         return
     args, kwargs = arguments(record, sample)
     f = ops.function(record)
-    for dtype in (torch.int64, torch.int32, torch.uint8, torch.bool):
+    for dtype in dtypes:
 
         def convert(t, dtype=dtype):
             if not is_float(t):

@@ -244,7 +244,7 @@ def test_a_number_in_front_as_programs_once_wrote_it():
         (lambda: x.addcmul(0.5, y, z), x + 0.5 * y * z),
         (lambda: x.clone().addcdiv_(-1.0, y, z), x - y / z),
     ):
-        with pytest.warns(UserWarning, match="old form; pass it as"):
+        with pytest.warns(UserWarning, match="is deprecated; pass it as"):
             got = old()
         assert torch.equal(got, new)
     for wrong in (lambda: x.add_(2, 3), lambda: x.add(y, 2), lambda: x.mul(2, y)):

@@ -9,6 +9,7 @@ import math
 
 import mpmath
 import pytest
+from op_items import each_cell
 
 import cograd
 import cograd.nn.functional as F
@@ -192,7 +193,7 @@ TOO_LARGE = {
 }
 
 
-@pytest.mark.parametrize("call", TOO_LARGE.values(), ids=TOO_LARGE.keys())
+@each_cell("call", TOO_LARGE.values(), ids=TOO_LARGE.keys())
 def test_numbers_that_the_dtype_has_not_raise(call):
     x = byte()
     with pytest.raises(RuntimeError, match="without overflow|unsigned type"):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from op_items import each_cell
 
 import cograd as torch
 
@@ -168,8 +169,8 @@ LIMITS = [
 ]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("name", "z", "want"), LIMITS)
+@each_cell("dtype", DTYPES)
+@each_cell(("name", "z", "want"), LIMITS)
 def test_limits(name: str, z: complex, want: complex, dtype: str) -> None:
     """Results follow C99 at infinities and on both sides of the branch cuts."""
     got, _ = compute(name, [z], dtype)

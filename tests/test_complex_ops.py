@@ -5,6 +5,7 @@ import zlib
 
 import numpy as np
 import pytest
+from op_items import each_sample
 from op_table import (
     OPS,
     TABLE,
@@ -100,7 +101,7 @@ DIFFERENTIABLE = [
 ]
 
 
-@pytest.mark.parametrize(("record", "sample"), CLAIMED)
+@each_sample(CLAIMED)
 def test_values_are_those_of_numpy(record, sample):
     args, kwargs = complex_arguments(record, sample)
     got = results(call(OPS.function(record), args, kwargs))
@@ -112,7 +113,7 @@ def test_values_are_those_of_numpy(record, sample):
         np.testing.assert_allclose(g.detach().numpy(), w, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(("record", "sample"), CLAIMED)
+@each_sample(CLAIMED)
 def test_half_the_precision_gives_nearly_the_same(record, sample):
     def narrow(t):
         return t.to(torch.complex64) if t.is_complex() else t
@@ -131,7 +132,7 @@ def test_half_the_precision_gives_nearly_the_same(record, sample):
         assert torch.allclose(s.to(w.dtype), w, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize(("record", "sample"), DIFFERENTIABLE)
+@each_sample(DIFFERENTIABLE)
 def test_gradients_forwards_and_backwards(record, sample):
     args, kwargs = complex_arguments(record, sample)
     leaves = [t for t in tensors_in((args, kwargs)) if t.is_complex()]
@@ -149,14 +150,14 @@ def test_gradients_forwards_and_backwards(record, sample):
     assert gradcheck(f, tuple(leaves), fast_mode=True, check_forward_ad=True)
 
 
-@pytest.mark.parametrize(("record", "sample"), REFUSED)
+@each_sample(REFUSED)
 def test_what_is_not_claimed_raises(record, sample):
     args, kwargs = complex_arguments(record, sample)
     with pytest.raises((RuntimeError, NotImplementedError, TypeError, ValueError)):
         call(OPS.function(record), args, kwargs)
 
 
-@pytest.mark.parametrize(("record", "sample"), CLAIMED)
+@each_sample(CLAIMED)
 def test_memory_in_any_order(record, sample):
     def spread(t):
         if not t.is_complex() or t.dim() == 0:

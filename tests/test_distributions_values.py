@@ -117,7 +117,8 @@ def test_moments_and_entropy(name, params, law):
 def test_continuous_modes(name, params, law):
     """No value on a fine grid has a higher density than the mode, if the support contains it."""
     mode = made(name, params).mode
-    x = law.ppf(np.linspace(1e-4, 1 - 1e-4, 2001))
+    ends = np.linspace(1e-4, 1 - 1e-4, 41)  # SciPy inverts some laws by search: no more of them
+    x = np.interp(np.linspace(0, 1, 2001), np.linspace(0, 1, 41), law.ppf(ends))
     if name == "Uniform" or (name == "FisherSnedecor" and params[0] <= 2):
         assert bool(mode.isnan())
         return

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from op_items import each_cell
 
 import cograd as torch
 
@@ -68,7 +69,7 @@ def ones(name, *shape):
     return torch.ones(shape, dtype=DT[name])
 
 
-@pytest.mark.parametrize("a,b", CELLS)
+@each_cell("a,b", CELLS)
 def test_pair(a, b):
     want = cell(PAIRS, a, b)
     assert torch.promote_types(DT[a], DT[b]) is want
@@ -78,7 +79,7 @@ def test_pair(a, b):
     assert (ones(a) * ones(b)).dtype is want, "two 0-dim tensors promote as full tensors"
 
 
-@pytest.mark.parametrize("a,b", CELLS)
+@each_cell("a,b", CELLS)
 def test_zero_dim_operand(a, b):
     want = cell(ZERO_DIM, a, b)
     assert (ones(a, 2) * ones(b)).dtype is want
@@ -88,13 +89,13 @@ def test_zero_dim_operand(a, b):
     assert torch.where(torch.tensor([True, False]), ones(a, 2), ones(b)).dtype is want
 
 
-@pytest.mark.parametrize("a,b", CELLS)
+@each_cell("a,b", CELLS)
 def test_true_division(a, b):
     assert (ones(a, 2) / ones(b, 2)).dtype is cell(TRUE_DIVISION, a, b)
 
 
-@pytest.mark.parametrize("scalar", list(SCALARS))
-@pytest.mark.parametrize("a", NAMES)
+@each_cell("scalar", list(SCALARS))
+@each_cell("a", NAMES)
 def test_python_scalar_is_weak(a, scalar):
     want = DT[SCALARS[scalar].split()[NAMES.index(a)]]
     for shape in [(2,), ()]:
@@ -106,8 +107,8 @@ def test_python_scalar_is_weak(a, scalar):
         assert torch.mul(t, scalar).dtype is want
 
 
-@pytest.mark.parametrize("scalar", [True, 3, 1.5])
-@pytest.mark.parametrize("a", NAMES)
+@each_cell("scalar", [True, 3, 1.5])
+@each_cell("a", NAMES)
 def test_true_division_by_scalar(a, scalar):
     want = DT[a] if a in FLOATS else torch.float32
     assert (ones(a, 2) / scalar).dtype is want
@@ -126,12 +127,12 @@ def test_scalar_value_does_not_decide():
     assert (ones("f2", 1) * 1e-3).dtype is torch.float16
 
 
-@pytest.mark.parametrize("a,b", CELLS)
+@each_cell("a,b", CELLS)
 def test_can_cast(a, b):
     assert torch.can_cast(DT[a], DT[b]) is (CAN_CAST[NAMES.index(a)][NAMES.index(b)] == "1")
 
 
-@pytest.mark.parametrize("a,b", CELLS)
+@each_cell("a,b", CELLS)
 def test_in_place_follows_can_cast(a, b):
     target, other = ones(a, 2), ones(b, 2)
     if torch.can_cast(cell(PAIRS, a, b), DT[a]):
@@ -144,7 +145,7 @@ def test_in_place_follows_can_cast(a, b):
         assert target._version == 0
 
 
-@pytest.mark.parametrize("a,b", CELLS)
+@each_cell("a,b", CELLS)
 def test_comparison_is_bool(a, b):
     for f in (torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge):
         r = f(ones(a, 2), ones(b, 2))
@@ -152,7 +153,7 @@ def test_comparison_is_bool(a, b):
         assert r.tolist() == [f in (torch.eq, torch.le, torch.ge)] * 2
 
 
-@pytest.mark.parametrize("a,b", CELLS)
+@each_cell("a,b", CELLS)
 def test_conversion(a, b):
     src = torch.tensor([0, 1, 1], dtype=DT[a])
     r = src.to(DT[b])
@@ -164,17 +165,15 @@ def test_conversion(a, b):
     assert src.to(torch.empty(0, dtype=DT[b])).dtype is DT[b]
 
 
-@pytest.mark.parametrize(
-    "name", "sqrt exp log sin cos tanh sigmoid erf rsqrt expm1 log1p atan asinh".split()
-)
-@pytest.mark.parametrize("a", NAMES)
+@each_cell("name", "sqrt exp log sin cos tanh sigmoid erf rsqrt expm1 log1p atan asinh".split())
+@each_cell("a", NAMES)
 def test_float_functions_promote_integers_to_default(name, a):
     want = DT[a] if a in FLOATS else torch.float32
     assert getattr(torch, name)(ones(a, 2)).dtype is want
 
 
-@pytest.mark.parametrize("name", "sum prod cumsum cumprod".split())
-@pytest.mark.parametrize("a", NAMES)
+@each_cell("name", "sum prod cumsum cumprod".split())
+@each_cell("a", NAMES)
 def test_sums_widen_integers(name, a):
     want = DT[a] if a in FLOATS else torch.int64
     f = getattr(torch, name)
@@ -188,7 +187,7 @@ def test_sum_of_small_ints_does_not_wrap():
     assert torch.full((300,), True).sum().item() == 300
 
 
-@pytest.mark.parametrize("a", NAMES)
+@each_cell("a", NAMES)
 def test_any_all_dtype(a):
     want = torch.uint8 if a == "u1" else torch.bool
     for f in (torch.any, torch.all):
@@ -196,8 +195,8 @@ def test_any_all_dtype(a):
         assert f(ones(a, 2, 2), dim=1).dtype is want
 
 
-@pytest.mark.parametrize("a", [n for n in NAMES if n not in FLOATS])
-@pytest.mark.parametrize("name", ["mean", "var", "std", "norm"])
+@each_cell("a", [n for n in NAMES if n not in FLOATS])
+@each_cell("name", ["mean", "var", "std", "norm"])
 def test_float_reductions_refuse_integers(name, a):
     with pytest.raises(RuntimeError):
         getattr(torch, name)(ones(a, 2))
@@ -208,7 +207,7 @@ def test_mean_of_integers_with_dtype():
     assert r.dtype is torch.float64 and r.item() == 1.5
 
 
-@pytest.mark.parametrize("a", INTS + FLOATS)
+@each_cell("a", INTS + FLOATS)
 def test_argmax_is_int64(a):
     assert torch.argmax(ones(a, 3)).dtype is torch.int64
     assert torch.argmin(ones(a, 3)).dtype is torch.int64
@@ -238,7 +237,7 @@ def test_bool_arithmetic():
     assert (t + 1).tolist() == [2, 2]
 
 
-@pytest.mark.parametrize("name", FLOATS)
+@each_cell("name", FLOATS)
 def test_finfo(name):
     f = torch.finfo(DT[name])
     bits, mantissa, emin, emax, resolution = {
@@ -261,7 +260,7 @@ def test_finfo_without_argument_is_the_default_dtype():
     assert torch.finfo().eps == torch.finfo(torch.float32).eps
 
 
-@pytest.mark.parametrize("name", INTS)
+@each_cell("name", INTS)
 def test_iinfo(name):
     i = torch.iinfo(DT[name])
     n = np.iinfo(np.dtype(name))

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from op_items import each_cell
 
 import cograd as torch
 from cograd.autograd import gradcheck, gradgradcheck
@@ -229,9 +230,9 @@ def test_bools_whose_bytes_are_not_0_or_1(byte):
     assert torch.searchsorted(torch.tensor([False, True]), odd).tolist() == [1, 1, 0, 1]
 
 
-@pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("number", [0.1, 0.7, -1.3, 1e-8, 70000.0, 1e6])
-@pytest.mark.parametrize("shape", [(5,), (700,), (40, 30), (1,), ()])
+@each_cell("dtype", HALVES)
+@each_cell("number", [0.1, 0.7, -1.3, 1e-8, 70000.0, 1e6])
+@each_cell("shape", [(5,), (700,), (40, 30), (1,), ()])
 def test_a_number_beside_halves_keeps_its_precision(dtype, number, shape):
     """Products and quotients keep it; 1e6 and 1e-8 have no float16 value, 0.1 is rounded."""
     x = (torch.rand(shape) * 3 + 1).to(dtype)

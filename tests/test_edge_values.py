@@ -4,6 +4,7 @@
 import math
 
 import pytest
+from op_items import each_cell
 
 import cograd as torch
 from cograd.nn import functional as F
@@ -217,10 +218,10 @@ def test_all_and_any_over_no_dims_are_truth_values(f, keepdim):
 # --- scatter_reduce ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
-@pytest.mark.parametrize("include_self", [True, False])
-@pytest.mark.parametrize("src", [5.0, [5.0], [5.0, 6.0, 7.0]])
-@pytest.mark.parametrize("start", [1.0, [1.0, 2.0]])
+@each_cell("reduce", ["sum", "prod", "mean", "amax", "amin"])
+@each_cell("include_self", [True, False])
+@each_cell("src", [5.0, [5.0], [5.0, 6.0, 7.0]])
+@each_cell("start", [1.0, [1.0, 2.0]])
 def test_scattering_nothing_passes_the_gradient_on(reduce, include_self, src, start):
     index = torch.empty(0, dtype=torch.int64)
     for create_graph in (False, True):

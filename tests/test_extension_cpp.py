@@ -519,9 +519,9 @@ def test_wrong_gradients_name_the_function(functions):
     x, y = leaf([1.0]), leaf([2.0])
     with pytest.raises(RuntimeError, match=r"TooFew.*incorrect number.*expected 2, got 1"):
         functions.too_few(x, y).backward()
-    with pytest.raises(RuntimeError, match=r"TooMany.*position 1.*fewer arguments"):
+    with pytest.raises(RuntimeError, match=r"TooMany.*position 1.*belongs to no argument"):
         functions.too_many(x).backward()
-    with pytest.raises(RuntimeError, match=r"ForANumber.*position 1.*no tensor"):
+    with pytest.raises(RuntimeError, match=r"ForANumber.*position 1.*not a tensor"):
         functions.for_a_number(x, 2.0).backward()
     with pytest.raises(RuntimeError, match=r"WrongShape"):
         functions.wrong_shape(leaf([1.0, 2.0])).sum().backward()
@@ -534,7 +534,7 @@ def test_wrong_count_names_the_arguments(functions):
         functions.too_few(x, y).backward()
     with pytest.raises(RuntimeError, match=r"expected 1, got 2.*argument 1 \(Tensor\) of forward"):
         functions.too_many(x).backward()
-    with pytest.raises(RuntimeError, match=r"no tensor: .*argument 2 \(double\)"):
+    with pytest.raises(RuntimeError, match=r"not a tensor: .*argument 2 \(double\)"):
         functions.for_a_number(x, 2.0).backward()
 
 

@@ -3,6 +3,7 @@
 
 import pytest
 from op_checks import constants_of
+from op_items import each_sample
 from op_table import (
     F8,
     OPS,
@@ -92,7 +93,7 @@ def close(a, b, rtol, atol):
     torch.testing.assert_close(a.double(), b.double(), rtol=rtol, atol=atol, equal_nan=True)
 
 
-@pytest.mark.parametrize("record,sample", CASES)
+@each_sample(CASES)
 def test_tangent_is_the_double_vjp(record, sample):
     p = program(record, sample)
     plain = p(*p.values)
@@ -105,7 +106,7 @@ def test_tangent_is_the_double_vjp(record, sample):
         close(or_zeros(tangent, output), want, rtol=100 * eps, atol=100 * eps)
 
 
-@pytest.mark.parametrize("record,sample", CASES)
+@each_sample(CASES)
 def test_tangent_is_the_difference(record, sample):
     p = program(record, sample)
     got = p.tangents(p.values)
@@ -122,7 +123,7 @@ def test_tangent_is_the_difference(record, sample):
         close(tangent, want, rtol=1e-4, atol=1e-4 * scale)
 
 
-@pytest.mark.parametrize("record,sample", CASES)
+@each_sample(CASES)
 def test_reverse_over_forward_is_forward_over_reverse(record, sample):
     """The gradient of <u, tangent> is the tangent of the gradient of <u, output>."""
     p = program(record, sample)
@@ -155,7 +156,7 @@ def test_reverse_over_forward_is_forward_over_reverse(record, sample):
 
 
 @pytest.mark.parametrize("recording", [True, False], ids=["", "no_grad"])
-@pytest.mark.parametrize("record,sample", [c for c in CASES if c.values[0]["inplace"]])
+@each_sample([c for c in CASES if c.values[0]["inplace"]])
 def test_in_place_forms_write_the_tangent(record, sample, recording):
     p = program(record, sample)
     first = p.args[0] if p.args else None
@@ -189,13 +190,12 @@ def test_in_place_forms_write_the_tangent(record, sample, recording):
             close(fwd.unpack_dual(view).tangent, got.view(-1), 0, 0)
 
 
-@pytest.mark.parametrize(
-    "record,sample",
+@each_sample(
     [
         c
         for c in CASES
         if c.values[0]["kind"] in ("elementwise", "reduction", "contraction", "view", "shape")
-    ],
+    ]
 )
 def test_levels_nest(record, sample):
     """The second derivative along a line, by two levels, is the difference of first derivatives."""

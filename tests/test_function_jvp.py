@@ -409,7 +409,9 @@ def test_an_opaque_part_is_found_behind_recorded_factors():
     f = function(lambda ctx, x, y: (ctx.save_for_backward(x, y), x * y)[1], backward=half_by_numpy)
     y = Y.clone().requires_grad_()
     same(run(f, X, y, tangents=[None, ONES])[0][1].detach(), X)
-    with pytest.raises(RuntimeError, match="it gave for input 0 was computed without recording"):
+    with pytest.raises(
+        RuntimeError, match="it returned for input 0 was computed without recording"
+    ):
         run(f, X, y, tangents=[ONES, ONES])
 
 

@@ -2,6 +2,7 @@
 """autograd.functional: values, tuples, strict, create_graph and errors."""
 
 import pytest
+from op_items import each_cell
 
 import cograd as torch
 from cograd.autograd import functional
@@ -255,8 +256,8 @@ DIRECTIONS = {
 }
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS.values(), ids=DIRECTIONS)
-@pytest.mark.parametrize(("inner", "options"), CALLS + FORWARD, ids=NAMES)
+@each_cell("direction", DIRECTIONS.values(), ids=DIRECTIONS)
+@each_cell(("inner", "options"), CALLS + FORWARD, ids=NAMES)
 def test_tangents_of_results(inner, options, direction):
     """``create_graph=False`` removes the graph, but not the tangents."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from op_checks import constants_of
+from op_items import each_cell, each_sample
 from op_table import (
     F8,
     OPS,
@@ -309,7 +310,7 @@ def in_float64():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("page", "expression", "points", "expected"), CASES)
+@each_cell(("page", "expression", "points", "expected"), CASES)
 def test_row(page, expression, points, expected):
     assert page in SAID
     if expected.startswith("raises "):
@@ -392,7 +393,7 @@ WORD_CASES = [
 ]
 
 
-@pytest.mark.parametrize(("record", "sample", "word"), WORD_CASES)
+@each_sample(WORD_CASES, names="record,sample,word")
 def test_word(record, sample, word):
     """The slopes on both sides equal the gradient; those of linear ops are the same everywhere."""
     for value in POINTS:

@@ -62,6 +62,15 @@ def test_there_are_headers():
 
 
 @pytest.mark.parametrize("standard", ["c++17", "c++20"])
+def test_all_compile(tmp_path, standard):
+    """In one unit, each twice, the last name first: extension.h would bring most others."""
+    names = [f"cograd/{h}" for h in reversed(HEADERS)]
+    source = including(tmp_path, *names, *names)
+    compile_(source, f"-std={standard}", *WARNINGS, "-fsyntax-only")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("standard", ["c++17", "c++20"])
 @pytest.mark.parametrize("header", HEADERS)
 def test_compiles_alone(tmp_path, header, standard):
     source = including(tmp_path, f"cograd/{header}", f"cograd/{header}")

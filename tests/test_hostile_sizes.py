@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 from children import outcome
+from op_items import each_cell
 
 import cograd as torch
 from cograd.nn import functional
@@ -196,7 +197,7 @@ def evaluate(text):
     return eval(text, NAMES | here | {"one": one, "_C": torch._C, "len": len})
 
 
-@pytest.mark.parametrize("text", RAISES)
+@each_cell("text", RAISES)
 def test_overflow_is_an_exception(text):
     seen = outcome(lambda: evaluate(text))
     assert "Error" in seen.split(":")[0], (text, seen)

@@ -8,6 +8,7 @@ import sys
 import threading
 
 import pytest
+from op_items import each_cell
 
 import cograd as torch
 import cograd.nn.functional as F
@@ -144,9 +145,9 @@ NODES = {
 }
 
 
-@pytest.mark.parametrize("create_graph", [False, True])
-@pytest.mark.parametrize("where", ["tensor", "node"])
-@pytest.mark.parametrize("name", NODES)
+@each_cell("create_graph", [False, True])
+@each_cell("where", ["tensor", "node"])
+@each_cell("name", NODES)
 def test_a_gradient_of_another_geometry_is_told(name, where, create_graph):
     x = torch.rand(40, 40).requires_grad_()
     y = NODES[name](x)

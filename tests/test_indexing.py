@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from op_items import each_cell
 
 import cograd as torch
 
@@ -197,7 +198,7 @@ def test_basic_read_is_view(index):
     )
 
 
-@pytest.mark.parametrize("index", ADVANCED, ids=repr)
+@each_cell("index", ADVANCED, ids=repr)
 def test_advanced_read_is_copy(index):
     a = np.arange(24.0).reshape(2, 3, 4)
     check_read(a, index)
@@ -209,7 +210,7 @@ def test_advanced_read_is_copy(index):
         np.testing.assert_array_equal(t.numpy(), a)
 
 
-@pytest.mark.parametrize("index", ADVANCED, ids=repr)
+@each_cell("index", ADVANCED, ids=repr)
 def test_advanced_read_of_strided_tensor(index):
     a = np.arange(24.0).reshape(4, 3, 2).T
     t = torch.tensor(a.T.copy()).permute(2, 1, 0)
@@ -217,12 +218,12 @@ def test_advanced_read_of_strided_tensor(index):
     np.testing.assert_array_equal(t[to_torch(index)].numpy(), np_get(a, index))
 
 
-@pytest.mark.parametrize("index", BASIC + ADVANCED, ids=repr)
+@each_cell("index", BASIC + ADVANCED, ids=repr)
 def test_write_scalar(index):
     check_write(np.arange(24.0).reshape(2, 3, 4), index, -7.0)
 
 
-@pytest.mark.parametrize("index", BASIC + ADVANCED, ids=repr)
+@each_cell("index", BASIC + ADVANCED, ids=repr)
 def test_write_values(index):
     a = np.arange(24.0).reshape(2, 3, 4)
     shape = np_get(a, index).shape
@@ -235,7 +236,7 @@ def test_write_values(index):
     check_write(a, index, np.array(1.5))
 
 
-@pytest.mark.parametrize("index", BASIC + ADVANCED, ids=repr)
+@each_cell("index", BASIC + ADVANCED, ids=repr)
 def test_write_through_view(index):
     a = np.zeros((4, 3, 2)).T
     base = torch.zeros(4, 3, 2, dtype=torch.float64)
@@ -244,7 +245,7 @@ def test_write_through_view(index):
     np.testing.assert_array_equal(base.numpy(), a.T)
 
 
-@pytest.mark.parametrize("index", BASIC + ADVANCED, ids=repr)
+@each_cell("index", BASIC + ADVANCED, ids=repr)
 def test_gradient_of_read(index):
     a = np.arange(24.0).reshape(2, 3, 4)
     t = torch.tensor(a, requires_grad=True)
@@ -256,7 +257,7 @@ def test_gradient_of_read(index):
         np.testing.assert_array_equal(t.grad.numpy(), want)
 
 
-@pytest.mark.parametrize("index", [i for i in BASIC + ADVANCED if i is not False], ids=repr)
+@each_cell("index", [i for i in BASIC + ADVANCED if i is not False], ids=repr)
 def test_gradient_of_write(index):
     a = np.arange(24.0).reshape(2, 3, 4)
     if np_get(a, index).size == 0:

@@ -5,6 +5,7 @@ import zlib
 
 import numpy as np
 import pytest
+from op_items import each_cell
 
 import cograd as torch
 from cograd import func, linalg
@@ -252,7 +253,7 @@ def close(a, b, tol=2e-6):
     np.testing.assert_allclose(a, b, rtol=tol, atol=tol)
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_cell("name", CASES)
 def test_gradient_is_that_of_central_differences(name):
     f = weighted(CASES[name][0])
     inputs, got = gradients(f, tensors(name))
@@ -260,7 +261,7 @@ def test_gradient_is_that_of_central_differences(name):
         close(g, want)
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_cell("name", CASES)
 def test_gradient_of_the_gradient(name):
     f = weighted(CASES[name][0])
 
@@ -284,7 +285,7 @@ def test_gradient_of_the_gradient(name):
         close(g, want, 2e-5)
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_cell("name", CASES)
 def test_tangent_is_that_of_central_differences(name):
     f, inputs = CASES[name][0], tensors(name)
     tangents = [torch.tensor(numbers(("tangent", i), *x.shape)) for i, x in enumerate(inputs)]
@@ -298,7 +299,7 @@ def test_tangent_is_that_of_central_differences(name):
         close(g, (above - below) / (2 * eps))
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "lstsq_residuals"])
+@each_cell("name", [name for name in CASES if name != "lstsq_residuals"])
 def test_vmap_gives_what_a_loop_gives(name):
     f = CASES[name][0]
     batch = [torch.stack([x, 2 * x]) for x in tensors(name)]
@@ -307,7 +308,7 @@ def test_vmap_gives_what_a_loop_gives(name):
         close(got, torch.stack(want))
 
 
-@pytest.mark.parametrize("name", sorted(set(CASES) - UNBATCHED))
+@each_cell("name", sorted(set(CASES) - UNBATCHED))
 def test_batches_and_strides(name):
     f, inputs = CASES[name][0], tensors(name, (2,))
     strided = [x.transpose(-1, -2).contiguous().transpose(-1, -2) for x in inputs]
@@ -317,7 +318,7 @@ def test_batches_and_strides(name):
             close(got, torch.stack(want))
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_cell("name", CASES)
 def test_complex64_is_near_complex128(name):
     f = CASES[name][0]
     narrow = as_tuple(f(*tensors(name, dtype=C8)))

@@ -6,6 +6,7 @@ import weakref
 
 import pytest
 from conftest import leaf, ones, same
+from op_items import each_cell
 
 import cograd as torch
 from cograd import nn
@@ -171,8 +172,8 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("other", range(len(OTHER)))
-@pytest.mark.parametrize("use", USES.values(), ids=list(USES))
+@each_cell("other", range(len(OTHER)))
+@each_cell("use", USES.values(), ids=list(USES))
 def test_data_of_another_geometry_is_used_safely_or_refused(use, other):
     x = torch.rand(64, 64).requires_grad_()
     out = use(x).sum()

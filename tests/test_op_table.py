@@ -6,6 +6,8 @@ import math
 import numpy as np
 import pytest
 from op_checks import (
+    INTEGERS,
+    cast_sample,
     check_dims,
     check_dtypes,
     check_elementwise_shapes,
@@ -20,7 +22,10 @@ from op_checks import (
     check_out,
     check_record,
     check_small_floats,
+    forward_dtypes,
+    is_elementwise,
 )
+from op_items import each_sample
 from op_table import (
     DTYPES,
     F8,
@@ -34,20 +39,17 @@ from op_table import (
 import cograd as torch
 
 
-def cases(keep=lambda record: True):
-    return [
-        pytest.param(r, s, id=f"{r['name']}({s})") for r in TABLE if keep(r) for s in samples_of(r)
-    ]
+def cases(keep=lambda record: True, sample_too=lambda record, sample: True):
+    return [pytest.param(r, s) for r in TABLE if keep(r) for s in samples_of(r) if sample_too(r, s)]
 
 
 def records(keep=lambda record: True):
     return [pytest.param(r, id=r["name"]) for r in TABLE if keep(r)]
 
 
-def any_sample(check, record):
-    """Runs the check on all samples; at least one must apply."""
-    applied = [check(record, sample) for sample in samples_of(record)]
-    assert any(applied) or not applied, f"{record['name']}: no sample exercises {check.__name__}"
+def has_values(record, sample):
+    """Whether the sample has tensors whose dtype can be chosen."""
+    return cast_sample(record, sample, F8) is not None
 
 
 @pytest.mark.beyond_torch
@@ -74,83 +76,82 @@ def test_docstring(record):
     assert (OPS.function(record).__doc__ or "").strip(), record["name"]
 
 
-@pytest.mark.parametrize("record,sample", cases())
-def test_forward(record, sample):
-    check_forward(record, sample)
+@each_sample(cases(), dtypes=forward_dtypes)
+def test_forward(record, sample, dtype):
+    check_forward(record, sample, dtypes=[dtype])
 
 
-@pytest.mark.parametrize("record,sample", cases())
-def test_small_floats(record, sample):
-    check_small_floats(record, sample)
+@each_sample(cases(lambda r: not r["reads_bytes"]), dtypes=(torch.float16, torch.bfloat16))
+def test_small_floats(record, sample, dtype):
+    check_small_floats(record, sample, dtypes=[dtype])
 
 
-@pytest.mark.parametrize("record,sample", cases(lambda r: bool(r["ref"])))
-def test_integers(record, sample):
-    check_integers(record, sample)
+@each_sample(cases(lambda r: r["ref"] and not r["reads_bytes"]), dtypes=INTEGERS)
+def test_integers(record, sample, dtype):
+    check_integers(record, sample, dtypes=[dtype])
 
 
-@pytest.mark.parametrize("record,sample", cases())
+@each_sample(cases())
 def test_non_contiguous(record, sample):
     check_non_contiguous(record, sample)
 
 
-@pytest.mark.parametrize("record,sample", cases())
+@each_sample(cases(sample_too=is_elementwise))
 def test_elementwise_shapes(record, sample):
     check_elementwise_shapes(record, sample)
 
 
 # Casts lower the precision below what gradcheck needs: test_dtype_promotion checks them.
-@pytest.mark.parametrize(
-    "record",
-    records(
+@each_sample(
+    cases(
         lambda r: (
-            r["differentiable"]
-            and r["kind"] != "cast"
-            and (not samples_of(r) or any(map(has_derivative, samples_of(r))))
+            r["differentiable"] and r["kind"] != "cast" and any(map(has_derivative, samples_of(r)))
         )
-    ),
+    )
 )
-def test_gradients(record):
-    any_sample(check_gradients, record)
+def test_gradients(record, sample):
+    return check_gradients(record, sample)
 
 
-@pytest.mark.parametrize("record,sample", cases(lambda r: not r["differentiable"]))
+@each_sample(cases(lambda r: not r["differentiable"]))
 def test_not_differentiable(record, sample):
     check_not_differentiable(record, sample)
 
 
-@pytest.mark.parametrize("record", records(lambda r: r["method"] and r["function"]))
-def test_method(record):
-    any_sample(check_method, record)
+@each_sample(cases(lambda r: r["method"] and r["function"]))
+def test_method(record, sample):
+    return check_method(record, sample)
 
 
-@pytest.mark.parametrize("record", records(lambda r: r["inplace"]))
-def test_inplace(record):
-    any_sample(check_inplace, record)
+@each_sample(cases(lambda r: r["inplace"]))
+def test_inplace(record, sample):
+    return check_inplace(record, sample)
 
 
-@pytest.mark.parametrize("record", records(lambda r: r["out"]))
-def test_out(record):
-    any_sample(check_out, record)
+@each_sample(cases(lambda r: r["out"]))
+def test_out(record, sample):
+    return check_out(record, sample)
 
 
-@pytest.mark.parametrize("record,sample", cases())
+@each_sample(
+    cases(sample_too=lambda r, s: r["kind"] in ("view", "creation") or is_elementwise(r, s))
+)
 def test_kind(record, sample):
     check_kind(record, sample)
 
 
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
-@pytest.mark.parametrize("record", records(lambda r: bool(samples_of(r))))
-def test_claimed_dtypes(record, dtype):
-    check_dtypes(record, dtype)
-
-
-@pytest.mark.parametrize(
-    "record", records(lambda r: any(a["kind"] in ("Dim", "Dims") for a in r["args"]))
+@each_sample(
+    records(lambda r: any(has_values(r, s) for s in samples_of(r))),
+    names="record",
+    dtypes=DTYPES.values(),
 )
-def test_dims_out_of_range(record):
-    for sample in samples_of(record):
-        check_dims(record, sample)
+def test_claimed_dtypes(record, dtype):
+    return check_dtypes(record, dtype)
+
+
+@each_sample(cases(lambda r: any(a["kind"] in ("Dim", "Dims") for a in r["args"])))
+def test_dims_out_of_range(record, sample):
+    check_dims(record, sample)
 
 
 @pytest.mark.parametrize("name", ["sort", "topk", "max", "kthvalue"])

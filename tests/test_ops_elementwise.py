@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from op_items import each_cell
 
 import cograd as torch
 from cograd.autograd import gradcheck, gradgradcheck
@@ -59,9 +60,9 @@ def rand(shape, lo=-1.0, hi=1.0, seed=0):
     return np.random.default_rng(seed).uniform(lo, hi, shape)
 
 
-@pytest.mark.parametrize("name", UNARY)
-@pytest.mark.parametrize("shape", [(), (1,), (7,), (3, 5), (2, 0, 3), (1000,)])
-@pytest.mark.parametrize(
+@each_cell("name", UNARY)
+@each_cell("shape", [(), (1,), (7,), (3, 5), (2, 0, 3), (1000,)])
+@each_cell(
     "dtype,rtol",
     [(torch.float64, 1e-13), (torch.float32, 2e-6), (torch.float16, 4e-3), (torch.bfloat16, 2e-2)],
 )
@@ -97,8 +98,8 @@ def test_unary_gradients(name):
     assert gradgradcheck(getattr(torch, name), (x,))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(
+@each_cell("dtype", [torch.float32, torch.float64])
+@each_cell(
     "name,x,want",
     [
         ("exp", [-INF, INF, NAN, 0.0, 1e4, -1e4], [0, INF, NAN, 1, INF, 0]),
@@ -216,8 +217,8 @@ BINARY = {
 }
 
 
-@pytest.mark.parametrize("name", BINARY)
-@pytest.mark.parametrize(
+@each_cell("name", BINARY)
+@each_cell(
     "sa,sb",
     [
         ((), ()),

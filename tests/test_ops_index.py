@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from op_items import each_cell
 
 import cograd as torch
 from cograd.autograd import gradcheck, gradgradcheck
@@ -100,8 +101,8 @@ def test_gather_of_long_and_strided_lines(dtype, threads):
     assert torch.gather(x[:, :0], 1, at[:, :0]).shape == (37, 0)
 
 
-@pytest.mark.parametrize("at", [0, 1023, 1024, 2049, 2099])
-@pytest.mark.parametrize("bad", [-1, 2100, 2**40, -(2**63)])
+@each_cell("at", [0, 1023, 1024, 2049, 2099])
+@each_cell("bad", [-1, 2100, 2**40, -(2**63)])
 def test_gather_finds_a_wrong_index_anywhere_before_writing(at, bad, threads):
     x = torch.ones(37, 2100)
     index = torch.zeros(37, 2100, dtype=torch.int64)
@@ -130,8 +131,8 @@ def test_row_lookups_find_a_wrong_index_anywhere_before_writing(at, bad, threads
         w.t().index_select(1, index)
 
 
-@pytest.mark.parametrize("width", [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 100, 1000, 3000])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8])
+@each_cell("width", [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 100, 1000, 3000])
+@each_cell("dtype", [np.float32, np.float64, np.int8])
 def test_row_lookups_copy_rows_of_every_width(width, dtype, threads):
     a = np.arange(50 * width).reshape(50, width).astype(dtype)
     index = np.random.default_rng(2).integers(0, 50, 400)

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from op_items import each_cell
 
 import cograd as torch
 from cograd.autograd import gradcheck, gradgradcheck
@@ -37,9 +38,9 @@ REDUCTIONS = {
 DIMS = [0, 1, 2, -1, -3, (0,), (0, 1), (0, 2), (2, 0), (-1, -2), (0, 1, 2)]
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
-@pytest.mark.parametrize("dim", DIMS, ids=str)
-@pytest.mark.parametrize("keepdim", [False, True])
+@each_cell("name", REDUCTIONS)
+@each_cell("dim", DIMS, ids=str)
+@each_cell("keepdim", [False, True])
 def test_dims(name, dim, keepdim):
     f, many, _ = REDUCTIONS[name]
     if isinstance(dim, tuple) and not many:
@@ -60,8 +61,8 @@ def test_dims(name, dim, keepdim):
             np.testing.assert_allclose(got.numpy(), want, rtol=rtol)
 
 
-@pytest.mark.parametrize("name", [n for n, r in REDUCTIONS.items() if r[2]])
-@pytest.mark.parametrize("shape", [(5,), (2, 3), (2, 3, 4), (1, 1), (3000,), (40, 50)])
+@each_cell("name", [n for n, r in REDUCTIONS.items() if r[2]])
+@each_cell("shape", [(5,), (2, 3), (2, 3, 4), (1, 1), (3000,), (40, 50)])
 def test_full(name, shape):
     if math.prod(shape) == 1 and name in ("var", "std"):
         return
@@ -72,8 +73,8 @@ def test_full(name, shape):
     np.testing.assert_allclose(got.numpy(), f(x), rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
-@pytest.mark.parametrize(
+@each_cell("name", REDUCTIONS)
+@each_cell(
     "view",
     [
         lambda t: t.permute(2, 0, 1),

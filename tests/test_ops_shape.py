@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from op_items import each_cell
 
 import cograd as torch
 from cograd.autograd import gradcheck, gradgradcheck
@@ -96,8 +97,8 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize("label,f,g", PAIRS, ids=[p[0] for p in PAIRS])
-@pytest.mark.parametrize("layout", ["contiguous", "permuted", "spaced"])
+@each_cell("label,f,g", PAIRS, ids=[p[0] for p in PAIRS])
+@each_cell("layout", ["contiguous", "permuted", "spaced"])
 def test_values(label, f, g, layout):
     a = np.arange(24.0).reshape(2, 3, 4)
     t = torch.tensor(a)
@@ -110,14 +111,14 @@ def test_values(label, f, g, layout):
     np.testing.assert_array_equal(got.numpy(), g(a))
 
 
-@pytest.mark.parametrize("label,f,g", PAIRS, ids=[p[0] for p in PAIRS])
+@each_cell("label,f,g", PAIRS, ids=[p[0] for p in PAIRS])
 def test_gradients(label, f, g):
     x = torch.tensor(np.random.default_rng(0).uniform(-1, 1, (2, 3, 4)), requires_grad=True)
     if f(x).numel():
         assert gradcheck(f, (x,)) and gradgradcheck(f, (x,))
 
 
-@pytest.mark.parametrize(
+@each_cell(
     "call,error,match",
     [
         (

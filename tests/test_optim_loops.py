@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from op_items import each_cell
 from optim_cases import CASES, OPTIMIZERS, Run, label
 
 import cograd as torch
@@ -33,8 +34,8 @@ def ids(case):
     return label(case).replace(" {}", "")
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("case", BY_LOOP, ids=ids)
+@each_cell("dtype", TOLERANCE)
+@each_cell("case", BY_LOOP, ids=ids)
 def test_loop_does_what_the_formula_says(case, dtype):
     loop, formula = Run(torch, *case, dtype), Run(torch, *case, dtype, foreach=False)
     np.testing.assert_allclose(
@@ -53,8 +54,8 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("case", FIRST_BY_LOOP, ids=ids)
+@each_cell("layout", LAYOUTS)
+@each_cell("case", FIRST_BY_LOOP, ids=ids)
 def test_layouts(case, layout):
     rng = np.random.default_rng(0)
     shape = LAYOUTS[layout]().shape
@@ -137,9 +138,9 @@ def of_inference():
 
 
 @pytest.mark.filterwarnings("ignore:from_numpy")
-@pytest.mark.parametrize("fresh", [True, False])
-@pytest.mark.parametrize("bad", [expanded, read_only, of_inference])
-@pytest.mark.parametrize("case", FIRST_BY_LOOP, ids=ids)
+@each_cell("fresh", [True, False])
+@each_cell("bad", [expanded, read_only, of_inference])
+@each_cell("case", FIRST_BY_LOOP, ids=ids)
 def test_bad_input_raises_before_anything_is_written(case, bad, fresh):
     good = torch.ones(3, dtype=torch.float64, requires_grad=True)
     wrong = torch.ones(3, dtype=torch.float64, requires_grad=True)

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from op_items import each_cell
 
 import cograd as torch
 
@@ -28,8 +29,8 @@ def x():
     return torch.arange(6.0).reshape(2, 3)
 
 
-@pytest.mark.parametrize("name", SEVERAL)
-@pytest.mark.parametrize("dtypes", [(F4, I4), (F4, F4), (F8, I8), (F2, I8), (I8, I8)])
+@each_cell("name", SEVERAL)
+@each_cell("dtypes", [(F4, I4), (F4, F4), (F8, I8), (F2, I8), (I8, I8)])
 def test_results_of_another_dtype_are_refused(name, dtypes, x):
     for shape in ((0,), SEVERAL[name](x, (torch.empty(0), torch.empty(0, dtype=I8)))[0].shape):
         outs = tuple(torch.full(shape, 7, dtype=d) for d in dtypes)

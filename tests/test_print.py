@@ -4,6 +4,7 @@
 import math
 
 import pytest
+from op_items import each_cell
 
 import cograd as torch
 
@@ -413,7 +414,7 @@ def plain(text):
     return text.replace(f"dtype={PACKAGE}.", "dtype=torch.")
 
 
-@pytest.mark.parametrize("code, expected", RECORDED, ids=[case[0] for case in RECORDED])
+@each_cell("code, expected", RECORDED, ids=[case[0] for case in RECORDED])
 def test_repr(code, expected):
     tensor = eval(code)
     assert plain(repr(tensor)) == expected

@@ -6,6 +6,7 @@ import pkgutil
 from types import FunctionType, ModuleType
 
 import pytest
+from op_items import each_cell
 
 import cograd
 
@@ -38,7 +39,7 @@ def only_gathers(module):
     return hasattr(module, "__path__") and not any(own)
 
 
-@pytest.mark.parametrize("name", public_modules())
+@each_cell("name", public_modules())
 def test_all_is_there_and_true(name):
     module = importlib.import_module(name)
     assert "__all__" in vars(module)
@@ -50,7 +51,7 @@ def test_the_package_has_no_stray_names():
     assert names_outside(cograd) == []
 
 
-@pytest.mark.parametrize("name", public_modules())
+@each_cell("name", public_modules())
 def test_a_module_that_gathers_has_no_stray_names(name):
     module = importlib.import_module(name)
     if not only_gathers(module):

@@ -6,6 +6,7 @@ equal values in any strides.
 import numpy as np
 import pytest
 from op_checks import constants_of, strided_copies
+from op_items import each_sample
 from op_table import (
     F8,
     OPS,
@@ -74,13 +75,13 @@ def with_leaves(record, sample):
     return args, kwargs, [t for t in tensors_in((args, kwargs)) if t.requires_grad]
 
 
-@pytest.mark.parametrize("record,sample", cases())
+@each_sample(cases())
 def test_what_is_saved_is_final(record, sample):
     args, kwargs, _ = with_leaves(record, sample)
     assert_final(lambda: call(OPS.function(record), args, kwargs), f"{record['name']}({sample})")
 
 
-@pytest.mark.parametrize("record,sample", cases(lambda r: r["inplace"]))
+@each_sample(cases(lambda r: r["inplace"]))
 def test_what_is_saved_in_place_is_final(record, sample):
     args, kwargs, _ = with_leaves(record, sample)
     first = args[0] if args else None
@@ -119,7 +120,7 @@ def in_layout(t, layout):
     )
 
 
-@pytest.mark.parametrize("record,sample", cases())
+@each_sample(cases())
 def test_saved_values_may_come_back_in_other_strides(record, sample):
     for create_graph in (False, True):
         want = gradients(record, sample, create_graph)

@@ -5,6 +5,7 @@ import math
 import random
 
 import pytest
+from op_items import each_cell
 
 import cograd as torch
 from cograd import special
@@ -367,8 +368,8 @@ def test_limits_of_two_arguments():
     check(row(special.zeta, 2.5, [-0.5]), [NAN])
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("name", sorted(UNARY))
+@each_cell("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@each_cell("name", sorted(UNARY))
 def test_narrow_dtypes_are_the_rounded_wide_results(name, dtype):
     low, high = (0.1, 0.9) if name == "ndtri" else (0.25, 4)
     x = torch.linspace(low, high, 37).to(dtype)

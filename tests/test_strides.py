@@ -5,6 +5,7 @@ A dim of size 1 is written "-": its stride is unused. Contiguous inputs give con
 """
 
 import pytest
+from op_items import each_cell
 
 import cograd as torch
 from cograd import nn
@@ -141,8 +142,8 @@ UNARY_OPS = {
 }
 
 
-@pytest.mark.parametrize("op", UNARY_OPS)
-@pytest.mark.parametrize("name", UNARY)
+@each_cell("op", UNARY_OPS)
+@each_cell("name", UNARY)
 def test_one_input(name, op):
     assert strides(UNARY_OPS[op](make(name))) == UNARY[name]
 
@@ -152,7 +153,7 @@ def test_one_integer_input_of_a_float_op(name):
     assert strides(make(name, torch.int32).exp()) == UNARY[name]
 
 
-@pytest.mark.parametrize(("names", "want"), recorded(BINARY))
+@each_cell(("names", "want"), recorded(BINARY))
 def test_two_inputs(names, want):
     a, b = (make(n) for n in names)
     assert strides(a + b) == want
@@ -162,7 +163,7 @@ def test_two_inputs(names, want):
     assert torch.equal(got, flat)
 
 
-@pytest.mark.parametrize(("names", "want"), recorded(TERNARY))
+@each_cell(("names", "want"), recorded(TERNARY))
 def test_three_inputs(names, want):
     a, b, c = (make(n) for n in names)
     got = torch.addcmul(a, b, c)

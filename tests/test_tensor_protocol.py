@@ -6,6 +6,7 @@ import operator
 
 import numpy as np
 import pytest
+from op_items import each_cell
 
 import cograd as torch
 
@@ -190,9 +191,9 @@ ARITHMETIC = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow"]
 BITWISE = ["and_", "or_", "xor", "lshift", "rshift"]
 
 
-@pytest.mark.parametrize("name", ARITHMETIC)
-@pytest.mark.parametrize("scalar", [3, 2.5, np.float64(2.5), np.int64(3)])
-@pytest.mark.parametrize("dtype", [torch.int64, torch.float64])
+@each_cell("name", ARITHMETIC)
+@each_cell("scalar", [3, 2.5, np.float64(2.5), np.int64(3)])
+@each_cell("dtype", [torch.int64, torch.float64])
 def test_arithmetic_with_scalars(name, scalar, dtype):
     f = getattr(operator, name)
     values = [1, 2, 7]
@@ -306,8 +307,8 @@ def test_comparison_with_foreign_objects():
                 f(t, other)
 
 
-@pytest.mark.parametrize("name", ARITHMETIC + BITWISE)
-@pytest.mark.parametrize("other", [None, "a", [1, 1], object(), {}], ids=lambda v: type(v).__name__)
+@each_cell("name", ARITHMETIC + BITWISE)
+@each_cell("other", [None, "a", [1, 1], object(), {}], ids=lambda v: type(v).__name__)
 def test_operators_refuse_foreign_objects(name, other):
     f = getattr(operator, name)
     with pytest.raises(TypeError):

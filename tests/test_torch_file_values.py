@@ -128,7 +128,7 @@ def text(word):
             "__class__", "__dict__", "__array_interface__", "data", "grad", "shape",
             "requires_grad",
         )),
-        (b"}K\x01K\x01s", "name of type int"),
+        (b"}K\x01K\x01s", "has a name of type int"),
         (b"N}" + text("a") + b"K\x01s\x86", "attributes in slots"),
         (b"K\x01", "attributes are a int"),
         (b"]K\x01a", "attributes are a list"),

@@ -4,6 +4,7 @@
 import warnings
 
 import pytest
+from op_items import each_sample
 from op_samples import DERIVATIVES, SIZE, Samples, close, floats, subsets
 
 import cograd as torch
@@ -80,27 +81,24 @@ def all_close(got, want, label):
         close(a, b, label)
 
 
-@pytest.fixture
-def p(record, sample):
-    return Derivatives(record, sample)
-
-
 def each(p):
     """Returns (which values are batched, the values, in_dims)."""
     for which in subsets(len(p.values)):
         yield (which, *p.mixed(which))
 
 
-@pytest.mark.parametrize("record,sample", DERIVATIVES)
-def test_vmap_of_grad(p):
+@each_sample(DERIVATIVES)
+def test_vmap_of_grad(record, sample):
+    p = Derivatives(record, sample)
     for which, values, dims in each(p):
         want = stacked(p.loop(p.gradient, which))
         all_close(run(vmap(p.gradient, dims), *values), want, which)
 
 
-@pytest.mark.parametrize("record,sample", DERIVATIVES)
-def test_grad_of_vmap(p):
+@each_sample(DERIVATIVES)
+def test_grad_of_vmap(record, sample):
     """An unbatched value gets the sum of the samples' gradients."""
+    p = Derivatives(record, sample)
     for which, values, dims in each(p):
         samples = list(zip(*p.loop(p.gradient, which), strict=True))
         want = [
@@ -111,15 +109,17 @@ def test_grad_of_vmap(p):
         all_close(run(total, *values), want, which)
 
 
-@pytest.mark.parametrize("record,sample", DERIVATIVES)
-def test_vmap_of_jvp(p):
+@each_sample(DERIVATIVES)
+def test_vmap_of_jvp(record, sample):
+    p = Derivatives(record, sample)
     for which, values, dims in each(p):
         want = stacked(p.loop(p.tangent, which))
         all_close(run(vmap(p.tangent, dims), *values), want, which)
 
 
-@pytest.mark.parametrize("record,sample", DERIVATIVES)
-def test_jvp_of_vmap(p):
+@each_sample(DERIVATIVES)
+def test_jvp_of_vmap(record, sample):
+    p = Derivatives(record, sample)
     for which, values, dims in each(p):
         want = stacked(p.loop(p.tangent, which))
         mapped = vmap(p.outputs, dims)
@@ -130,7 +130,7 @@ def in_place(record):
     return record["inplace"] and hasattr(torch.Tensor, record["name"] + "_")
 
 
-@pytest.mark.parametrize("record,sample", [c for c in DERIVATIVES if in_place(c.values[0])])
+@each_sample([c for c in DERIVATIVES if in_place(c.values[0])])
 def test_vmap_of_writes(record, sample):
     """The in-place form writes each sample's value, with gradient and tangent."""
     p = Derivatives(record, sample)

@@ -31,7 +31,7 @@ from cograd.func import grad, jvp, vmap
 
 SIZE = 2
 STEP = 3e-4
-PROGRAMS = 8  # per sequence
+PROGRAMS = 8  # of each sequence; two of them with every change
 SEQUENCES = [
     s for depth in (1, 2, 3) for s in itertools.product(("grad", "jvp", "vmap"), repeat=depth)
 ]
@@ -314,10 +314,20 @@ def describe(transforms, program, x):
 
 @pytest.mark.parametrize("names", SEQUENCES, ids="-".join)
 def test_transforms_of_programs(names):
+    transforms_of_programs(names, 2)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("names", SEQUENCES, ids="-".join)
+def test_transforms_of_more_programs(names):
+    transforms_of_programs(names, PROGRAMS)
+
+
+def transforms_of_programs(names, count):
     seed = zlib.crc32("-".join(names).encode())
     choose = random.Random(seed)
     left = choose.sample(STEPS, len(STEPS))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ops that run sample by sample
-        for k in range(PROGRAMS):
+        for k in range(count):
             check_program(names, seed + 1000 * k, choose, left)

@@ -4,6 +4,7 @@
 import warnings
 
 import pytest
+from op_items import each_cell
 
 import cograd
 from cograd import tensor
@@ -58,10 +59,8 @@ def no_warnings():
         yield
 
 
-@pytest.mark.parametrize("dtype", [cograd.float64, cograd.bfloat16, cograd.int64, cograd.uint8])
-@pytest.mark.parametrize(
-    "f", [*CALLS.values(), *POSITIONS.values()], ids=[*CALLS.keys(), *POSITIONS.keys()]
-)
+@each_cell("dtype", [cograd.float64, cograd.bfloat16, cograd.int64, cograd.uint8])
+@each_cell("f", [*CALLS.values(), *POSITIONS.values()], ids=[*CALLS.keys(), *POSITIONS.keys()])
 def test_values(f, dtype):
     x = MATRICES.to(dtype)
     same(vmap(f)(x), looped(f, x))

@@ -4,6 +4,7 @@
 import warnings
 
 import pytest
+from op_items import each_sample, one_of_each
 from op_samples import CASES, DERIVATIVES, SIZE, Samples, close, floats, reference, subsets
 
 import cograd as torch
@@ -12,7 +13,7 @@ from cograd.autograd import grad
 from cograd.func import vmap
 
 
-@pytest.mark.parametrize("record,sample", CASES)
+@each_sample(CASES)
 def test_vmap_is_the_loop(record, sample):
     p = Samples(record, sample)
     if not p.values:
@@ -50,8 +51,7 @@ def gradients(p):
     return run
 
 
-@pytest.mark.parametrize("record,sample", DERIVATIVES)
-def test_vmap_of_grad(record, sample):
+def vmap_of_grad(record, sample):
     p = Samples(record, sample)
     if not any(p.differentiable):
         pytest.skip("nothing to differentiate by")
@@ -84,8 +84,7 @@ def tangents(p):
     return run
 
 
-@pytest.mark.parametrize("record,sample", DERIVATIVES)
-def test_vmap_of_jvp(record, sample):
+def vmap_of_jvp(record, sample):
     p = Samples(record, sample)
     if not any(p.differentiable):
         pytest.skip("nothing to differentiate by")
@@ -105,7 +104,30 @@ def test_vmap_of_jvp(record, sample):
         close(a, b)
 
 
-@pytest.mark.parametrize("record,sample", DERIVATIVES)
+# test_transform_ops maps cograd.func's grad and jvp, which are these, over every sample.
+@each_sample(one_of_each(DERIVATIVES), together=True)
+def test_vmap_of_grad(record, sample):
+    vmap_of_grad(record, sample)
+
+
+@each_sample(one_of_each(DERIVATIVES), together=True)
+def test_vmap_of_jvp(record, sample):
+    vmap_of_jvp(record, sample)
+
+
+@pytest.mark.nightly
+@each_sample(DERIVATIVES)
+def test_vmap_of_grad_of_every_sample(record, sample):
+    vmap_of_grad(record, sample)
+
+
+@pytest.mark.nightly
+@each_sample(DERIVATIVES)
+def test_vmap_of_jvp_of_every_sample(record, sample):
+    vmap_of_jvp(record, sample)
+
+
+@each_sample(DERIVATIVES)
 def test_batched_gradients(record, sample):
     """Many gradients run through one graph at once: rows of a Jacobian."""
     p = Samples(record, sample)
@@ -141,7 +163,7 @@ def test_batched_gradients(record, sample):
         close(a, b)
 
 
-@pytest.mark.parametrize("record,sample", DERIVATIVES)
+@each_sample(DERIVATIVES)
 def test_batched_tangents(record, sample):
     """Many tangents run at one point at once: columns of a Jacobian."""
     p = Samples(record, sample)

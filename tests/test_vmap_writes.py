@@ -2,6 +2,7 @@
 """Indexing, assignment and in-place writes inside vmap."""
 
 import pytest
+from op_items import each_cell
 from vmap_checks import X, agree, grid, looped
 
 import cograd as torch
@@ -283,9 +284,9 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("levels", [1, 2])
-@pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
+@each_cell("levels", [1, 2])
+@each_cell("use", USES)
+@each_cell("change", CHANGES, ids=lambda f: f.__name__)
 def test_a_mapped_tensor_of_another_geometry_raises(change, use, levels):
     x = torch.rand(2, 3, 3, 5).requires_grad_()  # without this, vmap maps an alias
     changed = []
