@@ -15,6 +15,10 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip
 STAMPS := $(VENV)/stamps
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
+# Lets all checkouts share the entries of ccache, if it is here; messages keep absolute paths.
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= true
+export CCACHE_ABSSTDERR ?= true
 # A stamp has the time at which its target began, so files edited meanwhile are newer.
 BEGIN = @mkdir -p $(@D) && touch $@.begun
 END = @mv $@.begun $@
@@ -27,7 +31,8 @@ SOURCES := $(shell find csrc python cmake -type f -not -name '*.pyc' 2>/dev/null
 # All settings are passed each time, because CMake would remember a value passed once.
 SETTINGS := --config-settings=cmake.define.COGRAD_WERROR=$(if $(WERROR),ON,OFF) \
   --config-settings=cmake.define.COGRAD_PREBUILT=$(if $(PREBUILT),$(abspath $(PREBUILT)))
-BUILD := $(PIP) install $(PIP_ARGS) --no-build-isolation --no-deps --force-reinstall $(SETTINGS)
+# Builds without isolation, installs with pip and shows the build's progress; PIP_ARGS=-v shows all.
+BUILD := $(PY) tools/install.py $(SETTINGS) $(PIP_ARGS)
 
 .PHONY: help demo test smoke nightly fuzz pairs sanitize bench lint format wheel wheels docs stubs install clean distclean
 .DEFAULT_GOAL := help
@@ -37,16 +42,18 @@ help:
 	@echo "make test    build, install into $(VENV), run the whole test suite"
 	@echo "make smoke   as make test, with a few test files; for another Python: VENV=.venv-3.13 PYTHON=python3.13"
 	@echo "make nightly run checks that are too slow for every change: the other Pythons"
+	@echo ".ci/run      run what a change must pass; ONLY='test lint' and SKIP='fuzz python-*' choose steps"
 	@echo "make fuzz    search for crashes, hangs and leaks for FUZZ_MINUTES=10; FUZZ_ARGS='ops --only conv'"
 	@echo "make pairs   combine modules, ops and optimizers with contexts; PAIRS_ARGS='--seed 5 --only LayerNorm'"
 	@echo "make sanitize  build under sanitizers, run part of the suite and the fuzzers; takes hours"
 	@echo "make bench   compare cograd with torch in .venv-bench, print the table"
-	@echo "make lint    run ruff, clang-format, mypy, clang-tidy and other checks"
+	@echo "make lint    run ruff, clang-format, mypy, clang-tidy and other checks; LINT_ARGS='ruff mypy'"
 	@echo "make format  apply ruff's and clang-format's fixes"
 	@echo "make wheel   build the manylinux wheel into dist/"
 	@echo "make wheels  build and test a wheel for each CPython found; the core is compiled once"
 	@echo "make docs    build the documentation into docs/_build/html; DOCS_VERSION=x: _build/site/x"
 	@echo "make pictures  copy the examples' pictures and the last benchmark's figures into the docs"
+	@echo "make install build and install into $(VENV), showing the progress; PIP_ARGS=-v shows all output"
 	@echo "make stubs   rewrite the generated type stubs, op pages and C++ headers"
 	@echo "make clean   remove build products; make distclean removes the environments too"
 
@@ -66,10 +73,14 @@ $(STAMPS)/deps-%: $(STAMPS)/venv pyproject.toml tools/requirements.py
 
 $(STAMPS)/installed: $(STAMPS)/venv $(STAMPS)/deps-run $(SOURCES)
 	$(BEGIN)
-	$(BUILD) .
+	$(BUILD)
 	$(END)
 
 install: $(STAMPS)/installed
+
+# Everything that .ci/run needs, but the project itself.
+.PHONY: environment
+environment: $(STAMPS)/deps-dev $(STAMPS)/deps-docs
 
 demo: $(STAMPS)/deps-demo $(STAMPS)/installed
 	$(PY) examples/legendre.py
@@ -112,8 +123,9 @@ $(STAMPS)/torch: $(STAMPS)/venv
 	$(PIP) install $(PIP_ARGS) $(TORCH_INDEX) "torch==2.13.0"
 	$(END)
 
+LINT_ARGS ?=
 lint: $(STAMPS)/deps-dev $(STAMPS)/installed
-	$(PY) tools/lint.py
+	$(PY) tools/lint.py $(LINT_ARGS)
 
 format: $(STAMPS)/deps-dev
 	$(PY) tools/lint.py --fix

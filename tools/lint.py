@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the linters: lint.py [--fix] [--tidy core|changed|all] [step ...].
+"""Runs the linters: lint.py [--fix] [--tidy core|changed|all] [--but STEP] [step ...].
 
 Steps, all of them by default: ruff, format, clang-format, files, stubs, headers, abi, mypy,
 typing, clang-tidy.
 clang-tidy takes seconds per file, so by default it checks the autograd core and the first files
-that differ from the branch main; `--tidy all` checks everything. Every step runs; the exit status
-is 1 if a step failed.
+that differ from the branch main; `--tidy all` checks everything. It leaves out files that have
+passed with the same headers (COGRAD_CI_CACHE= turns that off). Every step runs; the exit status is
+1 if a step failed.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import hashlib
+import importlib.metadata
+import json
 import os
 import subprocess
 import sys
@@ -132,12 +137,64 @@ def tidy_files(which: str) -> list[str]:
     return chosen + changed[:room]
 
 
+class TidyPasses:
+    """Remembers which files passed clang-tidy, in the cache of .ci/steps.sh, for 30 days.
+
+    A file's key has its text, all headers of csrc, its compile command and the tools' versions.
+    """
+
+    def __init__(self, build: Path):
+        user = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        folder = os.environ.get("COGRAD_CI_CACHE", str(Path(user) / "cograd-ci"))
+        self.folder = Path(folder) if folder else None
+        entries = json.loads((build / "compile_commands.json").read_text())
+        # Without the checkout's path, so that another checkout has the same keys.
+        self.commands = {
+            e["file"]: e["command"].replace(str(ROOT), ".").replace(str(build), "build")
+            for e in entries
+        }
+        compiler = next(iter(self.commands.values()), "c++").split(" ")[0]
+        self.common = hashlib.sha256()
+        for tool in (str(BIN / "clang-tidy"), compiler):
+            text = subprocess.run([tool, "--version"], check=False, capture_output=True).stdout
+            self.common.update(text)
+        self.common.update(importlib.metadata.version("pybind11").encode())
+        for name in [".clang-tidy", *tracked("csrc/*.h", "csrc/*.def", "csrc/*.inc")]:
+            self.common.update(name.encode() + (ROOT / name).read_bytes())
+
+    def record(self, name: str) -> Path | None:
+        """Returns the file that exists if `name` has passed; None without a cache."""
+        if self.folder is None:
+            return None
+        key = self.common.copy()
+        key.update(self.commands.get(str(ROOT / name), "").encode() + (ROOT / name).read_bytes())
+        return self.folder / f"tidy-{key.hexdigest()}"
+
+    def passed(self, record: Path | None) -> bool:
+        """Returns whether a record is of the last 30 days."""
+        if record is None or not record.exists():
+            return False
+        return time.time() - record.stat().st_mtime < 30 * 86400
+
+    def add(self, record: Path | None) -> None:
+        """Remembers a pass."""
+        if record is not None:
+            with contextlib.suppress(OSError):
+                record.parent.mkdir(parents=True, exist_ok=True)
+                record.touch()
+
+
 def clang_tidy(which: str) -> bool:
-    """Runs clang-tidy with one process per core."""
+    """Runs clang-tidy with one process per core, on files that have not passed as they are."""
     build = compile_commands()
     if build is None:
         print("clang-tidy: this Python has no build/*/compile_commands.json; `make install` first")
         return False
+    passes = TidyPasses(build)
+    records = {name: passes.record(name) for name in tidy_files(which)}  # as the files are now
+    new = [name for name, record in records.items() if not passes.passed(record)]
+    if len(new) < len(records):
+        print(f"clang-tidy: {len(records) - len(new)} of {len(records)} files have passed before")
 
     def one(name: str) -> subprocess.CompletedProcess[str]:
         command = [str(BIN / "clang-tidy"), "--quiet", "-p", str(build)]
@@ -146,10 +203,12 @@ def clang_tidy(which: str) -> bool:
 
     ok = True
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for result in pool.map(one, tidy_files(which)):
+        for name, result in zip(new, pool.map(one, new)):
             if result.returncode:
                 print(result.stdout, result.stderr, sep="")
                 ok = False
+            elif not result.stdout.strip():  # warnings are shown each time
+                passes.add(records[name])
     return ok
 
 
@@ -158,6 +217,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fix", action="store_true", help="apply automatic fixes")
     parser.add_argument("--tidy", choices=["core", "changed", "all"], default="core")
+    parser.add_argument("--but", action="append", default=[], help="a step to leave out")
     parser.add_argument("steps", nargs="*")
     args = parser.parse_args()
     steps: dict[str, Callable[[bool], bool]] = {
@@ -174,10 +234,10 @@ def main() -> int:
     }
     fixers = ["ruff", "format", "clang-format"]
     chosen = args.steps or (fixers if args.fix else list(steps))
-    if unknown := set(chosen) - set(steps):
+    if unknown := {*chosen, *args.but} - set(steps):
         parser.error(f"unknown step {sorted(unknown)}, there are {list(steps)}")
     failed = []
-    for name in chosen:
+    for name in [n for n in chosen if n not in args.but]:
         start = time.perf_counter()
         if not steps[name](args.fix):
             failed.append(name)
