@@ -5,9 +5,9 @@ PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PYTEST_ARGS ?= -n auto --maxprocesses 8
-SMOKE ?= tests/test_abi.py tests/test_autograd_backward.py tests/test_function_basic.py tests/test_interop_numpy.py \
-  tests/test_nn_module.py tests/test_optim.py tests/test_ops_shape.py tests/test_serialization.py \
-  tests/test_tensor_creation.py tests/test_tensor_protocol.py tests/test_threads.py
+SMOKE ?= tests/extension/test_abi.py tests/autograd/test_autograd_backward.py tests/function/test_function_basic.py tests/interop/test_interop_numpy.py \
+  tests/nn/test_nn_module.py tests/optim/test_optim.py tests/ops/test_ops_shape.py tests/files/test_serialization.py \
+  tests/tensor/test_tensor_creation.py tests/tensor/test_tensor_protocol.py tests/robust/test_threads.py
 BENCH_ARGS ?=
 PIP_ARGS ?= -q --disable-pip-version-check
 
@@ -22,7 +22,7 @@ export CCACHE_ABSSTDERR ?= true
 # A stamp has the time at which its target began, so files edited meanwhile are newer.
 BEGIN = @mkdir -p $(@D) && touch $@.begun
 END = @mv $@.begun $@
-# The build requirements of pyproject.toml plus the tools it would fetch (tests/test_package.py
+# The build requirements of pyproject.toml plus the tools it would fetch (tests/repo/test_package.py
 # compares): builds run without isolation so that a second one recompiles only what changed.
 BUILD_REQS := "cmake>=3.26" "ninja>=1.11" "pybind11>=3.1" "scikit-build-core>=1.1" \
   "scipy-openblas32>=0.3.30"

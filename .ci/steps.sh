@@ -218,7 +218,7 @@ smoke_tests() {
 
 smoke_on() { step "python-$1" "smoke_tests $1"; }
 
-# Compiles one op that all Pythons load (tests/test_abi.py).
+# Compiles one op that all Pythons load (tests/extension/test_abi.py).
 prebuild_op() {
   mkdir -p build/prebuilt
   .venv/bin/python -c 'import sys; from cograd.utils import cpp_extension

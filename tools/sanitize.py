@@ -73,6 +73,12 @@ def build(variant: str, levels: list[str], quick: bool) -> None:
     cmake("--build", "--preset", variant)
 
 
+def files_of(names: list[str]) -> list[str]:
+    """Returns the paths of test files, whichever directory of tests/ they are in."""
+    tests = ROOT / "tests"
+    return [str(next(tests.glob(f"*/{n}.py")).relative_to(ROOT)) for n in names]
+
+
 def run_engine(minutes: float, seed: int) -> int:
     """Builds tensors, autograd and bindings with the sanitizers and uses the rest as installed."""
     tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
@@ -84,7 +90,7 @@ def run_engine(minutes: float, seed: int) -> int:
     cmake("--preset", "asan", "-B", "build/asan-engine", *options)
     cmake("--build", "build/asan-engine")
     level = levels_here(False)[-1]
-    failed = run_tests("asan", level, [f"tests/{n}.py" for n in ENGINE], "build/asan-engine")
+    failed = run_tests("asan", level, files_of(ENGINE), "build/asan-engine")
     fuzz = ["tests/fuzz", "ops", "functions", "lifetimes", "--minutes", str(minutes)]
     return int(failed or run("asan", level, [*fuzz, "--seed", str(seed)], "build/asan-engine") != 0)
 
@@ -114,7 +120,7 @@ def run_kernels(levels: list[str]) -> int:
         for level in levels:
             command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"]
             variables = {"COGRAD_ISA": level, "COGRAD_TEST_PROGRAMS": programs}
-            command.append("tests/test_cpp.py")
+            command.append("tests/extension/test_cpp.py")
             failed += subprocess.run(command, cwd=ROOT, env=env | variables, check=False).returncode
     return int(failed > 0)
 
@@ -191,7 +197,7 @@ def main() -> int:
         kernels = levels if variant == "asan" else levels[:1]  # ISA levels do not matter for races
         build(variant, kernels, given.quick)
         names = TESTS if variant == "asan" else THREADED
-        files = given.tests if given.tests is not None else [f"tests/{n}.py" for n in names]
+        files = given.tests if given.tests is not None else files_of(names)
         for level in kernels:
             if files:
                 failed += run_tests(variant, level, files)

@@ -4,8 +4,8 @@
 The notes do not repeat the declaration (arguments, dtypes, forms, derivatives, the formula in
 NumPy's terms). They have what it cannot state: `math` (LaTeX), `gradient` (where it is not defined
 and what is returned there: a sentence, a key of DEFINED, or "=abs" for the text of abs), `shape`,
-`errors`, `source`, and an `example`, which tests/test_op_pages.py runs.
-tests/test_gradient_notes.py runs backward to check the sentences and keys.
+`errors`, `source`, and an `example`, which tests/table/test_op_pages.py runs.
+tests/table/test_gradient_notes.py runs backward to check the sentences and keys.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ void test_casts() {
   for (int f = 0; f < kNumDTypes; ++f) {
     for (int t = 0; t < kNumDTypes; ++t) {
       const DType from = static_cast<DType>(f), to = static_cast<DType>(t);
-      if (is_complex(from) || is_complex(to)) continue;  // tests/test_complex.py
+      if (is_complex(from) || is_complex(to)) continue;  // tests/ops/test_complex.py
       dispatch_real(from, [&](auto from_tag) {
         dispatch_real(to, [&](auto to_tag) {
           using From = typename decltype(from_tag)::type;

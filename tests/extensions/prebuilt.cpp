@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An op that is built once and loaded by every Python there is (tests/test_abi.py).
+// An op that is built once and loaded by every Python there is (tests/extension/test_abi.py).
 #include <cograd/extension.h>
 
 using namespace cograd;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Lists the names of torch 2.13 that cograd lacks: topics, their names, and what to use instead.
 
-Each topic is a heading of docs/coming_from_torch.md. ``tests/test_absent_names.py`` compares the
-tables with the package: no name here is present, and every heading exists.
+Each topic is a heading of docs/coming_from_torch.md. ``tests/beside_torch/test_absent_names.py``
+compares the tables with the package: no name here is present, and every heading exists.
 """
 
 from __future__ import annotations
