@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import cograd as torch
+from cograd._base import registered_ops
 from cograd.autograd import Function, gradcheck, gradgradcheck
 from cograd.utils import cpp_extension
 
@@ -194,13 +195,13 @@ def test_gradient_registered_from_python(ops):
             op(a)
     finally:
         for name in ("fused_madd", "product"):
-            torch._op_table.remove(torch._op_table.find(f"compat::{name}"))
+            registered_ops.remove(registered_ops.find(f"compat::{name}"))
     with pytest.raises(RuntimeError, match="has its own gradient"):
         torch.library.register_autograd("compat::waves", backward)
     with pytest.raises(RuntimeError, match="non-functional operator"):
         torch.library.register_autograd("compat::add_into", backward)
     for name in ("waves", "add_into"):
-        torch._op_table.remove(torch._op_table.find(f"compat::{name}"))
+        registered_ops.remove(registered_ops.find(f"compat::{name}"))
 
 
 # ---------------------------------------------------------------------------- dispatch
