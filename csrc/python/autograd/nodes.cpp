@@ -320,7 +320,8 @@ PyObject* make_handle(Node* n, HookKind which, uint64_t id) {
   static PyObject* type = nullptr;
   const auto node = py::reinterpret_steal<py::object>(node_object(n));
   if (type == nullptr)
-    type = py::object(py::module_::import("cograd._base.handles").attr("_NodeHandle")).release().ptr();
+    type =
+        py::object(py::module_::import("cograd._base.handles").attr("_NodeHandle")).release().ptr();
   return py::handle(type)(node, static_cast<int>(which), id).release().ptr();
 }
 

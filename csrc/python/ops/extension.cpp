@@ -22,11 +22,8 @@ std::string joined(const std::vector<std::string>& lines) {
 // loaded or one of its ops was rejected.
 std::vector<std::string> load_library(const std::string& path, std::string owner) {
   api::begin_loading(std::move(owner));
-  void* library = nullptr;
-  {
-    // The library's static initialisers register its ops.
-    library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  }
+  // The library's static initialisers register its ops.
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   const char* why = library == nullptr ? dlerror() : nullptr;
   api::Loaded loaded = api::end_loading();
   if (library == nullptr)

@@ -54,8 +54,8 @@ PyObject* wrap_result(const OpRecord* r, Result& result) {
   static std::map<const OpRecord*, py::object> types;
   py::object& type = types[r];
   if (!type) {
-    py::object made =
-        py::module_::import("cograd._base.return_types").attr("make")(r->spec.name, r->spec.returns);
+    py::object made = py::module_::import("cograd._base.return_types")
+                          .attr("make")(r->spec.name, r->spec.returns);
     if (!type) type = std::move(made);  // unless code that ran meanwhile made it
   }
   return named_tuple(type, items);
