@@ -73,6 +73,12 @@ REFUSALS = [
         contexts="hooks",
     ),
     Refusal(
+        "running statistics in nested forward mode (docs/differences.md)",
+        WRITES,
+        subject=r"BatchNorm|InstanceNorm",
+        measure=r"hessian|jacfwd of func|of func\.jacfwd",
+    ),
+    Refusal(
         "parametrized modules are not pickled", "Serialization of parametrized", contexts="pickle"
     ),
     Refusal("a state that power iteration writes", WRITES, subject="spectral_norm"),
