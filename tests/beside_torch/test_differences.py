@@ -306,6 +306,18 @@ def test_function_under_vmap():
     assert len(seen) == 1 and found == [[1, 8]] * 3
 
 
+@shows("`hessian` of `batch_norm`, `instance_norm` that update running statistics")
+@pytest.mark.parametrize("norm", [F.batch_norm, F.instance_norm])
+def test_hessian_of_norms_in_training(norm):
+    def f(x, mean, variance):
+        return norm(x, mean.clone(), variance.clone(), None, None, True).pow(3).sum()
+
+    arguments = torch.rand(3, 2, 4, dtype=D), torch.zeros(2, dtype=D), torch.ones(2, dtype=D)
+    torch.func.grad(f)(*arguments)
+    with pytest.raises(RuntimeError, match="running_mean, which is updated in place"):
+        torch.func.hessian(f)(*arguments)
+
+
 @shows("two levels of `dual_level`")
 def test_levels_nest():
     second = tangent(lambda x: tangent(torch.exp, x), torch.zeros((), dtype=D))

@@ -7,17 +7,7 @@ import cograd as torch
 import cograd.nn.functional as F
 from cograd import nn
 from cograd.autograd import forward_ad
-from cograd.func import (
-    functional_call,
-    grad,
-    hessian,
-    jacfwd,
-    jacrev,
-    jvp,
-    stack_module_state,
-    vjp,
-    vmap,
-)
+from cograd.func import functional_call, grad, jacfwd, jacrev, jvp, stack_module_state, vjp, vmap
 
 F8 = torch.float64
 NORMS = {
@@ -207,59 +197,3 @@ def test_batch_norm_of_an_input_without_elements():
     assert torch.batch_norm(
         torch.zeros(0, 3), None, None, None, None, False, 0.1, 1e-5, False
     ).shape == (0, 3)
-
-
-SECOND = {
-    "hessian": lambda f: hessian(f),
-    "jacfwd(grad)": lambda f: jacfwd(grad(f)),
-    "jacfwd(jacfwd)": lambda f: jacfwd(jacfwd(f)),
-    "vmap(jvp(grad))": lambda f: (
-        lambda x: vmap(lambda v: jvp(grad(f), (x,), (v.view_as(x),))[1])(
-            torch.eye(x.numel(), dtype=x.dtype)
-        ).reshape(*x.shape, *x.shape)
-    ),
-}
-
-
-@pytest.mark.parametrize("name", NORMS)
-@pytest.mark.parametrize("second", SECOND)
-def test_second_derivatives_of_norms_that_update_their_statistics(name, second):
-    """Its samples have tangents of their own, but one value: the statistics are written once."""
-    x, w, before = draw(3, 2, 4), draw(3, 2, 4), statistics(2)
-    a, b = draw(2, 2), draw(2)
-    mean, var = before[0].clone(), before[1].clone()
-
-    def f(x, statistics):
-        inner = torch.einsum("nci,cd->ndi", x, a) + b[:, None]
-        return (NORMS[name](inner, *statistics) * w).square().sum()
-
-    got = SECOND[second](lambda x: f(x, (mean, var)))(x)
-    want = jacrev(grad(lambda x: f(x, (None, None))))(x)
-    torch.testing.assert_close(got, want)
-    f(x, before)
-    torch.testing.assert_close((mean, var), before)
-
-
-def test_statistics_of_a_network_under_hessian():
-    """Rounding makes samples of one value differ a little, in a layer after others."""
-    torch.manual_seed(3)
-    net = nn.Sequential(nn.Linear(11, 13), nn.BatchNorm1d(13), nn.Tanh(), nn.Linear(13, 37))
-    net.append(nn.BatchNorm1d(37, track_running_stats=True)).double()
-    for layer in (net[1], net[4]):
-        layer.num_batches_tracked = None
-    x, start = draw(17, 11), net[4].running_mean.clone()
-    found = hessian(lambda x: net(x).tanh().sum())(x)
-    after = net[4].running_mean.clone()
-    torch.testing.assert_close(found, jacrev(grad(lambda x: net(x).tanh().sum()))(x))
-    net[4].running_mean.copy_(start)
-    net(x)
-    torch.testing.assert_close(after, net[4].running_mean)
-
-
-@pytest.mark.parametrize("name", NORMS)
-def test_samples_with_tangents_that_differ_do_not_share_a_statistic(name):
-    x, (mean, var) = draw(2, 4, 3, 5), statistics(3)
-    kept = mean.clone(), var.clone()
-    with pytest.raises(RuntimeError, match="running_mean, which is updated in place"):
-        vmap(lambda x: jvp(lambda x: NORMS[name](x, mean, var), (x,), (x,))[1])(x)
-    torch.testing.assert_close((mean, var), kept, rtol=0, atol=0)

@@ -28,35 +28,6 @@ void move(const Tensor& running, const Tensor& value, double momentum) {
   copy_(running, cast(running * (1 - momentum) + value * momentum, running.dtype()));
 }
 
-[[noreturn]] void fail_shared(const char* op, const char* name) {
-  detail::fail(ErrorKind::Runtime, op, "(): the input has a value for each sample of a vmap, but ",
-               name,
-               ", which is updated in place, is the same for all. Give each sample its own (see "
-               "func.stack_module_state), or use a norm without running statistics (see "
-               "func.replace_all_batch_norm_modules_).");
-}
-
-bool has_any_tangent(const Tensor& x) {
-  return has_tangent_here(x) || has_tangent_here(physical_tensor(x));
-}
-
-// Returns `value` without the vmap levels that `running` lacks. Under jacfwd batch elements differ
-// only in tangents, and by the rounding of what computed them: by at most 1024 units of `scale`.
-Tensor shared_by_samples(const char* op, const char* name, const Tensor& running, Tensor value,
-                         Tensor scale) {
-  const double unit = value.dtype() == DType::Float64 ? 0x1p-52 : 0x1p-23;
-  while (running.defined() && is_batched(value) && batch_level(value) > batch_level(running)) {
-    const Tensor all = batch_dim_first(value), first = select(all, 0, 0);
-    scale = select(batch_dim_first(scale), 0, 0);
-    const Tensor same = logical_or(eq(all, first), logical_and(isnan(all), isnan(first)));
-    const Tensor near = le(abs(all - first), scale * (1024 * unit));
-    if (autograd_ops.any_nonzero(physical_tensor(logical_not(logical_or(same, near)))))
-      fail_shared(op, name);
-    value = first;
-  }
-  return value;
-}
-
 }  // namespace
 
 RunningStats::RunningStats(const char* op, const Tensor& mean, const Tensor& var)
@@ -72,8 +43,12 @@ void RunningStats::check_writable(const Tensor& x) const {
   for (const Tensor* t : {&mean_, &var_}) {
     if (!t->defined()) continue;
     const LevelId level = is_batched(x) ? batch_level(x) : 0;
-    if (level != 0 && batch_level(*t) < level && !has_any_tangent(x))
-      fail_shared(op_, t == &mean_ ? "running_mean" : "running_var");
+    COGRAD_CHECK(level == 0 || (is_batched(*t) && batch_level(*t) >= level), op_,
+                 "(): the input has a value for each sample of a vmap, but ",
+                 t == &mean_ ? "running_mean" : "running_var",
+                 ", which is updated in place, is the same for all. Give each sample its own (see "
+                 "func.stack_module_state), or use a norm without running statistics (see "
+                 "func.replace_all_batch_norm_modules_).");
     const MayWrite scope(*t);
     check_inplace(physical_tensor(*t), op_, false);
     check_distinct(op_, physical_tensor(*t));
@@ -88,18 +63,9 @@ bool RunningStats::lack_samples_of(const Tensor& w, const Tensor& b) const noexc
 
 void RunningStats::update(const Tensor& mean, const Tensor& var, int64_t count,
                           double momentum) const {
-  const GradGuard no_grad(false);
-  if (!is_batched(mean)) return write(mean, var, count, momentum);
-  const Tensor scale = abs(mean) + sqrt(var);
-  const Tensor m = shared_by_samples(op_, "running_mean", mean_, mean, scale);
-  const Tensor v = shared_by_samples(op_, "running_var", var_, var, square(scale));
-  write(m, v, count, momentum);
-}
-
-void RunningStats::write(const Tensor& mean, const Tensor& var, int64_t count,
-                         double momentum) const {
   move(mean_, mean, momentum);
   if (!var_.defined()) return;
+  const GradGuard no_grad(false);
   const double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
   move(var_, var * unbiased, momentum);
 }

@@ -16,11 +16,9 @@ class RunningStats {
   // the input, are not.
   bool lack_samples_of(const Tensor& w, const Tensor& b) const noexcept;
   // Sets running = (1 - momentum) running + momentum value for both; `var` is over `count` values.
-  // Raises before the first write if batch elements differ that share a statistic.
   void update(const Tensor& mean, const Tensor& var, int64_t count, double momentum) const;
 
  private:
-  void write(const Tensor& mean, const Tensor& var, int64_t count, double momentum) const;
   const char* op_;
   const Tensor &mean_, &var_;
 };
