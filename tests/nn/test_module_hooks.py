@@ -633,38 +633,3 @@ def test_full_backward_pre_hooks_run_under_vmap():
     x = torch.randn(4, 3, dtype=torch.float64)
     got = torch.func.vmap(torch.func.grad(lambda row: layer(row).sum()))(x)
     torch.testing.assert_close(got, (3 * layer.weight.detach().sum(0)).expand(4, 3))
-
-
-def in_place_twice():
-    return nn.Sequential(nn.Hardtanh(-1.0, 2.5, inplace=True), nn.ReLU(inplace=True))
-
-
-@pytest.mark.parametrize("make", [lambda: nn.ReLU(inplace=True), in_place_twice])
-@pytest.mark.parametrize("pre", [False, True])
-def test_modules_that_write_their_input_run_with_hooks_inside_of_vmap(make, pre):
-    """The caller's tensor is written too, and the hooks scale what passes them, as outside."""
-    layer, plain, calls = make(), make(), []
-
-    def scale(module, grad_input, grad_output):
-        calls.append(grad_output[0].shape)
-        return (grad_input[0] * 3,)
-
-    layer.register_full_backward_hook(scale)
-    if pre:
-        layer.register_full_backward_pre_hook(lambda module, grads: (grads[0] * 2,))
-    x = torch.tensor([[-1.0, 2.0, 3.0], [4.0, -5.0, 0.5]], dtype=torch.float64)
-
-    def f(net, x):
-        y = x * 1
-        z = net(y)
-        assert z is y
-        return (z * y).sum() + y.square().sum()
-
-    factor = 6 if pre else 3
-    want = factor * torch.func.grad(lambda x: f(plain, x))(x)
-    torch.testing.assert_close(torch.func.grad(lambda x: f(layer, x))(x), want)
-    torch.testing.assert_close(torch.func.vmap(torch.func.grad(lambda x: f(layer, x)))(x), want)
-    leaf = x.clone().requires_grad_()
-    torch.func.vmap(lambda x: f(layer, x))(leaf).sum().backward()
-    torch.testing.assert_close(leaf.grad, want)
-    assert calls

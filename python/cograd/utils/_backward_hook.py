@@ -97,11 +97,9 @@ class BackwardHook:
         self.output_slots = _slots(values)
         tensors = [values[slot] for slot in self.output_slots]
         written = [next((e for e in entered if e.wrote(t)), None) for t in tensors]
-        samples = _C._vmap_depth() > 0
-        held = set() if samples else {_place(e.marked) for e in entered}
+        held = {_place(e.marked) for e in entered}
         writable = [
-            not samples
-            and (source is not None or (_may_be_written(t, tensors) and _place(t) not in held))
+            source is not None or (_may_be_written(t, tensors) and _place(t) not in held)
             for t, source in zip(tensors, written, strict=True)
         ]
         marked = _through_point(self._at_outputs, tensors, writable)
@@ -110,7 +108,7 @@ class BackwardHook:
             e.give_history()
         for i, (inner, source) in enumerate(zip(tensors, written, strict=True)):
             if source is not None:  # the module returns its input, so return the same object
-                source.give(marked[i])
+                _C._rebase_like(source.given, marked[i])
                 marked[i] = source.given
             elif writable[i]:
                 _C._follow_alias(inner, marked[i])
@@ -167,7 +165,7 @@ class BackwardHook:
 
 
 class _Entered:
-    """An input from the caller, and the alias or copy of it that the module uses."""
+    """An input from the caller, and the alias of it that the module uses."""
 
     def __init__(self, given: Tensor, marked: Tensor) -> None:
         self.given = given
@@ -181,14 +179,7 @@ class _Entered:
     def give_history(self) -> None:
         """Gives the caller's tensor the history of the module's write to its alias, if any."""
         if self.marked._version != self.version:
-            self.give(self.marked)
-
-    def give(self, written: Tensor) -> None:
-        """Makes the caller's tensor equal to ``written``: an alias of it, or inside vmap a copy."""
-        if _C._vmap_depth():
-            self.given.copy_(written)
-        else:
-            _C._rebase_like(self.given, written)
+            _C._rebase_like(self.given, self.marked)
 
 
 def _slots(values: tuple[Any, ...]) -> list[int]:
@@ -202,12 +193,11 @@ def _slots(values: tuple[Any, ...]) -> list[int]:
 def _may_be_written(tensor: Tensor, among: list[Tensor]) -> bool:
     """Returns whether ``tensor`` can receive the history of writes to an alias.
 
-    It must be neither a leaf nor a view, and the only tensor of ``among`` over its memory.
+    It must be neither a leaf nor a view, and the only tensor of ``among`` over its memory; never
+    inside a vmap.
     """
-    if tensor.grad_fn is None or tensor._base is not None:
+    if tensor.grad_fn is None or tensor._base is not None or _C._vmap_depth():
         return False
-    if _C._vmap_depth():  # batched tensors have no memory to compare
-        return len(among) == 1
     place = _place(tensor)
     return sum(1 for other in among if _place(other) == place) == 1
 
@@ -243,7 +233,7 @@ def _through_point(
         return []
     if _point_class is None:
         _point_class = _make_point_class()
-    return list(_point_class.apply(run, writable, _C._vmap_depth() > 0, *tensors))
+    return list(_point_class.apply(run, writable, *tensors))
 
 
 def _make_point_class() -> Any:
@@ -256,12 +246,10 @@ def _make_point_class() -> Any:
 
         @staticmethod
         def forward(
-            run: Callable[..., Any], writable: list[bool], samples: bool, *tensors: Tensor
+            run: Callable[..., Any], writable: list[bool], *tensors: Tensor
         ) -> tuple[Any, ...]:
             pairs = zip(tensors, writable, strict=True)
-            # Samples of a vmap have no alias that may be written: the module gets a copy.
-            alias = Tensor.clone if samples else Tensor.detach
-            return tuple(alias(t) if w else t.view_as(t) for t, w in pairs)
+            return tuple(t.detach() if w else t.view_as(t) for t, w in pairs)
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -279,6 +267,6 @@ def _make_point_class() -> Any:
                     for g, meta in zip(some, metas, strict=True)
                 )
 
-            return (None, None, None, *ctx.run(zeros, *grads))
+            return (None, None, *ctx.run(zeros, *grads))
 
     return BackwardHookFunction
