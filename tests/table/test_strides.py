@@ -317,6 +317,20 @@ def test_a_format_that_the_sizes_leave_open(sizes, strides):
         assert x.contiguous(memory_format=torch.channels_last) is x
 
 
+@pytest.mark.parametrize("dims", [(1, 0), (2, 0, 1), (3, 1, 0, 2)])
+def test_a_conversion_to_contiguous_format_is_contiguous(dims):
+    x = torch.rand(*range(3, 3 + len(dims))).permute(dims)
+    rows = x.contiguous().stride()
+    assert x.stride() != rows
+    for y in (
+        x.to(torch.float64, memory_format=torch.contiguous_format),
+        x.double(memory_format=torch.contiguous_format),
+        x.half(memory_format=torch.contiguous_format),
+        x.to(torch.float32, copy=True, memory_format=torch.contiguous_format),
+    ):
+        assert y.stride() == rows and torch.allclose(y.float(), x, atol=1e-3)
+
+
 def test_the_gradient_of_instance_norm_lies_in_rows():
     x = torch.rand(2, 3, 4, 5).to(memory_format=torch.channels_last).requires_grad_()
     y = torch.nn.InstanceNorm2d(3)(x)

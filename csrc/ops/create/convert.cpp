@@ -19,7 +19,8 @@ Tensor converted(const char* op, const Tensor& x, DType t, bool copy, Format for
   if (x.dtype() == t && !copy && same_order) return x;
   const Tensor y = x.dtype() != t ? cast(x, t) : copy || same_order ? clone(x) : x;
   // Not contiguous(), which takes an order that the sizes leave open as the one that is asked for.
-  if (asked == MemoryFormat::Preserve || suggested_format(y) == asked) return y;
+  if (asked == MemoryFormat::Preserve || (has_format(y, asked) && suggested_format(y) == asked))
+    return y;
   return in_format(y, asked);
 }
 

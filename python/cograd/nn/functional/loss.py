@@ -173,21 +173,14 @@ def smooth_l1_loss(
         input, target = _C._autocast_wide(input, target)
     _same_size(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
-    if beta < 0:
+    if not beta >= 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0.0 or _vanishes(beta, input, target):
         return l1_loss(input, target, reduction=reduction)
     error = input - target
-    small = _limited(error, beta)  # no square: the gradient of an infinite error would be NaN
+    small = error.clamp(-beta, beta)  # no square: the gradient of an infinite error would be NaN
     loss = (error / beta).clamp(-1, 1) * (error - 0.5 * small)
     return reduce_loss(loss, reduction)
-
-
-def _limited(error: Tensor, limit: float) -> Tensor:
-    """Returns ``error`` clamped to [-limit, limit], unless its dtype cannot hold ``limit``."""
-    if error.is_floating_point() and limit > cograd.finfo(error.dtype).max:
-        limit = math.inf
-    return error.clamp(-limit, limit)
 
 
 def _vanishes(value: float, a: Tensor, b: Tensor) -> bool:
@@ -212,7 +205,7 @@ def huber_loss(
     if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     error = input - target
-    small = _limited(error, delta)  # as in smooth_l1_loss
+    small = error.clamp(-delta, delta)  # see smooth_l1_loss
     loss = small * (error - 0.5 * small)
     if weight is not None:
         if weight.shape != input.shape:
