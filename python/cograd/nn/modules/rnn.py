@@ -407,8 +407,7 @@ class LSTM(RNNBase):
         - output: (L, N, D P), in the form of the input, where D is 2 if ``bidirectional``, else 1.
         - weight_ih_l0: (4 H, I), of later layers (4 H, D P); weight_hh_l0: (4 H, P); bias_ih_l0,
           bias_hh_l0: (4 H); weight_hr_l0: (P, H) with ``proj_size``; layer k has the suffix
-              ``_lk``,
-          its second direction ``_lk_reverse``.
+          ``_lk``, its second direction ``_lk_reverse``.
         - dtypes: floating, that of the weights.
     """
 
