@@ -5,10 +5,11 @@
 #   step NAME COMMAND                runs COMMAND, a function with arguments, as a step
 #   step NAME COMMAND INPUT...       skips it if it has passed on this machine with the same INPUTs
 #
-# INPUTs are git's pathspecs; an exclusion (':!PATTERN') ends at the word `and`. The record of a pass is a file in $COGRAD_CI_CACHE, named by a hash
-# of the step's text, of the files that match (tracked or not ignored), and of `circumstances`. It
-# counts for 30 days, in any checkout. COGRAD_CI_CACHE= (empty) turns this off. A pass is recorded
-# only if no input changed while the step ran.
+# INPUTs are git's pathspecs; an exclusion (':!PATTERN') ends at the word `and`. The record of a
+# pass is a file in $COGRAD_CI_CACHE, named by a hash of the step's text, of the files that match
+# (tracked or not ignored), and of `circumstances`. It counts for 30 days, in any checkout.
+# COGRAD_CI_CACHE= (empty) turns this off. A pass is recorded only if no input changed while the
+# step ran.
 #
 # ONLY and SKIP are patterns for names, separated by spaces: ONLY='lint python-*' SKIP=docs.
 name='' begun=0 times='' matched='' known=''

@@ -25,6 +25,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from own_build import own_builds
+
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sysconfig.get_path("scripts"))
 SPDX = "SPDX-License-Identifier: BSD-3-Clause"
@@ -115,13 +117,6 @@ def typing(_fix: bool) -> bool:
     return ok
 
 
-def compile_commands() -> Path | None:
-    """Returns the folder of this environment's `make install`, if it has compile_commands.json."""
-    tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
-    found = list(ROOT.glob(f"build/{tag}-{tag}-*/compile_commands.json"))
-    return found[0].parent if found else None
-
-
 def tidy_files(which: str) -> list[str]:
     """Returns the sources that clang-tidy checks."""
     sources = tracked("csrc/*.cpp")
@@ -186,7 +181,7 @@ class TidyPasses:
 
 def clang_tidy(which: str) -> bool:
     """Runs clang-tidy with one process per core, on files that have not passed as they are."""
-    build = compile_commands()
+    build = next(iter(own_builds(ROOT, "compile_commands.json")), None)
     if build is None:
         print("clang-tidy: this Python has no build/*/compile_commands.json; `make install` first")
         return False

@@ -18,6 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from own_build import own_builds
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
@@ -81,8 +83,7 @@ def files_of(names: list[str]) -> list[str]:
 
 def run_engine(minutes: float, seed: int) -> int:
     """Builds tensors, autograd and bindings with the sanitizers and uses the rest as installed."""
-    tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
-    installed = [p.parent for p in (ROOT / "build").glob(f"{tag}-{tag}-*/build.ninja")]
+    installed = own_builds(ROOT, "build.ninja")
     if len(installed) != 1:
         print(f"sanitize.py: engine needs the build of `make install`, found {installed}")
         return 1

@@ -18,9 +18,12 @@ def installed_build():
     """Returns the build folder of this environment's install; COGRAD_TEST_BUILD overrides it."""
     if named := os.environ.get("COGRAD_TEST_BUILD"):
         return ROOT / named
-    tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
-    found = (ROOT / "build").glob(f"{tag}-{tag}-*/CMakeFiles/cograd_core.dir")
-    return next((p.parent.parent for p in found), None)
+    sys.path.append(str(ROOT / "tools"))
+    try:
+        from own_build import own_builds
+    finally:
+        sys.path.pop()
+    return next(iter(own_builds(ROOT, "CMakeFiles/cograd_core.dir")), None)
 
 
 def cached(build, name):
