@@ -21,7 +21,7 @@ inline const Tensor& view_of(const cograd_tensor& t, const char* who, const char
   COGRAD_CHECK_TYPE(t != nullptr, who, "(): got no tensor (None) for ", what);
   return view_of(t);
 }
-// The same for element `i` of a list.
+// Returns element `i` of a list as a Tensor, without taking a reference.
 inline const Tensor& view_of(const cograd_tensor* list, size_t i, const char* who,
                              const char* what) {
   COGRAD_CHECK_TYPE(list[i] != nullptr, who, "(): got no tensor (None) for ", what, "[", i, "]");

@@ -44,7 +44,7 @@ const char* memory_fault(const void* list, size_t n, size_t itemsize) noexcept {
   if (!is_count(n, itemsize)) return "elements, expected a number that fits in memory";
   return list == nullptr && n > 0 ? "elements at NULL" : nullptr;
 }
-// The same for a value that is a list, and for the strings in it.
+// Returns the error of a value's list, or of a string in it; null if there is none.
 const char* list_fault(const cograd_value& v) noexcept {
   if (v.kind != COGRAD_STRING && (v.kind < COGRAD_TENSORS || v.kind > COGRAD_TUPLE)) return nullptr;
   const char* fault = memory_fault(v.u.list, v.length, item_size(v.kind));

@@ -231,7 +231,7 @@ _watch()
 _watch_old_names()
 del _watch, _watch_old_names
 
-# As in torch, modules are not exported: use `import cograd.nn as nn` or `from cograd import nn`.
+# `from cograd import *` leaves modules out, as in torch; `from cograd import nn` imports one.
 __all__ = sorted(
     {n for n, v in globals().items() if n[0] != "_" and type(v) is not type(_C)} | {*_LAZY_NAMES}
 )

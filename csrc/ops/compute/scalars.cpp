@@ -19,7 +19,7 @@ bool has_whole(const Scalar& v, DType t) {
   if (t == DType::Int64 && !v.is_float()) return true;
   if (t == DType::UInt64 && (!v.is_float() || v.is_large())) return true;
   const double d = v.to_double();
-  // As in torch, an unsigned target accepts negative scalars of the same magnitude.
+  // Unsigned dtypes accept negative scalars of the same magnitude, as in torch.
   const double end = std::ldexp(1.0, 8 * dtype_size(t) - (is_signed(t) ? 1 : 0));
   // Compare floats exactly where a double can represent the largest value.
   const double most = end - 1;

@@ -159,7 +159,7 @@ COGRAD_OP(Arange)
 void check_range(const char* op, const Scalar& start, const Scalar& end, int64_t steps, DType t) {
   COGRAD_CHECK(steps >= 0, op, "(): number of steps must be non-negative, got ", steps);
   COGRAD_CHECK_NOT_IMPLEMENTED(t != DType::Bool, "\"", op, "_cpu\" not implemented for 'Bool'");
-  // As in torch, ends that no element has may be anything.
+  // An end that no element takes is not checked, as in torch.
   if (steps > 0) check_number(op, "start", start, t, OutOfRange::Raises);
   if (steps > 1) check_number(op, "end", end, t, OutOfRange::Raises);
 }

@@ -126,7 +126,7 @@ class Geometry {
   kernels::IndexGeometry kernel_;
 };
 
-// What backward needs to index again. If there are more tensors than slots, they are stacked.
+// Describes an index so that backward can apply it again; tensors beyond the slots are stacked.
 constexpr int kSlots = 3;
 struct IndexState {
   Dims sizes;  // sizes of the indexed tensor

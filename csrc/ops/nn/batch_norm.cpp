@@ -257,7 +257,7 @@ Triple without_var(const Normed& n) { return {std::get<0>(n), std::get<1>(n), st
 
 Triple batch_norm(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum, double eps) {
-  // As in torch, an input without elements is not checked further.
+  // An input without elements is not checked further, as in torch.
   const bool nothing = x.defined() && x.numel() == 0 && is_floating(x.dtype());
   if (nothing && x.dim() == 1) {
     const Tensor y = clone(x), none = empty(Dims{0}, wide(x.dtype()));

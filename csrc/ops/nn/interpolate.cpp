@@ -201,7 +201,7 @@ struct Interpolate {
                    to_string(x.sizes()), " output ", to_string(size));
     check_room(x, size);
     const double scales[3] = {scale_d, scale_h, scale_w};
-    // As in torch, these modes copy along a dim that keeps its size, whatever its factor.
+    // These modes copy along a dim that keeps its size, whatever its factor, as in torch.
     const bool copied = mode == Mode::Linear || antialias || (mode == Mode::Nearest && n == 2);
     Resampling map;
     for (size_t i = 0; i < n; ++i) {

@@ -144,7 +144,7 @@ struct RmsNorm {
                         std::optional<double> eps) {
     check_normalized(x, shape, weight, Tensor(), true);
     const Dims dims = mask_dims(last_dims(x.dim(), shape.size()));
-    // As in torch, 16-bit dtypes are normalised in float32.
+    // 16-bit dtypes are normalised in float32, as in torch.
     const Tensor in = cast(x, wide_dtype(x.dtype()));
     const double e = eps.value_or(real_dtype(in.dtype()) == DType::Float64
                                       ? std::numeric_limits<double>::epsilon()

@@ -24,7 +24,7 @@ struct ReducePlan {
   int64_t count = 1;  // number of elements reduced to each result
 };
 
-// What backward needs to undo a reduction.
+// Stores the sizes and dims from which backward expands a reduced gradient.
 struct ReduceState {
   Dims sizes;
   DimMask mask = 0;

@@ -181,7 +181,8 @@ Scalar integer_value(const char* op, PyObject* o) {
   fail_number(op, "value", s, t);
 }
 
-// As in torch, a negative value may wrap around in an unsigned type if its magnitude fits.
+// Converts `s` or raises. Negative values wrap around in unsigned types if their magnitude fits,
+// as in torch.
 template <class T>
 T narrow(const char* op, const Scalar& s) {
   using L = std::numeric_limits<T>;

@@ -123,7 +123,7 @@ cograd_value boxed(const std::optional<T>& o) noexcept {
   return o ? boxed(*o) : cograd_value{};
 }
 
-// The same without overloads, for the generated functions of ops.h.
+// The generated functions of ops.h call these: names instead of overloads of boxed().
 inline cograd_value box_default() noexcept { return boxed(); }
 inline cograd_value box_tensor(const Tensor& t) noexcept;
 inline cograd_value box_operand(const TensorOrScalar& t) noexcept;
