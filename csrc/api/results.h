@@ -26,7 +26,8 @@ inline std::vector<Tensor*> tensor_slots(std::vector<Result>& items) {
   return out;
 }
 
-// Returns the batch dims that the vmap rule of `name` set for its `n` tensors; 0 if it set none.
+// Returns the batch dims that the vmap rule of the function `name` set for the `n` tensors that it
+// returned. If the rule set none, all are 0.
 inline std::vector<SampleDim> sample_dims(const cograd_results_s& results, size_t n,
                                           const std::string& name) {
   COGRAD_CHECK(!results.has_dims || results.dims.size() == n, name, ": batch set ",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Schemas of registered ops: typed, or names and defaults with the kinds of a C++ signature.
+// Parses the schemas of registered ops. A schema is typed, "(Tensor x, int n=1) -> Tensor", or has
+// only names and defaults, "x, n=1"; the C++ signature of the function then gives the kinds.
 #include <iterator>
 #include <optional>
 
@@ -9,7 +10,7 @@ namespace cograd::api {
 
 namespace {
 
-// The kind of parameter for each COGRAD_ code.
+// The kind of parameter for each code of the C interface; codes of results have none.
 constexpr std::optional<ArgKind> kKinds[] = {
     std::nullopt,     ArgKind::Tensor,        ArgKind::Bool,    ArgKind::Int,     ArgKind::Double,
     ArgKind::String,  ArgKind::DType,         ArgKind::Device,  ArgKind::Tensors, ArgKind::Ints,

@@ -8,12 +8,13 @@
 
 namespace cograd::api {
 
-// Owns lists that are created for one call.
+// Owns the lists that a call needs beside those that the caller passed.
 using Room = std::forward_list<std::vector<int64_t>>;
 
-// Converts a value to the kind of the parameter; false if it does not fit.
+// Converts `given` to the kind of the parameter `a`; returns false if it does not fit. Lists that
+// the conversion creates live in `room`.
 bool fit(const ArgInfo& a, const cograd_value& given, Room& room, Value& v);
-// Returns a result that owns its contents.
+// Returns `r` as a C value that owns its contents.
 cograd_value result_to_c(Result& r);
 void result_from_c(const cograd_value& v, Result& r);
 

@@ -31,8 +31,8 @@ class COGRAD_API CustomNode : public Node {
   size_t num_inputs() const noexcept { return needs_.size(); }
   // Number of values that forward returned, tensors or not.
   size_t num_returned() const noexcept { return returned_; }
-  // True if the backward that runs on this thread needs the gradient of input i; outside of a
-  // backward: if the input required grad.
+  // True if the backward that runs on this thread needs the gradient of input i. Outside of a
+  // backward, true if the input required grad.
   bool needs_input(size_t i) const noexcept;
   // True if this thread runs this node's backward; other threads may do so at the same time.
   bool running() const noexcept;
@@ -45,6 +45,7 @@ class COGRAD_API CustomNode : public Node {
   Tensor rewrapped_here(const Tensor& t) const;
   // Sizes and dtype of input i; only known if the call had tangents.
   const OutputMeta& input_meta(size_t i) const noexcept { return (*inputs_)[i]; }
+  // Returns the outermost dual level at which an input had a tangent; 0 if none had one.
   LevelId called_at() const noexcept { return called_at_; }
   bool materializes_grads() const noexcept { return materialize_; }
   // Sets whether the user's backward gets zeros in place of undefined gradients.
@@ -83,10 +84,10 @@ class COGRAD_API CustomNode : public Node {
   SmallVec<SavedSlot, 2> saved_;
   uint32_t returned_ = 0;
   bool materialize_ = true;
-  LevelId called_at_ = 0;  // the outermost dual level at which an input had a tangent
+  LevelId called_at_ = 0;
 };
 
-// The tensors that forward declared or saved; borrowed.
+// The tensors that forward declared (by mark_dirty and mark_non_differentiable) or saved; borrowed.
 struct Declared {
   std::span<TensorImpl* const> dirty, non_differentiable;
   std::span<TensorImpl* const> saved;  // null stands for None
@@ -133,7 +134,8 @@ class COGRAD_API CustomCall {
     if (recording_ && thread_state.saved_hooks != nullptr) [[unlikely]]
       pack_saved(node_);
   }
-  bool untouched(TensorImpl* t) const noexcept;  // an input whose version has not changed
+  // True if `t` is an input whose version has not changed since add_input().
+  bool untouched(TensorImpl* t) const noexcept;
   bool is_input(const TensorImpl* t) const noexcept;
 
  private:
@@ -159,9 +161,12 @@ class COGRAD_API CustomCall {
   CustomNode& node_;
   Impls inputs_;
   SmallVec<uint32_t, 4> versions_;
-  std::vector<std::shared_ptr<TangentLevel>> levels_;  // at these an input has a tangent
+  // Dual levels at which an input has a tangent, outermost first.
+  std::vector<std::shared_ptr<TangentLevel>> levels_;
+  // any_: an input requires grad.
   bool any_ = false, recording_ = false, entered_ = false;
   bool joins_ = false;  // outputs become part of the graph
+  // Modes of this thread that leave() restores.
   bool grad_before_ = false, taint_before_ = false;
   LevelId ceiling_before_ = 0;
 };

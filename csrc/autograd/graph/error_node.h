@@ -28,7 +28,7 @@ inline NodeRef error_node(std::string message, std::span<const Edge> inputs) {
   return node;
 }
 
-// Returns the values of `t` as the output of such a node.
+// Returns an alias of `t` whose grad_fn is a new ErrorNode.
 inline Tensor poisoned(const Tensor& t, std::span<const Edge> inputs, std::string message) {
   const NodeRef node = error_node(std::move(message), inputs);
   Tensor out = Tensor::steal(t->alias());

@@ -51,13 +51,13 @@ std::string written_by(const Tensor& t, uint32_t version) {
 }
 
 // Called if the version of `t` changed since it was saved, by a write or by `t.data = y`. Returns
-// the tensor to use, or raises. (New data of the same geometry does not change the version: it is
-// used, as in torch.)
+// the tensor to use, or raises. If the data of `t.data = y` has the geometry of `t`, the version
+// does not change and backward uses the new data, as in torch.
 Tensor accept_other_version(Tensor t, bool is_output, uint32_t output_nr, Node* owner,
                             uint32_t expected) {
   const uint32_t change = t->current_version() - expected;
   if (t->own_version != nullptr) {
-    if (change == kNotContiguous) return autograd_ops.contiguous_clone(t);  // it was contiguous
+    if (change == kNotContiguous) return autograd_ops.contiguous_clone(t);  // as it was when saved
     if (change == -kNotContiguous) return t;
     // If the saved count of writes exceeds the current one, the geometry was replaced.
     expected -= t->own_version->geometry;
@@ -321,7 +321,7 @@ Tensor made_by_owner(Tensor alias, Node* owner, uint32_t output_nr) {
   return alias;
 }
 
-// True if `t` has these strides in all dims where strides matter: those of more than one element.
+// True if `t` has these strides in all dims of more than one element; other strides do not matter.
 bool same_layout(const Tensor& t, IntList strides) {
   if (t.numel() == 0) return true;
   for (size_t i = 0; i < strides.size(); ++i)
@@ -360,7 +360,8 @@ void PackedSlot::set_tangents(const Tensor& t) const {
       set_tangent(t, kept->level(), std::move(value));
 }
 
-// Returns the hooks' result in the original's dtype and, if that was dense, in its layout.
+// Returns the result of the unpack hooks in the dtype of the original and, if the original had no
+// gaps, in its layout.
 Tensor PackedSlot::unpacked_values(Node* owner) {
   Tensor t;
   const UnpacksSaved unpacks(owner);

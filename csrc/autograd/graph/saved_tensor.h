@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SavedTensor: a tensor saved for backward, either plain with its version or packed by hooks. It is
-// never part of a reference cycle.
+// SavedTensor: a tensor saved for backward, either plain with its version or packed by hooks. An
+// output of the saving node is saved without its history, so that it forms no cycle with the node.
 #pragma once
 #include "autograd/graph/variable.h"
 
@@ -15,7 +15,8 @@ class COGRAD_API Packed {
   // Returns the value if it is a tensor: an enclosing hook then packs it in turn and calls drop().
   virtual Tensor tensor() const { return {}; }
   virtual void drop() noexcept {}
-  // Returns the tensor: unpacks `value` if an enclosing hook returned one, else the stored value.
+  // Calls the unpack hook and returns its tensor. Its argument is `value`, which an enclosing hook
+  // unpacked, or the stored value if there is no such hook.
   virtual Tensor unpack(const Tensor& value) = 0;
   virtual void visit(GraphVisitor&) const {}
 };
@@ -49,13 +50,13 @@ COGRAD_API void disable_saved_hooks(const std::string* message, bool* was, std::
 struct COGRAD_API PackedSlot {
   std::atomic<uint32_t> refs{1};
   std::vector<std::unique_ptr<Packed>> layers;  // innermost hook first
-  Edge edge;                                    // the original's gradient edge; owned; null: output
+  Edge edge;                                    // gradient edge of a saved input; owned
   bool is_output = false;
-  bool dense = false;  // formulas may rely on the strides of a tensor without gaps
+  bool dense = false;  // the original has no gaps; formulas may rely on its strides
   uint32_t output_nr = 0;
   DType dtype = DType::Float32;
   Dims sizes, strides;
-  std::vector<std::unique_ptr<Tangent>> tangents;  // the original's: hooks may return only values
+  std::vector<std::unique_ptr<Tangent>> tangents;  // of the original; hooks may return values only
   PackedSlot();
   ~PackedSlot();
   void release() noexcept;
@@ -163,7 +164,8 @@ COGRAD_API Tensor with_history(const Tensor& t);
 // Returns a tensor to save in place of `t` for an op that needs the values that `t` has now: as in
 // torch, `t.data = y` affects a saved leaf, but it does not affect this view.
 COGRAD_API Tensor fixed_view(const Tensor& t);
-// Raises if the tensor of such a view got new data and was then written.
+// Raises if `view` is the fixed_view() of a tensor that got new data (`t.data = y`) and was then
+// written.
 COGRAD_API void check_fixed_view(Node* owner, const Tensor& view);
 
 }  // namespace cograd

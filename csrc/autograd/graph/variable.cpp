@@ -23,7 +23,8 @@ constexpr const char* kAmbiguous =
     "don't want the inplace to be tracked) or both outside (if you want the inplace to be "
     "tracked).";
 
-// Raises torch's error if the view `t` may not be written (`indirect`: through its base).
+// Raises torch's error if the view `t` may not be written. `indirect` is true if its base, or
+// another view of the base, has been written.
 void check_view_kind(const TensorImpl* t, bool indirect) {
   const uint32_t kind = t->flags & kViewKinds;
   if (kind == 0) return;
@@ -369,7 +370,7 @@ NodeRef add_tensor_hook(const Tensor& t, std::shared_ptr<Hook> hook, uint64_t* i
   if (is_batched(t)) [[unlikely]]
     hook = hook_on_samples(t, std::move(hook));
   Edge e = gradient_edge(t.impl());
-  if (e.node == nullptr) {  // a view that was made without recording: no gradient arrives
+  if (e.node == nullptr) {  // `t` is a view made without recording: no gradient will arrive
     e.node = accumulator_of(t.impl());
     e.node->retain();
   }

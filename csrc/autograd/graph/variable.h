@@ -8,7 +8,7 @@ namespace cograd {
 class AccumulateGrad;
 struct TransformMeta;
 
-// Autograd state of a tensor besides grad_fn; created when first needed.
+// The autograd state of a tensor besides its grad_fn. It is created when it is first needed.
 struct AutogradMeta {
   Tensor grad;
   Published<AccumulateGrad> accumulator;     // owned; references on it count as the tensor's
@@ -118,7 +118,8 @@ inline void link_view(const Tensor& in, const Tensor& out) {
   if (thread_state.inference) out->flags |= kViewInference;
 }
 
-// Raises torch's errors if `t` may not be written in place now; `tracked`: with recording.
+// Raises torch's errors if `t` may not be written in place now. `tracked` is true if the write will
+// be recorded.
 COGRAD_API void check_inplace(const Tensor& t, const char* op, bool tracked);
 // Called after an in-place write to `t` that `node` recorded as its output `nr`: sets the new
 // grad_fn of `t` and, through CopySlices, of its base. Takes a new reference on `node`. `edge` is
@@ -132,7 +133,8 @@ COGRAD_API void retain_grad(const Tensor& t);
 COGRAD_API Tensor detach(const Tensor& t);
 COGRAD_API Tensor variable_data(const Tensor& t);
 COGRAD_API void detach_(const Tensor& t);
-// Runs `t.data = source`: replaces memory and geometry; keeps history, views and write count.
+// Executes `t.data = source`: replaces the memory and the geometry of `t`, and keeps its history,
+// its views and its count of writes.
 COGRAD_API void set_data(const Tensor& t, const Tensor& source);
 
 // Registers a hook on the tensor's gradient; returns the node that holds it, and sets its id.

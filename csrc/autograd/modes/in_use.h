@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The arguments of running ops. They must keep their memory and geometry while user code runs
-// inside the op (hooks, finalizers, handlers of signals and warnings) or on other threads.
+// Records the arguments of running ops. They must keep their memory and geometry while user code
+// runs inside the op (hooks, finalizers, handlers of signals and warnings) or on other threads.
 #pragma once
 #include "autograd/graph/node.h"
 
 namespace cograd {
 
-// The tensors that a call uses. Created and destroyed in calls from Python with the interpreter
-// lock held, which also guards the chains of other threads.
+// The tensors that a running call uses: a link in the chain of this thread's calls. Calls from
+// Python create and destroy it with the interpreter lock held, which also guards other threads'
+// chains.
 class COGRAD_API InUse {
  public:
   InUse(const InUse&) = delete;
@@ -59,7 +60,8 @@ class UnpacksSaved {
 };
 
 // Called before `t` gets other memory or another geometry: raises, naming `what`, if this thread is
-// inside a call that uses `t`. With `by_innermost` the innermost call makes the change, and may.
+// inside a call that uses `t`. With `by_innermost` the innermost call, which makes the change, does
+// not count.
 COGRAD_API void check_not_in_use(const TensorImpl* t, const char* what, bool by_innermost);
 // True if a call on another thread uses `t`.
 COGRAD_API bool in_use_elsewhere(const TensorImpl* t) noexcept;

@@ -19,7 +19,7 @@ using LevelId = uint64_t;
 struct ThreadState {
   bool grad_enabled = true;
   bool inference = false;
-  bool taint = false;     // inside the forward of a custom Function with differentiable inputs
+  bool taint = false;     // the forward of a custom Function with differentiable inputs is running
   bool draining = false;  // a graph object is being destroyed on this thread; further ones wait
   bool bypass_transforms = false;  // the next op on this thread bypasses the rules of transforms
   uint32_t vmaps = 0;              // number of running vmaps of this thread
@@ -29,7 +29,8 @@ struct ThreadState {
   const SavedHookInUse* hooks_in_use = nullptr;  // hooks that are running; they skip themselves
   LevelId max_visible_level = ~LevelId{0};  // tangents at this and at higher dual levels are hidden
   const CopySlices* slices = nullptr;       // the CopySlices whose backward is running
-  // Arguments of the next op that count as requiring grad: a rule records it for its derivative.
+  // Arguments of the next op that count as requiring grad, because a transform's rule records this
+  // op to differentiate it.
   const TensorSet* wanted = nullptr;
 };
 extern constinit COGRAD_API thread_local ThreadState thread_state

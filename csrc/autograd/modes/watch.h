@@ -15,7 +15,7 @@ namespace cograd {
 enum WatchModes : uint32_t {
   kWatchNodes = 1,      // anomaly mode: nodes record where they were created, failures are reported
   kWatchNan = 2,        // results of backward nodes are searched for nan
-  kWatchInf = 4,        // ... and for infinities
+  kWatchInf = 4,        // results of backward nodes are searched for infinities
   kWatchForward = 8,    // ops called from Python are searched too
   kWatchWrites = 16,    // in-place writes are logged with their place in the program
   kWatchProfile = 32,   // nodes and ops are timed
@@ -66,7 +66,7 @@ COGRAD_API std::string element_text(const Tensor& t, int64_t element);
 struct ProfileEvent {
   enum class Kind : uint8_t { Op, Node, User } kind;
   std::string name;
-  uint64_t sequence = 0;  // of a node; else 0
+  uint64_t sequence = 0;  // number of the node; 0 if it is none
   int64_t begin_ns = 0, end_ns = 0;
   // Filled in by add_profile_event:
   uint64_t thread = 0;
@@ -75,8 +75,8 @@ struct ProfileEvent {
 };
 COGRAD_API int64_t now_ns() noexcept;
 COGRAD_API void add_profile_event(ProfileEvent event);
-// Selects what is recorded besides the time. With `memory` the events at which it reaches a new
-// maximum always get a place.
+// Selects what is recorded besides the time. With `memory`, an event at which the memory reaches a
+// new maximum has a place even without `places`.
 COGRAD_API void set_profile_options(bool memory, bool places) noexcept;
 COGRAD_API std::vector<ProfileEvent> take_profile_events();
 

@@ -32,7 +32,7 @@ void BackwardJob::add_root(const Tensor& t, const Tensor& grad, size_t index) {
   COGRAD_CHECK(requires_grad(t) && roots_.add(t), who_, "element ", index,
                " of tensors does not require grad and does not have a grad_fn");
   Tensor g = root_gradient(t.sizes(), t.dtype(), grad, index);
-  if (is_batched(t)) [[unlikely]] {  // a batched tensor's graph is that of its physical tensor
+  if (is_batched(t)) [[unlikely]] {  // the graph is that of the physical tensor
     g = physical_like(t, g);
     batched_roots_ = true;
   }
@@ -51,7 +51,8 @@ void BackwardJob::add_input(const Tensor& t, bool accumulate) {
   lone_inputs_ |= !is_batched(t);
   handles_.push_back(is_batched(t) ? t : Tensor());
   if (inputs_.add(t)) return;
-  // A view made without recording: no edge leads there, so its gradient stays undefined.
+  // `t` is a view made without recording. Its accumulator is an input to which no edge leads, so
+  // the gradient stays undefined.
   inputs_.add(NodeRef::borrow(accumulator_of(t.impl())), 0);
 }
 

@@ -10,7 +10,8 @@ namespace cograd {
 // A list of edges that owns a reference on each node.
 class OwnedEdges {
  public:
-  // Adds the edge of t's gradient. False if there is none: t is a view made without recording.
+  // Adds the edge that the gradient of `t` flows to. Returns false if there is none, because `t` is
+  // a view made without recording.
   bool add(const Tensor& t) {
     const Edge e = gradient_edge(t.impl());
     if (e.node == nullptr) return false;
@@ -54,6 +55,7 @@ class COGRAD_API BackwardJob {
   std::string who_;
   OwnedEdges roots_, inputs_;
   std::vector<Tensor> handles_;  // one per input: the batched tensor, undefined for other inputs
+  // True if a root is a batched tensor, and if an input is not one.
   bool batched_roots_ = false, lone_inputs_ = false;
 };
 

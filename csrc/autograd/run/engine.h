@@ -30,8 +30,8 @@ struct EngineHooks {
   void (*tick)() = nullptr;      // handles signals and lets other threads run; may throw
   void* (*release)() = nullptr;  // releases the interpreter lock; returns null if it was not held
   void (*restore)(void*) = nullptr;
-  int (*attach)() = nullptr;  // called when a thread of the executor begins to act for a caller
-  void (*detach)(int) = nullptr;
+  int (*attach)() = nullptr;      // called when a thread of the executor begins to act for a caller
+  void (*detach)(int) = nullptr;  // called when it ends, with the result of attach
 };
 COGRAD_API extern EngineHooks engine_hooks;
 
@@ -53,8 +53,8 @@ struct Unlocked {
   }
 };
 
-// Held by a run that works on graphs without the interpreter lock, from its release until it is
-// taken again. The constructor waits while the cycle collector reads graphs on another thread.
+// A run holds one of these while it works on graphs without the interpreter lock. The constructor
+// waits while the cycle collector reads graphs on another thread.
 class COGRAD_API UnlockedRun {
  public:
   UnlockedRun() noexcept;
@@ -71,7 +71,7 @@ COGRAD_API bool reading_graphs_here() noexcept;
 
 // Returns the node that is running on this thread, or null.
 COGRAD_API Node* running_node() noexcept;
-// Returns the incoming gradients of that node.
+// Returns the incoming gradients of the running node.
 COGRAD_API std::span<const Tensor> running_gradients() noexcept;
 // Returns the id of the backward that is running on this thread, or -1.
 COGRAD_API int64_t running_id() noexcept;

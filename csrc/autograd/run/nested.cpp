@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Deeply nested backward runs: a new thread, with a new stack, acts for the waiting thread.
+// Executes a deeply nested backward on a new thread, which has a new stack; its caller waits.
 #include <condition_variable>
 #include <system_error>
 #include <thread>
@@ -10,6 +10,7 @@ namespace cograd {
 
 namespace {
 
+// A nested run: the new thread executes it on behalf of the waiting thread.
 struct Errand {
   BackwardRequest& request;
   ThreadState state;  // state of the waiting thread
@@ -29,7 +30,8 @@ void act(Errand& e) noexcept {
   mine.inference = e.state.inference;
   mine.taint = e.state.taint;
   mine.next_sequence = e.state.next_sequence;
-  mine.saved_hooks = e.state.saved_hooks;  // taken over, as this thread may leave scopes of them
+  // This thread owns the hook scopes until the run ends, because a hook may leave some of them.
+  mine.saved_hooks = e.state.saved_hooks;
   mine.hooks_in_use = e.state.hooks_in_use;
   mine.max_visible_level = e.state.max_visible_level;
   current_run = e.run;

@@ -15,6 +15,7 @@ void CustomCall::fail_samples() const {
       "sample by sample.");
 }
 
+// Returns the physical tensor of an input and records its vmap levels.
 TensorImpl* CustomCall::memory_of_input(TensorImpl* handle) {
   if (!node_.accepts_batched()) fail_samples();
   VmapFrames& frames = node_.frames();
@@ -113,7 +114,7 @@ Dims in_front(int64_t n, IntList sizes) {
   return out;
 }
 
-// Returns `samples` samples in dim 0: `t` first, then zeros.
+// Returns a stack of `samples` tensors: `t` first, then zeros.
 Tensor in_first(const Tensor& t, int64_t samples) {
   Tensor zeros = autograd_ops.zeros(in_front(samples, t.sizes()), t.dtype());
   if (samples == 0) return zeros;
@@ -177,7 +178,7 @@ Tensor ReopenedVmaps::tangent_to_memory(Tensor t, const SampleChain& chain) cons
   for (size_t i = ids_.size(); i-- > 0;) {
     const auto* own = find_level(chain, frames_.levels[i].id);
     const bool batched = batch_level(t) == ids_[i];
-    if (own == nullptr) {  // equal samples
+    if (own == nullptr) {  // the input was not batched here: all samples are equal, keep the first
       if (batched) t = autograd_ops.select(batch_dim_first(t), 0, 0);
       continue;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Custom functions and registered ops of any language inside a vmap: called by the user's vmap
-// rule, or else sample by sample. Also the vmap levels of functions that accept batched tensors.
+// Calls of custom functions and registered ops of any language inside a vmap. They run the user's
+// vmap rule, or one sample after the other. Functions that accept batched tensors are here, too.
 #pragma once
 #include <functional>
 #include <optional>
@@ -43,8 +43,8 @@ COGRAD_API extern std::function<void()> (*keep_random_state)();
 // Makes the call for the innermost vmap level of the inputs; ops in it see the outer levels.
 COGRAD_API std::vector<Tensor> call_samples(SampledCall& f, std::span<const Tensor> inputs);
 
-// The vmap levels of one tensor of a node, each with the batch dim in the tensor that this level
-// wraps; outermost first.
+// The vmap levels of one tensor of a node, outermost first. Each has its batch dim, which is a dim
+// of the tensor that the level wraps.
 using SampleChain = std::vector<std::pair<LevelId, int>>;
 
 // The vmap levels of a call that had batched tensors. The node's edges, outputs and saved tensors
@@ -76,13 +76,16 @@ class ReopenedVmaps {
   // Wraps a gradient of an output. At levels that are not in `chain` only the first sample gets it
   // (the others are zero), so that a sum over the samples counts it once.
   Tensor wrap_gradient(Tensor memory, const SampleChain& chain) const;
-  // Returns a batched tensor of forward at the reopened levels.
+  // Returns `t`, a batched tensor of forward, batched at the reopened levels instead.
   Tensor translate(const Tensor& t) const;
-  // Unwraps the gradient of an input; sums it over levels that are not in `chain`.
+  // Unwraps the gradient of an input; sums it over levels that are not in `chain`. `sizes` are
+  // those of the input's physical tensor.
   Tensor gradient_to_memory(Tensor g, const SampleChain& chain, IntList sizes) const;
+  // Unwraps the tangent of an output; at levels that are not in `chain` it takes the first sample.
   Tensor tangent_to_memory(Tensor t, const SampleChain& chain) const;
 
  private:
+  // Returns the new id of a level of forward; 0 if it was not one of the call's levels.
   LevelId now(LevelId then) const;
   const VmapFrames& frames_;
   std::vector<LevelId> ids_;  // the new ids of frames_.levels

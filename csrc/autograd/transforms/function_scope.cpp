@@ -14,11 +14,12 @@ namespace cograd {
 
 namespace {
 
+// A transformed function that is running on this thread.
 struct Scope {
   uint32_t number;
-  uint32_t begin;  // capture_clock when the function began
-  uint32_t vmaps;  // number of vmaps of this thread when the function began
-  std::vector<const Storage*> may_write;
+  uint32_t begin;                         // capture_clock when the function began
+  uint32_t vmaps;                         // number of vmaps of this thread when the function began
+  std::vector<const Storage*> may_write;  // older storages that the function may write
   std::vector<NodeRef> inputs;  // the nodes that receive the gradients of the function's inputs
 };
 
@@ -59,6 +60,7 @@ void each_tangent(const Tensor& t, F&& f) {
   }
 }
 
+// Searches graphs for a leaf that requires grad and is not in `apart_from`.
 class LeafSearch {
  public:
   explicit LeafSearch(std::span<const Tensor> apart_from) : apart_from_(apart_from) {}
@@ -95,7 +97,7 @@ class LeafSearch {
         end = false;
         if (seen_.insert(e.node).second) todo_.push_back(e.node);
       }
-      if (end) return true;  // e.g. an ErrorNode: keep it, so that asking for a gradient raises
+      if (end) return true;  // an ErrorNode, for example: keep the history so that backward raises
     }
     return false;
   }
@@ -185,8 +187,8 @@ bool depends_on(Node& n, const Scope& scope) {
     Node* at = heap.back();
     heap.pop_back();
     if (is_input(at)) return true;
-    // Cached results keep a chain of hooks from taking quadratic time. The cached function cannot
-    // be an inner one: the search for that one, which comes first, would have ended at this node.
+    // Without the cached results, a chain of hooks would take quadratic time. The cached function
+    // is not an inner one: scope_of() tries inner functions first and would have found it here.
     if (const auto known = known_scope(*at)) {
       if (*known == scope.number) return true;
       continue;

@@ -37,7 +37,7 @@ COGRAD_CAREFUL(sigmoid, not_finite, false)
 COGRAD_CAREFUL(silu, not_finite, false)
 
 #if defined(__AVX512F__)
-// For MATH rows: n is a multiple of 16.
+// The kernels of MATH rows pass an n that is a multiple of 16: see pad_of().
 #define COGRAD_FLOAT_LOOP(name)                                        \
   template <>                                                          \
   struct FloatLoop<Forward_##name> {                                   \
@@ -103,8 +103,9 @@ constexpr Table<2> kPow = make_pow();
 LoopFn forward_loop(UnaryOp op, DType t);
 LoopFn backward_loop(UnaryOp op, DType t);
 
-// From here on float32 rounds odd exponents to even ones, which changes a negative base's sign.
+// float32 rounds larger odd exponents to even ones, which changes the sign of a negative base.
 constexpr double kParityEnd = 0x1p24;
+// Computes powers of float32 with larger exponents in double.
 template <bool kBackward>
 void pow_far(char* const* ptrs, const int64_t* strides, int64_t n, const void* params) {
   const double e = static_cast<const ElementParams*>(params)->d[0];

@@ -27,7 +27,7 @@ void check_finite(const Tensor& a) {
         "non-finite values.");
 }
 
-// Returns x - x^H; for complex matrices without the diagonal.
+// Returns x - x^H; for complex matrices the diagonal is set to zero.
 Tensor skew(const Tensor& x, const Tensor& on_diagonal) {
   const Tensor y = x - matrix_h(x);
   return is_complex(x.dtype()) ? where(on_diagonal, 0.0, y) : y;
@@ -109,8 +109,8 @@ struct SvdOp {
   }
 
  private:
-  // Returns the gradient with respect to the columns u, the first ones of `all`. A determines only
-  // the span of the others: d(others) = -u d(u)^H others, up to a rotation among them.
+  // Returns the gradient with respect to u, the first columns of `all`. A determines only the span
+  // of the other columns: d(others) = -u d(u)^H others, up to a rotation among them.
   static Tensor of_first(const Tensor& u, const Tensor& all, const Tensor& g) {
     const int64_t k = u.size(-1), n = all.size(-1);
     const Tensor first = narrow(g, -1, 0, k);
@@ -119,8 +119,8 @@ struct SvdOp {
     check_rotation(matmul_hn(others, go), go);
     return first - matmul(others, matmul_hn(go, u));
   }
-  // Raises if the loss depends on that rotation. Otherwise `turn` is Hermitian up to the rounding
-  // errors of the gradient `go` with respect to the other columns.
+  // Raises if the loss depends on that rotation, which is the case if `turn` = others^H go is not
+  // Hermitian up to rounding errors; `go` is the gradient with respect to the other columns.
   static void check_rotation(const Tensor& turn, const Tensor& go) {
     constexpr double kTolerance = 1e-3;
     if (probing_backward() || transformed(turn) || transformed(go) || turn.numel() == 0) return;
@@ -138,8 +138,9 @@ struct SvdOp {
           "this rotation, making it ill-defined; use full_matrices=False.");
     }
   }
-  // A does not determine the phase of a pair of vectors, only that of one relative to the other.
-  // The turns are the imaginary parts of diag(U^H gU) and diag(gVh V).
+  // Returns what the phases of the singular vectors add to the gradient. A determines only the
+  // phase of a vector of U relative to that of V, so the loss must not depend on their common
+  // phase. `u` and `v` are the imaginary parts of diag(U^H gU) and diag(gVh V).
   static Tensor of_phases(const Tensor& u, const Tensor& v, const Tensor& s) {
     const bool both = u.defined() && v.defined();
     check_phase(

@@ -75,7 +75,7 @@ class COGRAD_API Generator {
   mutable std::mutex mutex_;
   uint64_t seed_ = kDefaultSeed;
   uint64_t offset_ = 0;
-  std::atomic<Stream> kind_{Stream::Philox};  // tells if mt_ is null, for readers without the lock
+  std::atomic<Stream> kind_{Stream::Philox};  // whether mt_ is null, for readers without the lock
   std::unique_ptr<kernels::MtStream> mt_;     // of a Torch stream, with its own seed and position
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The Python Tensor type: a tensor has one Python object while either of the two lives.
+// The Python type Tensor. A tensor has at most one Python object.
 #pragma once
 #include "autograd/transforms/batch.h"
 #define PY_SSIZE_T_CLEAN
@@ -14,9 +14,9 @@ namespace cograd::python {
 
 namespace py = pybind11;
 
-// Normally the object owns a reference to `impl`. If the object would die while C++ still holds the
-// tensor, and it carries state (attributes, weakrefs, a subclass), the tensor owns the object
-// instead (kOwnsPyObject) until Python sees the tensor again.
+// Normally the object owns a reference on `impl`. When Python drops an object that has state
+// (attributes, weakrefs, a subclass) while C++ still holds the tensor, the tensor takes ownership
+// of the object (kOwnsPyObject) until Python sees the tensor again.
 struct PyTensor {
   PyObject_HEAD TensorImpl* impl;
   PyObject* dict;
@@ -69,7 +69,7 @@ int guarded_int(F&& f) noexcept {
 // Makes __new__ raise for a pybind11 class whose objects come from C++ only. Otherwise it would
 // make an object without a C++ value.
 void forbid_new(py::handle cls);
-// Throws the pending Python error as a C++ exception, with its traceback.
+// Throws the pending Python error as a C++ exception, which keeps the traceback.
 [[noreturn]] inline void throw_python_error() { throw py::error_already_set(); }
 
 // Returns the UTF-8 text of a str; raises RuntimeError, naming `who`, if it cannot be encoded.
