@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shared by the tests of the in-place rules: names an error by the rule that was broken."""
+"""Names the in-place rule that an error reports; the tests of in-place writes import this."""
 
 import re
 
@@ -61,7 +61,7 @@ def tried(function, *args, **kwargs):
 
 
 def plain(value):
-    """Returns nested lists of numbers and names; node names lose ``Backward0``."""
+    """Returns tensors as nested lists, and names of nodes without the suffix ``Backward0``."""
     if isinstance(value, torch.Tensor):
         return value.tolist()
     if isinstance(value, (tuple, list)):
@@ -75,6 +75,6 @@ def name(tensor):
 
 
 def gradient(result, of):
-    """Returns ``of.grad`` after a backward from ``result`` with ones."""
+    """Returns ``of.grad`` after ``result.backward(ones)``."""
     result.backward(ones(*result.shape))
     return of.grad

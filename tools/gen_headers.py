@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes the C++ functions and methods of every op (csrc/include/cograd/ops*) from the op table.
 
-gen_headers.py [--check] writes them, or reports those that differ from the installed build.
+With --check, gen_headers.py writes nothing and reports the files that differ from the installed
+build.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ TYPES = {
     "DType": ("DType", "std::optional<DType>"),
     "String": ("std::string_view", "std::optional<std::string_view>"),
 }
-# Named one by one, because overload resolution takes most of the time to parse the headers.
+# The functions ext::box_*, which make a cograd_value of an argument, are no overloads of one name:
+# overload resolution would take most of the time to parse the headers.
 BOXES = {
     "Tensor": "tensor",
     "TensorOrScalar": "operand",
@@ -85,7 +87,7 @@ class Parameter:
 
 
 def default_of(arg: dict[str, Any]) -> str | None:
-    """Returns a Python default as C++ text, or None if there is none."""
+    """Returns the default of a parameter as C++ text; None if it has no default."""
     text = arg["default"]
     if text is None:
         return None
@@ -190,7 +192,10 @@ class Op:
         return f"{self.result} {name}({params}) const {{ {body} }}\n"
 
     def call(self, passed: list[str]) -> str:
-        """Uses templates only for tuples: every extension would instantiate each template."""
+        """Returns the expression that calls the op.
+
+        Only results other than one Tensor use a template, because every extension instantiates it.
+        """
         if self.result == "Tensor":
             return f"op.tensor({self.boxed(passed)})"
         return f"ext::unboxed<{self.result}>(op.run_any({self.boxed(passed)}))"
@@ -201,7 +206,7 @@ class Op:
 
 
 def usable(op: Op, record: dict[str, Any]) -> bool:
-    """Returns True if the op has a separate C++ form."""
+    """Returns True if a C++ function can have the op's name and parameters."""
     return op.ordered() and record["cpp"] and record["name"] not in CPP_KEYWORDS
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Functions inside vmap: rules, generated rules, the loop over the batch."""
+"""Custom Functions inside vmap: user's rules, generated rules, the loop over the samples."""
 
 import warnings
 

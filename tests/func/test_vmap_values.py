@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ops inside vmap that need the values of one sample, and batched tensors that outlive it."""
+"""Ops inside vmap that need the values of one sample, and batched tensors that outlive the vmap."""
 
 import copy
 import pickle
@@ -15,7 +15,7 @@ from cograd.func import vmap
 VALUES = "inside of a vmap"
 
 
-# --- what needs values -------------------------------------------------------------------------
+# --- ops that need values ----------------------------------------------------------------------
 
 REFUSED = {
     "item": lambda a: a[0].item(),

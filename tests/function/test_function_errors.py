@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Wrong Functions: cograd refuses what torch refuses, with more detailed messages."""
+"""Errors of incorrect Functions: cograd raises where torch raises, with more detailed messages."""
 
 import inspect
 import os
@@ -12,7 +12,7 @@ from cograd.autograd import Function
 
 
 class Scale(Function):
-    """forward(x, weight, factor); backward returns whatever `answer` returns."""
+    """A Function whose backward returns what a test sets: the result of `answer(g)`."""
 
     answer = None
 
@@ -30,7 +30,7 @@ HERE = os.path.basename(__file__)
 
 
 def run(answer):
-    """Runs backward through Scale with the given answer; returns the two leaves."""
+    """Runs a backward of Scale that returns `answer(g)`; returns the leaves x and weight."""
     Scale.answer = staticmethod(answer)
     x, weight = leaf([1.0, 2.0, 3.0]), leaf([1.0, 1.0, 1.0])
     Scale.apply(x, weight, 2.0).sum().backward()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tensors in memory shared by processes: share_memory_, queues, pipes, arguments, spawn."""
+"""Tensors in memory that processes share: share_memory_, queues, pipes, arguments, spawn."""
 
 import copy
 import gc
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarni
 
 @pytest.fixture(autouse=True)
 def nothing_stays():
-    """Checks that a test leaves no descriptor of a storage and no segment."""
+    """Checks that a test leaves neither descriptors of shared memory nor segments in /dev/shm."""
     gc.collect()
     before = memory_files(), segments()
     yield
@@ -35,7 +35,7 @@ def nothing_stays():
 
 
 def memory_files():
-    """Returns the number of descriptors of shared memory in this process."""
+    """Returns the number of open descriptors of cograd's shared memory in this process."""
     count = 0
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -77,7 +77,7 @@ def test_share_memory():
     assert x.tolist() == [[0, 3], [1, 4], [2, 5]] and x.stride() == (1, 3)
     place = x.data_ptr()
     x.share_memory_()
-    assert x.data_ptr() == place, "once is enough"
+    assert x.data_ptr() == place, "the second call does nothing"
     row = x[0]
     assert row.is_shared() and row.untyped_storage() is x.untyped_storage()
     row += 10
@@ -135,7 +135,7 @@ def test_memory_that_others_use_is_not_moved(use):
         x.share_memory_()
     assert not x.is_shared()
     x.fill_(2)
-    assert bytes(memoryview(user).cast("B"))[:4] == b"\0\0\0\x40", "it still sees the memory"
+    assert bytes(memoryview(user).cast("B"))[:4] == b"\0\0\0\x40", "the user still sees it"
     del user
     assert x.share_memory_().is_shared()
 
@@ -280,9 +280,9 @@ def test_queues(method):
     assert torch.equal(got["row"], x[1]) and got["e"].shape == (0, 2)
     assert isinstance(got["p"], torch.nn.Parameter) and got["p"].requires_grad
     got["x"][1, 0] = 50
-    assert got["row"][0] == 50, "views of one memory stay so"
+    assert got["row"][0] == 50, "both still share memory"
     assert values["p"].is_shared() and got["p"].data_ptr() == values["p"].data_ptr(), (
-        "memory that came back is the memory that was sent"
+        "the memory that came back is the memory that was sent"
     )
     for _ in range(2):
         inbox.put(None)
@@ -339,7 +339,7 @@ print(p.exitcode, x.sum().item())
 
 
 def test_fork_while_threads_share():
-    """The table of mappings is intact in a child forked at any moment."""
+    """The table of mappings is intact in a child, whenever the parent forks."""
     stop = threading.Event()
 
     def work():

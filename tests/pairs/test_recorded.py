@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Plain calls beside what torch 2.13 gave: see record.py, whose head says how to record again."""
+"""Compares plain calls with recorded results of torch 2.13; record.py says how to record them."""
 
 import json
 import re
@@ -10,20 +10,20 @@ from pairs import record
 from pairs.subjects import all_subjects
 
 CHUNKS = 8
-# Subject, what differs, and why: torch is wrong or takes more than it should.
+# Subject, what differs, and why: torch is wrong or accepts more than it should.
 EXPECTED = [
     (r"^GRU|nn\.GRU(Cell)?\(", "autocast", "the lower precision: docs/differences.md"),
     (r"nn\.Transformer", "autocast: float32", "torch's fused path: docs/differences.md"),
-    (r"as_strided_scatter", "plain: gradients", "docs/differences.md: what the source replaced"),
-    (r"take_along_dim", "one: raises", "the indices are out of bounds: torch reads beyond the dim"),
+    (r"as_strided_scatter", "plain: gradients", "docs/differences.md: what src replaced"),
+    (r"take_along_dim", "one: raises", "an index is out of range: torch reads past the end"),
     (r"Multi\w*MarginLoss", "empty: results", "docs/differences.md: the mean of no losses"),
     (r"conv_tbc", "(one|empty): raises", "docs/differences.md: a kernel longer than the input"),
     (
         r"^cum(max|min)|index_reduce.*prod",
         "empty: the gradient does not require grad",
-        "torch returns the zeros of its input's like; no number depends on them",
+        "torch returns zeros_like(input); nothing depends on whether they require grad",
     ),
-    (r"FractionalMaxPool2d", "(one|empty): raises", "the samples are those of two images"),
+    (r"FractionalMaxPool2d", "(one|empty): raises", "the random samples given are for two images"),
     (r"block_diag", "empty: gradients", "the noise has another place in torch's result"),
 ]
 
@@ -42,7 +42,7 @@ def test_same_as_torch(chunk, recorded):
     found, compared = [], 0
     for subject in list(record.chosen())[chunk::CHUNKS]:
         if (want := recorded.get(subject.name)) is None:
-            continue  # newer than the record: the grid compares it with differences
+            continue  # newer than the record; test_pairs compares it with finite differences
         compared += 1
         for text in record.differences(record.entry(subject), want):
             if not is_expected(subject.name, text):

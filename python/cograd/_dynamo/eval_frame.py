@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch's type of compiled modules."""
+"""OptimizedModule, torch's type of compiled modules, for isinstance checks."""
 
 from __future__ import annotations
 

@@ -28,8 +28,9 @@ def from_file(
     """Returns a vector over the first ``size`` elements of a file, mapped into memory.
 
     Args:
-        filename: the file; with ``shared`` it is created or extended if it is too short.
+        filename: the file; with ``shared`` it is created, or extended if it is too short.
         shared: True writes changes to the file; otherwise they stay in this process.
+        size: the number of elements; None counts as 0.
         dtype: the dtype of the elements in the file; the default dtype if None.
 
     Raises:

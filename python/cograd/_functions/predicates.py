@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Questions about one tensor or two."""
+"""Functions that return a property of one tensor, or compare two tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["get_device", "is_conj", "is_distributed", "is_neg", "is_same_size", 
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Returns whether both have the same shape."""
+    """Returns whether both tensors have the same shape."""
     return bool(input.shape == other.shape)
 
 
@@ -29,7 +29,7 @@ def is_neg(input: Tensor) -> bool:
 
 
 def is_distributed(input: Tensor) -> bool:
-    """Returns False."""
+    """Returns False: no tensor is distributed."""
     return False
 
 

@@ -22,7 +22,10 @@ def _numbered(texts: Sequence[str]) -> tuple[list[str], Any]:
 
 
 def _depths(events: Sequence[Any]) -> Any:
-    """Returns how many events of its thread contain each event; events are ordered by start."""
+    """Returns for each event how many events of the same thread contain it.
+
+    The events must be ordered by their start.
+    """
     stacks: dict[int, list[float]] = {}
     depths = np.zeros(len(events), np.int32)
     for i, e in enumerate(events):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cograd._base import absent as _absent
 
-from . import _kl_cross as _kl_cross
+from . import _kl_cross as _kl_cross  # registers divergences
 from . import constraints as constraints
 from . import transforms as transforms
 from .bernoulli import Bernoulli

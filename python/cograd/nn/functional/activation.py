@@ -60,9 +60,9 @@ tanhshrink = cograd.tanhshrink
 
 
 def _write_back(op: Callable[..., Tensor], input: Tensor, *args: Any) -> Tensor:
-    """Runs ``op`` in place: by the method ``name_`` if there is one, else by a copy.
+    """Runs ``op`` in place: by the method of this name with ``_`` if there is one, else by a copy.
 
-    The copy passes ``op`` a clone, as ``op`` may have saved its input for backward.
+    Before the copy, ``op`` gets a clone if a graph is recorded, because it may save its input.
     """
     method = getattr(input, op.__name__ + "_", None)
     if method is not None:
@@ -94,7 +94,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Returns ``elu`` scaled with the constants of self-normalising networks."""
+    """Returns ``1.0507 * elu(input, 1.6733)``, which keeps the variance of activations near 1."""
     return _write_back(selu, input) if inplace else cograd.selu(input)
 
 
@@ -234,7 +234,7 @@ def gumbel_softmax(
 ) -> Tensor:
     """Samples from the Gumbel-softmax distribution; with ``hard`` the values are one-hot.
 
-    The gradient with ``hard`` is that of the soft sample.
+    With ``hard``, the gradient is that of the soft sample. ``eps`` has no effect, as in torch.
     """
     noise = cograd.empty_like(logits, memory_format=cograd.contiguous_format).detach()
     gumbels = -noise.exponential_().log()
