@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Features inside features: `python tests/pairs --help`, docs/hardening.md."""
+"""Tests features inside features: see docs/hardening.md and `python tests/pairs --help`."""

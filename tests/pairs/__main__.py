@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""python tests/pairs [--seed S] [--only PATTERN]; docs/hardening.md tells of the grid."""
+"""Runs the grid of docs/hardening.md: python tests/pairs [--seed S] [--only PATTERN]."""
 
 import argparse
 import json
@@ -12,8 +12,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[0] = os.path.dirname(HERE)
-MALLOC = {"MALLOC_PERTURB_": "165"}  # memory that is read before it is written is wrong
-PATIENCE = 300  # seconds for what one subject is tried in
+MALLOC = {"MALLOC_PERTURB_": "165"}  # makes reads of unwritten memory wrong
+PATIENCE = 300  # seconds that one subject may take
 
 
 def say(text):
@@ -29,19 +29,19 @@ def arguments():
     parser.add_argument("--context", default="", help="contexts that match, '^-$' for none")
     parser.add_argument("--measure", default="", help="measures that match this pattern")
     parser.add_argument("--form", default="", help="forms of inputs that match this pattern")
-    parser.add_argument("--share", type=float, default=1.0, help="the part of the grid that runs")
-    parser.add_argument("--minutes", type=float, help="end after so many")
-    parser.add_argument("--cell", action="append", help="run this one, as a finding names it")
-    parser.add_argument("--cells", help="run those in a file, a line each")
+    parser.add_argument("--share", type=float, default=1.0, help="fraction of the grid that runs")
+    parser.add_argument("--minutes", type=float, help="end after this time")
+    parser.add_argument("--cell", action="append", help="run this cell, as a finding names it")
+    parser.add_argument("--cells", help="run the cells of a file, which has one in each line")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--most", type=int, default=10, help="findings of one cause to print")
-    parser.add_argument("--beside", help="a Python with torch: what it does in each finding")
+    parser.add_argument("--most", type=int, default=10, help="findings to print for one cause")
+    parser.add_argument("--beside", help="a Python with torch; print what torch does")
     parser.add_argument("--ops", action="store_true", help="print the op samples, for torch")
     return parser.parse_args()
 
 
 def cells_to_run(given, subject):
-    """The subject's cells by the options."""
+    """Yields the cells of the subject that the options select."""
     from pairs import grid, sample
 
     places = [re.compile(p) for p in (given.form, given.context, given.measure)]
@@ -52,7 +52,7 @@ def cells_to_run(given, subject):
 
 
 def cause(cell, text):
-    """Findings that agree in this are printed a few times only."""
+    """Returns a key of the finding; report() prints at most --most findings with one key."""
     from pairs.measures import all_measures
 
     shortened = re.sub(r"[-\d.e\[\], ()]+", " ", text)[:60]
@@ -63,7 +63,7 @@ def cause(cell, text):
 
 
 def run_grid(given):
-    """Each subject in a forked child, which a crash or a hang ends alone."""
+    """Runs each subject in a forked child, so that a crash or a hang ends that child only."""
     from fuzz.hunt import run_many
 
     from pairs import grid
@@ -71,7 +71,8 @@ def run_grid(given):
     from pairs.subjects import all_subjects
 
     names = [n for n in all_subjects() if re.search(given.only, n)]
-    names.sort(key=lambda n: grid.chance(f"{given.seed} {n}"))  # a run that is ended saw all kinds
+    # The order is random, so that a run that is cut short has tried all kinds of subjects.
+    names.sort(key=lambda n: grid.chance(f"{given.seed} {n}"))
     with tempfile.TemporaryDirectory() as folder:
         path, notes = os.path.join(folder, "findings"), os.path.join(folder, "note")
 
@@ -113,7 +114,7 @@ def run_grid(given):
 
 
 def run_cells(texts):
-    """Says of each cell what is seen; counts the findings."""
+    """Prints the result of each cell; returns the number of findings."""
     from pairs import grid
 
     found = 0
@@ -128,7 +129,7 @@ def run_cells(texts):
 
 
 def beside(python, texts):
-    """What torch does in the cells; a process that a cell ends is followed by another."""
+    """Returns what torch does in each cell. If a cell ends the process, a new one runs the rest."""
     said = []
     with tempfile.TemporaryDirectory() as folder:
         ops, cells = os.path.join(folder, "ops.json"), os.path.join(folder, "cells")

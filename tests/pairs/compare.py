@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is expected: plain calls and plain backward, and how results are compared with that."""
+"""Computes expected results by plain calls and plain backward, and compares results with them."""
 
 import warnings
 from functools import cached_property
@@ -9,19 +9,19 @@ import numpy as np
 from pairs.package import T
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-HEAD = 6  # elements of each result that a Jacobian is taken of
+HEAD = 6  # number of elements of each result that a Jacobian covers
 
 
 class NoDerivative(Exception):
-    """The plain call has no such derivative, so there is nothing to compare with."""
+    """Raised if the plain call has no such derivative, so that there is nothing to compare with."""
 
 
 class Differs(Exception):
-    """A quantity is not as expected."""
+    """Raised if a quantity is not as expected."""
 
 
 def noise(shape, k, dtype=None):
-    """Numbers in [-0.5, 0.5) that look random, the same in every package."""
+    """Returns numbers in [-0.5, 0.5) that look random and are the same in every package."""
     n = int(np.prod(shape))
     x = np.sin(np.arange(n) * 12.9898 + (k + 1) * 78.233) * 43758.5453
     return T.tensor((x - np.floor(x) - 0.5).reshape(tuple(shape))).to(dtype or T.float64)
@@ -36,17 +36,17 @@ def directions(values):
 
 
 def loss_of(outs):
-    """A number that depends on every result."""
+    """Returns a number that depends on every result."""
     return sum((o * w).sum() for o, w in zip(outs, weights(outs), strict=True))
 
 
 def head(outs):
-    """The first elements of each result in one vector."""
+    """Returns the first elements of all results as one vector."""
     return T.cat([o.reshape(-1)[:HEAD] for o in outs])
 
 
 def scribble():
-    """NaN into the memory that small tensors are made of next."""
+    """Writes NaN into the memory that the next small tensors will get."""
     kept = [T.full((n,), float("nan"), dtype=T.float64) for n in SIZES * 4]
     del kept
 
@@ -59,14 +59,14 @@ def with_history(outs):
 
 
 class Reference:
-    """The plain call's quantities; `make` gives a fresh case, `wrap` what the call runs in."""
+    """The quantities of the plain call. `make` returns a new case; `wrap` wraps its function."""
 
     def __init__(self, make, wrap=lambda case, f: f):
         self.make, self.wrap = make, wrap
         self.seconds, self.wanted = {}, {}
 
     def of(self, measure):
-        """What the measure is compared with, or the exception of the plain call."""
+        """Returns what the measure is compared with, or the exception of the plain call."""
         if measure.name not in self.wanted:
             try:
                 self.wanted[measure.name] = measure.want(self)
@@ -94,7 +94,7 @@ class Reference:
 
     @cached_property
     def jacobian(self):
-        """Name -> derivatives of the head's elements, stacked."""
+        """The derivatives of the elements of head(), stacked, by name of the leaf."""
         case, outs = self._run()
         leaves, rows = case.leaves(), []
         whole = head(outs)
@@ -109,7 +109,7 @@ class Reference:
         return {n: T.stack([r[k] for r in rows]) for k, n in enumerate(leaves)}
 
     def second(self, count):
-        """H v by the first `count` leaves, for the direction v in them."""
+        """Returns H v for the first `count` leaves, where v is the direction in them."""
         if count not in self.seconds:
             self.seconds[count] = self._second(count)
         return self.seconds[count]
@@ -133,7 +133,7 @@ class Reference:
 
 
 def filled(g, like):
-    """The gradient, or zeros where there is none."""
+    """Returns the gradient `g`, or zeros if it is None."""
     return T.zeros_like(like) if g is None else g
 
 
@@ -147,7 +147,7 @@ def array(value):
 
 
 def compare(got, want, tolerance):
-    """Raises Differs, naming the first quantity that is not the expected one."""
+    """Raises Differs if a quantity is not as expected; the message names the first one."""
     for name, value in want.items():
         if name not in got:
             raise Differs(f"{name}: absent")
@@ -174,7 +174,7 @@ def brief(value):
 
 
 class quiet(warnings.catch_warnings):
-    """No warnings: many features warn that they do what they are asked to."""
+    """Suppresses warnings, because many features warn whenever they are used."""
 
     def __enter__(self):
         super().__enter__()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What contexts and measures share: named, with facts that their classes declare."""
+"""The base class of contexts and measures."""
 
 
 class Named:
-    """Has a name and facts; a keyword that is no attribute of its class is a mistake."""
+    """Has a name, and attributes that keyword arguments set; the class must declare them."""
 
     def __init__(self, name, **facts):
         self.name = name
@@ -12,10 +12,10 @@ class Named:
             setattr(self, key, value)
 
     def refuses(self, case):
-        """A reason why it is not for the case, or None."""
+        """Returns why this context or measure does not apply to the case; None if it does."""
         return None
 
 
 def by_name(*modules, attribute):
-    """name -> what the modules list under `attribute`."""
+    """Returns what the modules list under `attribute`, by name."""
     return {one.name: one for module in modules for one in getattr(module, attribute)}

@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Forms of the same inputs: other strides in memory, and shapes at the edge."""
+"""Forms of the inputs: other strides, empty tensors, tensors of one element."""
 
 from pairs.package import T
 
-# Same values, other memory: compared with the contiguous form.
+# Forms with the same values in other memory; they are compared with the contiguous form.
 LAYOUTS = ("strided", "transposed", "offset", "channels_last", "expanded")
-# Other shapes: compared with what torch gave, and with the plain call in that form.
+# Forms with other shapes; they are compared with torch's numbers and with the plain call.
 SHAPES = ("empty", "one")
 FORMS = ("plain", *LAYOUTS, *SHAPES)
 
 
 def strided(t):
-    """Every second element of memory."""
+    """Returns a tensor that uses every second element of its memory."""
     return T.stack([t, t + 1], -1)[..., 0]
 
 
 def transposed(t):
-    """The dims in memory in reverse order."""
+    """Returns a tensor whose dims lie in memory in reverse order."""
     dims = tuple(range(t.dim()))[::-1]
     return t.permute(dims).contiguous().permute(dims)
 
 
 def offset(t):
-    """Not at the start of its memory."""
+    """Returns a tensor that does not begin at the start of its memory."""
     return T.cat([t.new_zeros(3), t.reshape(-1)])[3:].view(t.shape)
 
 
@@ -33,17 +33,17 @@ def channels_last(t):
 
 
 def expanded(t):
-    """The first of dim 0, repeated with stride 0."""
+    """Returns the first slice along dim 0, repeated with stride 0."""
     return t[:1].expand(t.shape) if t.dim() and t.shape[0] > 1 else t
 
 
 def values_of(form, t):
-    """What the layouts' values are compared with."""
+    """Returns the contiguous tensor with the values that `t` has in this form."""
     return expanded(t).contiguous() if form == "expanded" else t
 
 
 def apply(form, floats, constants):
-    """The tensors in a form, as (floats, constants); None where it would change nothing."""
+    """Returns (floats, constants) in this form; None if the form would change nothing."""
     if form == "plain":
         return floats, constants
     if form.startswith("values of "):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The cells of the grid: subject x form x contexts x measure. `run(cell)` says what is wrong."""
+"""The cells of the grid, subject x form x contexts x measure, and how one is run and judged."""
 
 import contextlib
 import itertools
@@ -33,7 +33,7 @@ class Cell:
 
 
 class Row:
-    """The cells of one subject in one form share what is expected."""
+    """The cells of one subject in one form, which share the expected results."""
 
     def __init__(self, subject, form):
         self.subject, self.form = all_subjects()[subject], form
@@ -51,14 +51,14 @@ class Row:
 
     @cached_property
     def sample(self):
-        """A case to ask what fits; None where the form does not fit."""
+        """A case for checking what applies; None if the form does not apply to the subject."""
         try:
             return self.case()
         except Exception as e:
             return None if self.form in forms.SHAPES else e
 
     def reference(self, contexts):
-        """The same call without the contexts; those that change values stay."""
+        """Returns the reference: the call without contexts, except for those that change values."""
         kept = tuple(c for c in contexts if c.changes_values)
         if kept not in self.references:
             dtype = next((c.dtype for c in contexts if c.dtype), None)
@@ -75,12 +75,12 @@ class Row:
 
 
 def refuses(row, contexts, measure):
-    """Why the cell is none, or None: what torch's documentation excludes as well."""
+    """Returns why there is no such cell, or None. torch's documentation excludes the same."""
     sample = row.sample
     if sample is None:
         return "the form is not for this subject"
     if isinstance(sample, Exception):
-        return None  # running it raises what was raised
+        return None  # running the cell raises this exception again
     if (measure.kind == "optimizer") != (row.subject.kind == "optimizer"):
         return "optimizers are stepped, others are differentiated"
     if (reason := measure.refuses(sample)) is not None:
@@ -126,7 +126,7 @@ def refuses(row, contexts, measure):
 
 
 def scaled(contexts, measure, want):
-    """What hooks that multiply make of the expected gradients of inputs."""
+    """Returns the expected gradients after the hooks of the contexts have multiplied them."""
     factor = 1
     for c in contexts:
         if c.factor != 1 and measure.order:
@@ -142,7 +142,7 @@ def scaled(contexts, measure, want):
 
 
 def run_cell(row, contexts, measure):
-    """None, or what is wrong; "" where there is nothing to compare."""
+    """Returns None if all is as expected, "" if nothing can be compared, else what is wrong."""
     if refuses(row, contexts, measure):
         return ""
     names = tuple(c.name for c in contexts)
@@ -174,7 +174,7 @@ def evaluate(row, contexts, measure):
 
 def judge_raise(row, names, measure, error, want):
     if isinstance(want, Exception):
-        return ""  # the plain call raises as well: no cell
+        return ""  # the plain call raises as well, so there is nothing to compare
     if isinstance(error, compare.NoDerivative) or "does not require grad" in str(error):
         if not nothing_expected(want):
             return f"{error}, where the plain call's derivative is not zero"
@@ -199,7 +199,7 @@ def judge_values(row, contexts, measure, got, want):
             want[key] = expected
     tolerance = TOLERANCE if measure.exact else DIFFERENCES
     if any(c.dtype for c in contexts):
-        tolerance = SINGLE if measure.direct else HALF  # batches are rounded to bfloat16 elsewhere
+        tolerance = SINGLE if measure.direct else HALF  # vmap rounds to bfloat16 at other places
     try:
         compare.compare(got, want, tolerance)
     except compare.Differs as e:
@@ -220,7 +220,7 @@ def run(cell):
 
 
 def chance(text):
-    """A number in [0, 1) that depends on the text alone."""
+    """Returns a number in [0, 1) that depends on the text alone."""
     return zlib.crc32(text.encode()) / 2**32
 
 
@@ -228,7 +228,7 @@ PARTS = ("none", "single", "pair", "form none", "form single")
 
 
 def places(part):
-    """The forms and stacks of contexts of a part of the grid."""
+    """Returns the forms and the tuples of contexts of a part of the grid."""
     named = [(name,) for name in all_contexts()]
     stacks = {
         "none": [()],
@@ -239,7 +239,7 @@ def places(part):
 
 
 def cells_of(subject, seed, share):
-    """The cells to run, of each part as many as `share(part, subject, order)` says."""
+    """Yields the cells to run: the fraction `share(part, subject, order)` of each part."""
     draw = random.Random(f"{seed} {subject.name}")
     for part in PARTS:
         some, stacks = places(part)
@@ -257,7 +257,10 @@ def cells_of(subject, seed, share):
 
 
 def run_cells(cells, found, note=lambda text: None):
-    """Runs one subject's cells; `found(cell, text)` for what is wrong. Counts those that ran."""
+    """Runs cells of one subject and calls `found(cell, text)` for each finding.
+
+    Returns the number of cells that ran and of those with nothing to compare.
+    """
     rows, ran, empty = {}, 0, 0
     for cell in cells:
         row = rows.get(cell.form) or Row(cell.subject, cell.form)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The package that is tried: cograd, or by PAIRS_PACKAGE=torch the other, to see what it does."""
+"""The package under test: cograd, or torch if PAIRS_PACKAGE=torch is set."""
 
 import importlib
 import os

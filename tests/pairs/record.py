@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What torch gives where nothing else can tell, into tests/recorded/pairs.json.
+"""Records torch's results that nothing else can check, in tests/recorded/pairs.json.
 
     python tests/pairs --ops > ops.json                      # with cograd
     PAIRS_PACKAGE=torch PAIRS_OPS=ops.json python tests/pairs/record.py    # with torch 2.13
 
-A quantity is one number, its product with noise. Of a call: its results and gradients, in the plain
-form and with empty tensors and tensors of one element; whether its gradient can be differentiated;
-the dtypes under autocast; and which results have a part in the others' gradient.
+A tensor is recorded as one number, its product with noise. The record of a call has its results and
+gradients (in the plain form, with empty tensors and with tensors of one element), whether the
+gradient can be differentiated, the dtypes under autocast, and which results depend on each other.
 """
 
 import json
@@ -29,7 +29,7 @@ FORMS = ("plain", "empty", "one")
 
 
 def number(value):
-    """A tensor as one number, its product with noise; its shape too where that is 0."""
+    """Returns the product of a tensor with noise; for an empty tensor, its shape."""
     array = compare.array(value)
     if array.size == 0:
         return list(array.shape)
@@ -38,7 +38,7 @@ def number(value):
 
 
 def summary(subject, form):
-    """The results' and gradients' numbers, whether a second derivative is there; or "raises"."""
+    """Returns the numbers of results and gradients and whether these require grad, or "raises"."""
     try:
         case = subject.case(form)
         if case is None:
@@ -58,7 +58,7 @@ def summary(subject, form):
 
 
 def parts(subject):
-    """For each result, the gradients that it alone gives the others; None for one result."""
+    """Returns the gradients of each result with respect to all results; None for one result."""
     case = subject.case()
     T.manual_seed(0)
     outs = [o for o in case.f(*case.inputs) if o.requires_grad]
@@ -73,7 +73,7 @@ def parts(subject):
 
 
 def dtypes(subject):
-    """The results' dtypes under autocast, of float32 inputs."""
+    """Returns the dtypes of the results of float32 inputs under autocast."""
     case = subject.case(dtype=T.float32)
     with T.autocast("cpu", dtype=T.bfloat16), T.no_grad():
         return " ".join(str(o.dtype).split(".")[-1] for o in case.f(*case.inputs))
@@ -87,7 +87,7 @@ def attempt(f, *args):
 
 
 def entry(subject):
-    """What is recorded of a subject; without what is None."""
+    """Returns what is recorded of a subject, without entries that are None."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = {form: summary(subject, form) for form in FORMS}
@@ -98,13 +98,13 @@ def entry(subject):
 
 
 def is_torchs(subject):
-    """An op's first samples, where torch has the op by its name and signs are not free."""
+    """True for the first samples of an op that torch has and whose result has no free sign."""
     row = subject.row
     return row["number"] < 2 and not row["internal"] and subject.has_derivative
 
 
 def chosen():
-    """The subjects with a record: those that draw no numbers, and of ops the first samples."""
+    """Yields the subjects to record: those without random numbers; of an op, the first samples."""
     for subject in all_subjects().values():
         if subject.is_random or subject.kind == "optimizer":
             continue
@@ -113,7 +113,7 @@ def chosen():
 
 
 def same(a, b):
-    """Two numbers, shapes or nothings agree; no gradient is a gradient of zeros."""
+    """True if two numbers or shapes agree; None, for no gradient, agrees with zeros."""
     if isinstance(a, list) or isinstance(b, list):
         return a == b or ((a is None or b is None) and 0 in (a or b))
     if isinstance(a, str) or isinstance(b, str):
@@ -122,7 +122,7 @@ def same(a, b):
 
 
 def differences(got, want):
-    """What differs from torch's entry; where torch raises anything may be."""
+    """Yields what differs from torch's entry; where torch raises, any result is accepted."""
     for part, theirs in want.items():
         ours = got.get(part)
         if theirs == "raises" or ours == theirs:
@@ -153,7 +153,7 @@ def different_summaries(part, ours, theirs):
 
 
 def in_child(f, *args):
-    """f's answer from a forked process; None where it died, as torch does of empty tensors."""
+    """Returns f(*args) from a forked process; None if that died, as torch may of empty tensors."""
     read, write = os.pipe()
     if (pid := os.fork()) == 0:
         os.write(write, json.dumps(f(*args)).encode())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Cells that raise here and may: torch 2.13 raises as well, or docs/differences.md says so.
+"""Cells that may raise, because torch 2.13 raises as well or docs/differences.md says so.
 
-A line has patterns of the subject, the contexts, the measure and the error's text, and the reason.
+An entry has the reason, and patterns for the error and the parts of the cell.
 """
 
 import re
@@ -39,7 +39,7 @@ REFUSALS = [
         contexts="NumPy|nested packs",
     ),
     Refusal(
-        # docs/differences.md: pickle of a result in a graph; deepcopy raises in both
+        # In docs/differences.md: pickle of a result in a graph. deepcopy raises in torch, too.
         "the older weight_norm keeps a weight that is no leaf",
         "deepcopy protocol|cannot pickle a Tensor that is not a leaf",
         subject=r"utils\.(weight|spectral)_norm",
@@ -48,24 +48,22 @@ REFUSALS = [
         "vmap of running statistics, which are one for all samples (torch: batching rule raises)",
         WRITES,
         subject=r"BatchNorm|InstanceNorm",
-        measure="vmap",  # no ensemble, no hessian: there the inputs have no samples
+        measure="vmap",  # not ensemble and hessian, whose inputs are the same for all samples
     ),
     Refusal(
-        # Not of nested functions: what a hook is for there begins inside of the vmap.
+        # Nested functions do not raise: their hooks belong to a function inside of the vmap.
         "the vmap ends before the backward (torch: such a tensor does not require grad inside)",
         r"vmap: register_hook\(\) is not possible on a Tensor inside of a vmap",
         contexts="hooks",
         measure=r"^(backward through vmap|ensemble)|of vmap\(jvp\)$",
     ),
     Refusal(
-        "the vmap ends before what was checkpointed runs again (torch: no checkpoint under func)",
+        "the vmap ends before the checkpoint runs again (torch: no checkpoint under func)",
         "got a tensor from inside of a vmap that has ended",
         contexts="checkpoint",
         measure=r"^functional\.\w+ of vmap\(grad\)",
     ),
-    Refusal(
-        "the loss asks whether a variance is negative", r"vmap: .*\.item\(\)", subject="GaussianNLL"
-    ),
+    Refusal("the loss looks for negative variances", r"vmap: .*\.item\(\)", subject="GaussianNLL"),
     Refusal(
         "a hook of an input without a gradient gets None (docs/autograd.md, Hooks)",
         "NoneType",
@@ -81,7 +79,7 @@ REFUSALS = [
     Refusal(
         "parametrized modules are not pickled", "Serialization of parametrized", contexts="pickle"
     ),
-    Refusal("a state that power iteration writes", WRITES, subject="spectral_norm"),
+    Refusal("power iteration writes a state", WRITES, subject="spectral_norm"),
     Refusal(
         "hooks that are lambdas have no name to pickle",
         "pickle",
@@ -91,7 +89,7 @@ REFUSALS = [
 
 
 def reason(subject, form, contexts, measure, error):
-    """Why the error is one of torch's too; None where it is not."""
+    """Returns the reason why the cell may raise this error; None if it may not."""
     for refusal in REFUSALS:
         if refusal.fits(subject, form, contexts, measure, error):
             return refusal.reason

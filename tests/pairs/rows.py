@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Modules that tests/nn_rows.py has not: those that draw numbers, carry a state or take a mask.
+"""Modules that tests/nn_rows.py lacks: those that draw random numbers, have a state or need a mask.
 
-A row is `constructor | inputs | call`; the call is an expression of the module `m` and the list
-of inputs `x`, `m(*x)` where it is left out.
+A row is `constructor | inputs | call`. The call is an expression of the module `m` and the list of
+inputs `x`; it may be left out if it is `m(*x)`.
 """
 
 RANDOM = """

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How much of the grid runs: `whole` by `make pairs`, `ordinary` with every change."""
+"""How much of the grid runs: `whole` in `make pairs`, `ordinary` in `make test`."""
 
 from pairs.grid import Cell, cells_of
 
-# Part of the grid -> how much of it, by the order of the measure: chains of two are 200.
+# Part of the grid -> the fractions that run of measures of first and of second order, of which
+# there are about 200.
 WHOLE_SHARES = {
     "none": (1.0, 1.0),
     "single": (1.0, 0.1),
@@ -18,12 +19,12 @@ ORDINARY_SHARES = {
     "form none": (0.02, 0.001),
     "form single": (0.0003, 0.0),
 }
-# Backward in these is the most ordinary use, which every module and op is tried in each time.
+# Backward in these contexts is the most common use: it always runs, for every module and op.
 EVERY = ("checkpoint", "save_on_cpu", "pack with other strides", "copying pack")
 
 
 def share_of(table, part, subject, order):
-    """Ops have several samples, and elementwise ones are much alike: the others are thinned."""
+    """Returns the fraction that runs. Further samples of an op run less often: many are alike."""
     share = table[part][order > 1]
     return share * 0.2 if part != "none" and is_further(subject) else share
 
@@ -41,7 +42,7 @@ def ordinary(part, subject, order):
 
 
 def ordinary_cells(subject):
-    """The cells of a subject that run with every change, the same each time."""
+    """Yields the cells of a subject that `make test` runs; they are the same each time."""
     if not is_further(subject):
         for context in EVERY:
             yield Cell(subject.name, "plain", (context,), "backward")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is tried: every module, op and optimizer, each as a function of some tensors.
+"""The subjects of the grid: every module, op and optimizer, each as a function of some tensors.
 
-`all_subjects()` reads tests/nn_rows.py, rows.py, the op table and tests/optim_cases.py, so what is
-added there is tried here as well.
+`all_subjects()` reads tests/nn_rows.py, rows.py, the op table and tests/optim_cases.py, so whatever
+you add there becomes a subject.
 """
 
 import json
@@ -22,7 +22,7 @@ from pairs.package import NAME, T
 
 
 def tensors_in(value):
-    """The tensors inside lists, tuples and dicts, in order."""
+    """Returns the tensors inside lists, tuples and dicts, in order."""
     if isinstance(value, T.Tensor):
         return [value]
     if isinstance(value, dict):
@@ -31,7 +31,7 @@ def tensors_in(value):
 
 
 def replaced(value, old, new):
-    """`value` with the tensors `old` replaced by `new`, inside lists, tuples and dicts."""
+    """Replaces the tensors `old` by `new`, also inside lists, tuples and dicts."""
     if isinstance(value, T.Tensor):
         return next((n for o, n in zip(old, new) if value is o), value)
     if isinstance(value, dict):
@@ -42,7 +42,7 @@ def replaced(value, old, new):
 
 
 def real_results(value):
-    """The results that have a gradient, complex ones as pairs of real numbers."""
+    """Returns the floating-point results, complex ones as pairs of real numbers."""
     found = []
     for t in tensors_in(value):
         if t.is_complex():
@@ -53,25 +53,25 @@ def real_results(value):
 
 
 class Case:
-    """One call. `call(module, inputs)` gives its results; `inputs` are leaves that require grad."""
+    """A call: `call(module, inputs)` returns the results; `inputs` are leaves that require grad."""
 
     def __init__(self, inputs, call, module=None):
         self.inputs, self.call, self.module = list(inputs), call, module
-        self.seen = {}  # what a context saw on its way: name of a quantity -> tensor
+        self.seen = {}  # what hooks of a context saw: name of a leaf -> gradient
 
     def f(self, *inputs):
-        """The results of the inputs, with the module's own parameters."""
+        """Returns the results of the inputs, with the parameters of the module."""
         scribble()
         return real_results(self.call(self.module, list(inputs)))
 
     def pure(self, *values):
-        """The results as a function of inputs and parameters."""
+        """Returns the results as a function of the inputs and the parameters."""
         scribble()
         n, names = len(self.inputs), [n for n, _ in self.parameters()]
         if self.module is None:
             return self.f(*values)
         state = dict(zip(names, values[n:], strict=True))
-        # A transform refuses writes to what it has not made, as running statistics are.
+        # Transforms refuse writes to captured tensors such as running statistics.
         state |= {"module." + k: b.clone() for k, b in self.module.named_buffers()}
         calling = _Calling(self.module, self.call)
         return real_results(T.func.functional_call(calling, state, (values[:n],)))
@@ -79,16 +79,16 @@ class Case:
     def parameters(self):
         if self.module is None:
             return []
-        # The name that functional_call needs: the module is inside of another there.
+        # functional_call needs these names, because the module is inside of _Calling.
         return [("module." + n, p) for n, p in self.module.named_parameters() if p.requires_grad]
 
     def leaves(self):
-        """Name -> tensor that a gradient is wanted of."""
+        """Returns the tensors that gradients are computed for, by name."""
         found = {f"input {i}": t for i, t in enumerate(self.inputs)}
         return found | dict(self.parameters())
 
     def values(self):
-        """The inputs and parameters as constants."""
+        """Returns the inputs and parameters without history."""
         return [
             t.detach().clone() if t.is_contiguous() else t.detach() for t in self.leaves().values()
         ]
@@ -106,14 +106,14 @@ class _Calling(T.nn.Module):
 
 
 class Subject:
-    """A name, and a way to make its case anew."""
+    """A name, and a way to create a new case."""
 
     kind, is_random, has_derivative = "", False, True
-    has_state = False  # a call leaves other values for the next
-    reads_memory = False  # its values depend on where the elements are
+    has_state = False  # a call changes the results of the next one
+    reads_memory = False  # its results depend on the strides of its inputs
 
     def case(self, form="plain", dtype=None):
-        """A fresh case; None where the form is not for it."""
+        """Returns a new case; None if the form does not apply to it."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             module, args, call = self.make()
@@ -143,7 +143,7 @@ class ModuleRow(Subject):
         self.expression = parts[2] if len(parts) > 2 else "m(*x)"
         self.is_random = row in rows.RANDOM
         self.has_state = "spectral_norm" in row and ".eval()" not in row
-        self.has_derivative = "spectral_norm" not in row  # its vectors count as constants
+        self.has_derivative = "spectral_norm" not in row  # it treats its vectors as constants
         self.classes = set(re.findall(r"nn\.(?:utils\.)?(?:parametrizations\.)?(\w+)", row))
 
     def make(self):
@@ -159,7 +159,7 @@ class ModuleRow(Subject):
 
 
 class OpSample(Subject):
-    """A sample of the op table; `row` has name, namespace, text and the constants' positions."""
+    """A sample of the op table; `row` is an entry of op_rows()."""
 
     kind = "op"
 
@@ -184,7 +184,7 @@ class OpSample(Subject):
 
 
 class OptimizerCase(Subject):
-    """Options of an optimizer; the function is the loss, and the steps are what is compared."""
+    """An optimizer with options. The function is the loss; the results of steps are compared."""
 
     kind = "optimizer"
 
@@ -197,14 +197,14 @@ class OptimizerCase(Subject):
         return None, args, lambda m, x: optim_cases.loss(x, 0)
 
     def case(self, form="plain", dtype=None):
-        case = super().case(form, dtype) if form != "expanded" else None  # is not to be written
+        case = super().case(form, dtype) if form != "expanded" else None  # steps cannot write it
         if case is not None:
             case.optimizer = self.optimizer, self.options
         return case
 
 
 def op_function(row):
-    """The op by its name; torch has most of the internal ones in its namespaces."""
+    """Returns the op; torch has most internal ones in its namespaces."""
     name = row["name"]
     if row["internal"] and NAME == "cograd":
         return getattr(T._C._ops, name)
@@ -219,7 +219,7 @@ def op_function(row):
 
 
 def op_makers(seed):
-    """The makers of op samples, as tests/op_table.py has them, for either package."""
+    """Returns the names that op samples use, as tests/op_table.py does, for either package."""
     rng = np.random.default_rng(seed)
 
     def definite(*shape):
@@ -242,7 +242,7 @@ def op_makers(seed):
 
 
 def op_rows():
-    """The differentiable ops' samples; for torch, from the file that cograd wrote."""
+    """Returns the samples of differentiable ops; for torch, from the file that cograd wrote."""
     if NAME != "cograd":
         with open(os.environ["PAIRS_OPS"], encoding="utf-8") as file:
             return json.load(file)
@@ -259,7 +259,7 @@ def op_rows():
 
 @cache
 def all_subjects():
-    """Name -> subject."""
+    """Returns every subject by its name."""
     found = [ModuleRow(row) for row in [*nn_rows.ROWS, *rows.ROWS]]
     found += [OpSample(row) for row in op_rows()]
     found += [OptimizerCase(*case) for case in optim_cases.CASES]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A fixed sample of the grid, and whether everything that is public has a place in it.
+"""Runs a fixed sample of the grid; checks that everything public is a subject.
 
-Again, one cell: `python tests/pairs --cell 'CELL'`; the whole: `make pairs`.
+`python tests/pairs --cell 'CELL'` runs one cell again, and `make pairs` runs the whole grid.
 """
 
 import pytest
@@ -16,7 +16,7 @@ from pairs.sample import ordinary_cells
 from pairs.subjects import ModuleRow, all_subjects
 
 CHUNKS = 48  # test items; each has every 48th subject, so that all take about as long
-WITHOUT_STEPS = {"SparseAdam"}  # takes sparse gradients, which no loss has here
+WITHOUT_STEPS = {"SparseAdam"}  # it needs sparse gradients, which cograd does not have
 
 
 def public_classes(package, base):
@@ -47,7 +47,7 @@ def test_every_optimizer_is_tried():
 
 @pytest.fixture
 def one_thread():
-    """Tensors here are small, and tests run side by side."""
+    """Uses one thread, because the tensors are small and tests run in several processes."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -112,7 +112,7 @@ def test_a_gradient_that_a_hook_sees_wrong_is_found():
 
 
 def test_memory_that_is_packed_before_it_is_written_is_found():
-    """Packing copies; the values come after: what LayerNorm's op once did."""
+    """A pack hook copies a tensor before it is written, as LayerNorm's op once made it do."""
 
     def early(case, f):
         def run(*x):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checkpoints: both forms, nested, of pairs of results, with and without the random state."""
+"""Checkpoints: reentrant and non-reentrant, nested, of closures, with further results."""
 
 from pairs.contexts import Context
 from pairs.package import T
@@ -38,12 +38,12 @@ def whole_recomputed(case, f):
 
 
 def by_keyword(case, f):
-    """The inputs are not arguments: the function closes over them."""
+    """Checkpoints a function that closes over the inputs instead of taking them as arguments."""
     return lambda *x: checkpoint(lambda: f(*x), use_reentrant=False)
 
 
 def detached_result(case, f):
-    """A result that is not part of the loss is recomputed too."""
+    """Checkpoints a function with one more result, which is not part of the loss."""
 
     def run(*x):
         return checkpoint(lambda *y: (f(*y), y[0].exp() if y else None), *x, use_reentrant=False)[0]
@@ -52,7 +52,7 @@ def detached_result(case, f):
 
 
 class Reentrant(Context):
-    """Goes by what is given: without inputs that require grad there is no backward."""
+    """A reentrant checkpoint, which has a backward only if one of its inputs requires grad."""
 
     def refuses(self, case):
         return None if case.inputs else "no inputs"

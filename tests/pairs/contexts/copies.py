@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Copies of the module and its inputs: deepcopy, pickle, files; and the ways to call it."""
+"""Copies of the module and its inputs by deepcopy, pickle and files, and functional_call."""
 
 import copy
 import io
@@ -10,7 +10,7 @@ from pairs.package import T
 
 
 class OfModule(Context):
-    """Needs a module."""
+    """A context that needs a module."""
 
     def refuses(self, case):
         return None if case.module is not None else "no module"
@@ -27,7 +27,7 @@ def pickled(case):
 
 
 def state_saved(case):
-    """The state through a file into a module whose numbers were overwritten."""
+    """Saves the state, overwrites the parameters, and loads the state again."""
     stream = io.BytesIO()
     T.save(case.module.state_dict(), stream)
     with T.no_grad():
@@ -38,7 +38,7 @@ def state_saved(case):
 
 
 def state_assigned(case):
-    """load_state_dict(assign=True) of copies."""
+    """Replaces the parameters by copies, with load_state_dict(assign=True)."""
     state = {k: v.clone() for k, v in case.module.state_dict().items()}
     with T.no_grad():
         for p in case.module.parameters():
@@ -54,7 +54,7 @@ def inputs_saved(case):
 
 
 def functional_call(case, f):
-    """With the module's own parameters, by name."""
+    """Calls the module by functional_call with its own parameters."""
     if case.module is None:
         return f
     call, module = case.call, case.module

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hooks of tensors, nodes and modules, which see the gradient and mostly leave it as it is."""
+"""Hooks of tensors, nodes and modules. Most of them leave the gradient as it is."""
 
 from pairs.contexts import Context
 from pairs.package import T
 
 
 def keep(case, name):
-    """A hook that notes what it sees."""
+    """Returns a hook that records a copy of the gradient under this name."""
 
     def hook(g):
         case.seen[name] = g.detach().clone()
@@ -15,7 +15,7 @@ def keep(case, name):
 
 
 def of_tensors(case, f):
-    """On every input behind its leaf, and on every result: the same gradient in new memory."""
+    """Registers hooks that copy the gradient, on copies of the inputs and on the results."""
 
     def run(*x):
         inside = [t * 1 for t in x]
@@ -54,7 +54,7 @@ def doubling(case, f):
 
 
 def retained(case, f):
-    """retain_grad() on tensors behind the leaves and on the results."""
+    """Calls retain_grad() on non-leaf copies of the inputs and on the results."""
 
     def run(*x):
         inside = [t * 1 for t in x]
@@ -86,7 +86,7 @@ def of_leaves(case, f):
 
 
 def of_nodes(case, f):
-    """Before and after the nodes of results and of inputs behind their leaves."""
+    """Registers pre-hooks and hooks on the nodes of the results and of copies of the inputs."""
 
     def run(*x):
         inside = [t * 1 for t in x]
@@ -101,7 +101,7 @@ def of_nodes(case, f):
 
 
 def of_several(case, f):
-    """One hook for all leaves together."""
+    """Registers one hook for the gradients of all leaves."""
     leaves = list(case.leaves().values())
 
     def all_there(grads):
@@ -130,7 +130,7 @@ def all_module_hooks(case):
 
 
 def copied(value):
-    """The gradients in new memory."""
+    """Returns copies of the gradients."""
     return tuple(None if g is None else g.clone() for g in value)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Modes around a call, other threads, Functions and subclasses on its way."""
+"""Modes, another thread, a custom Function and a subclass."""
 
 import contextlib
 import threading
@@ -9,7 +9,7 @@ from pairs.package import T
 
 
 def inside(manager):
-    """A call inside of a with statement; backward is outside."""
+    """Runs the call inside a with statement; the backward runs outside of it."""
 
     def wrap(case, f):
         def run(*x):
@@ -42,7 +42,7 @@ def in_thread(case, f):
 
 
 class Through(T.autograd.Function):
-    """The same tensor, by a Function that saves it."""
+    """Returns a copy of its input, which it saves."""
 
     generate_vmap_rule = True
 
@@ -72,7 +72,7 @@ def through_function(case, f):
 
 
 class Marked(T.Tensor):
-    """A subclass that does nothing."""
+    """A subclass of Tensor that overrides nothing."""
 
 
 def as_subclass(case, f):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hooks on saved tensors, which give back the same numbers from elsewhere."""
+"""Pack and unpack hooks that return the saved numbers in other memory."""
 
 import io
 
@@ -41,7 +41,7 @@ def from_numpy(a):
 
 
 def other_strides(t):
-    """The dims in memory in reverse order, with gaps between the elements."""
+    """Returns a copy whose dims lie in memory in reverse order, with gaps between the elements."""
     dims = tuple(range(t.dim()))[::-1]
     gaps = T.stack([t.permute(dims), t.permute(dims)], -1)[..., 0]
     return gaps.permute(dims)
@@ -70,7 +70,7 @@ def on_cpu(case, f):
 
 
 def twice(case, f):
-    """Only the inner pair is used."""
+    """Nests two pairs of hooks, of which only the inner one is called."""
 
     def run(*x):
         with graph.saved_tensors_hooks(to_numpy, from_numpy), graph.saved_tensors_hooks(same, same):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ways to take derivatives and other quantities of a call. `all_measures()`: name -> Measure."""
+"""The measures: ways to compute derivatives and other quantities of a call."""
 
 from functools import cache
 
@@ -7,17 +7,20 @@ from pairs.facts import Named, by_name
 
 
 class Measure(Named):
-    """A way to a quantity; `direct` ones use the case's own leaves, others are pure functions."""
+    """A way to compute quantities of a call.
 
-    kind = ""  # "optimizer": for optimizers alone
+    A `direct` measure uses the leaves of the case; others call a pure function of all its tensors.
+    """
+
+    kind = ""  # "optimizer" if the measure is for optimizers only
     direct = True
     order = 1  # how often the function is differentiated
-    forward = False  # forward mode is used
-    batched = False  # vmap is used
-    inputs_only = False  # takes gradients of chosen leaves, which reentrant checkpoints refuse
-    runs_again = False  # the function is evaluated more than once: a state would go on
-    exact = True  # not by finite differences
-    reverse = 1  # how often a tensor hook inside of the function is run on its way
+    forward = False  # uses forward mode
+    batched = False  # uses vmap
+    inputs_only = False  # computes gradients of chosen leaves, which reentrant checkpoints refuse
+    runs_again = False  # evaluates the function more than once, which would change a state again
+    exact = True  # does not use finite differences
+    reverse = 1  # how often a tensor hook inside of the function is called for one gradient
 
     def __init__(self, name, run, want, **facts):
         super().__init__(name, **facts)
@@ -26,6 +29,7 @@ class Measure(Named):
 
 @cache
 def all_measures():
+    """Returns every Measure by its name."""
     from pairs.measures import batched, chains, direct, numeric, steps
 
     return by_name(direct, chains, batched, numeric, steps, attribute="MEASURES")

@@ -9,7 +9,7 @@ SIZE = 3
 
 
 def samples(t, k):
-    """Sample k of an input: all of them have the input's sign and symmetry."""
+    """Returns sample k of an input. All samples have the signs and the symmetry of the input."""
     return t * (1 - 0.1 * k)
 
 
@@ -21,7 +21,7 @@ def batch(tensors, dims):
 
 
 def least_dims(case):
-    """Of the results; none where the call raises."""
+    """Returns the smallest number of dims of the results; 0 if the call raises."""
     try:
         return min(o.dim() for o in case.f(*case.inputs))
     except Exception:
@@ -29,7 +29,7 @@ def least_dims(case):
 
 
 class Batched(Measure):
-    """vmap of the call with its inputs in these dims; the parameters are the same for all."""
+    """vmap of the call with these batch dims; the parameters are the same for all samples."""
 
     direct, batched, runs_again, order = False, True, True, 0
 
@@ -47,7 +47,7 @@ class Batched(Measure):
         return None if case.inputs else "no inputs"
 
     def in_dims(self, case):
-        """The dim of each input; None where it is the same for all samples."""
+        """Returns the batch dim of each input; None if it is the same for all samples."""
         n = len(case.inputs)
         return tuple(None if self.only and i != self.only - 1 else self.dims for i in range(n))
 
@@ -90,7 +90,7 @@ class Batched(Measure):
 
 
 class GradientInside(Batched):
-    """vmap of func.grad: a gradient for each sample."""
+    """vmap of func.grad, which computes a gradient for each sample."""
 
     order = 1
 
@@ -120,7 +120,7 @@ class GradientInside(Batched):
 
 
 class BackwardThrough(GradientInside):
-    """Backward of what vmap gave; the inputs are leaves outside."""
+    """Backward of the results of vmap; the inputs are leaves outside of the vmap."""
 
     def run(self, case, f):
         x, _ = self.arguments(case)
@@ -143,7 +143,7 @@ class BackwardThrough(GradientInside):
 
 
 class TangentInside(Batched):
-    """vmap of jvp, through the batched tangents of each sample."""
+    """vmap of jvp, which computes a derivative in one direction for each sample."""
 
     order, forward, reverse, number = 1, True, 0, True
 
@@ -164,7 +164,7 @@ class TangentInside(Batched):
 
 
 class Ensemble(Measure):
-    """stack_module_state, functional_call, vmap: a module's copies at once, and their gradients."""
+    """Gradients of several copies of a module that vmap and functional_call run at once."""
 
     direct, batched, runs_again = False, True, True
 

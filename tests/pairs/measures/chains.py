@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Derivatives by every method of func, autograd.functional and forward mode, and of each other.
+"""Derivatives by every method of func, autograd.functional and forward mode, and by two of them.
 
-A method takes a function of tensors to a number, tensors and a direction in them, and gives the
-gradient, or the derivative in the direction. A chain of two takes the outer's derivative of the
-inner's derivative in the direction, which is the Hessian times it, whatever the two are.
+A method gets a function from tensors to a number, tensors, and a direction; it returns the gradient
+or the derivative in the direction. In a chain of two, the inner method computes the derivative in
+the direction and the outer one differentiates that. The result is the Hessian times the direction,
+whichever methods are used.
 """
 
 from pairs.compare import directions, filled, head, loss_of
@@ -12,7 +13,7 @@ from pairs.package import T
 
 AF = T.autograd.functional
 forward_ad = T.autograd.forward_ad
-MOST = 48  # numbers that a method with a column for each is given
+MOST = 48  # greatest number of elements for a method that computes a column for each
 
 
 def dot(a, b):
@@ -86,19 +87,19 @@ def functional_jvp(s, x, v):
 
 
 def vmap_grad(s, x, v):
-    """Of two samples, of which the second is the first again."""
+    """Returns the second of two gradients under vmap; both samples are equal."""
     both = [T.stack([t, t]) for t in x]
     return tuple(g[1] for g in T.func.vmap(T.func.grad(s, argnums(x)))(*both))
 
 
 def vmap_jvp(s, x, v):
-    """One tangent a sample, the second twice the first."""
+    """Returns the difference of two derivatives under vmap, in the directions v and 2 v."""
     both = [T.stack([t, 2 * t]) for t in v]
     found = T.func.vmap(lambda *d: T.func.jvp(s, tuple(x), d)[1])(*both)
     return found[1] - found[0]
 
 
-# Method: (function, forward mode, vmap, columns, takes part under another transform)
+# Method: (function, uses forward mode, uses vmap, computes a column for each element)
 METHODS = {
     "autograd.grad": (autograd_grad, False, False, False),
     "func.grad": (func_grad, False, False, False),
@@ -118,7 +119,7 @@ METHODS = {
     "vmap(jvp)": (vmap_jvp, True, True, False),
 }
 NUMBERS = {"func.jvp", "func.linearize", "dual numbers", "functional.jvp", "vmap(jvp)"}
-# Those that need leaves of their own; under a transform of func torch refuses them.
+# These create leaves; torch refuses them under a transform of func.
 OUTERMOST = {n for n in METHODS if n.startswith(("autograd", "functional"))}
 
 
@@ -131,7 +132,7 @@ def functional_hessian(**options):
 
 
 def rows_times(blocks, v):
-    """Blocks of second derivatives times the direction."""
+    """Returns the product of blocks of second derivatives and the direction."""
 
     def product(block, d):
         dims = tuple(range(block.dim() - d.dim(), block.dim()))
@@ -140,7 +141,7 @@ def rows_times(blocks, v):
     return tuple(sum(product(b, d) for b, d in zip(row, v, strict=True)) for row in blocks)
 
 
-# Name: (function, forward mode, vmap, columns)
+# Name: (function, uses forward mode, uses vmap, computes a column for each element)
 SECONDS = {
     "func.hessian": (hessian, True, True, True),
     "functional.hessian": (functional_hessian(), False, False, True),
@@ -155,7 +156,7 @@ SECONDS = {
 
 
 class Chain(Measure):
-    """Methods from the outermost to the innermost."""
+    """One or two methods, the outermost first."""
 
     direct = False
     runs_again = True
@@ -170,23 +171,26 @@ class Chain(Measure):
         self.reverse = self.count_reverse()
 
     def count_reverse(self):
-        """A hook inside runs at the innermost level of reverse mode; autograd's is one level."""
+        """Returns how often a hook inside of the function runs; None if no one number is right.
+
+        It runs at the innermost level of reverse mode. Methods of autograd share one level.
+        """
 
         def is_plain(n):
             return n.startswith(("autograd", "functional"))
 
         if self.names[0] in SECONDS:
             return 1 if self.names[0] == "func.hessian" or "forward" in self.names[0] else 2
-        if "func.linearize" in self.names:  # hooks inside belong to it, and it runs none
+        if "func.linearize" in self.names:  # the hooks belong to linearize, which runs none
             return 0
         backwards = [n for n in self.names if not METHODS[n][1]]
         if any(n == "functional.jvp" for n in self.names):
-            return None  # through a backward of a backward
+            return None  # it uses a backward of a backward
         plain = [n for n in backwards if is_plain(n)]
         return len(plain) if len(plain) == 2 else min(1, len(backwards))
 
     def count(self, case):
-        """How many of the leaves are differentiated by: fewer where each number is a column."""
+        """Returns how many leaves to differentiate by: only the inputs if columns are too many."""
         leaves = list(case.leaves().values())
         if not self.columns:
             return len(leaves)
@@ -230,7 +234,7 @@ class Chain(Measure):
 
 
 def slope(function, name, s, v):
-    """The derivative of s in the direction, as a function."""
+    """Returns the function that computes the derivative of s in the direction."""
 
     def inner(*x):
         found = function(s, x, v)
@@ -240,22 +244,22 @@ def slope(function, name, s, v):
 
 
 def chained():
-    """All methods, and of two those that torch allows: leaves of their own stay outermost."""
+    """Yields all methods, and the chains that torch allows: methods with leaves are outermost."""
     for outer in [*METHODS, *SECONDS]:
         yield Chain((outer,))
     for outer in METHODS:
         for inner in METHODS:
-            if inner == "functional.jacobian(forward)":  # has no create_graph
+            if inner == "functional.jacobian(forward)":  # it has no create_graph
                 continue
             forward = METHODS[outer][1]
-            if inner == "autograd.grad" and forward:  # of a leaf of its own, without the tangent
+            if inner == "autograd.grad" and forward:  # its leaf would lack the tangent
                 continue
             if inner not in OUTERMOST or outer in OUTERMOST or outer == "func.jvp":
                 yield Chain((outer, inner))
 
 
 class OfResults(Measure):
-    """A derivative of the results' first elements: the Jacobian, or that times a direction."""
+    """The Jacobian of the first elements of the results, or its product with a direction."""
 
     direct, runs_again = False, True
 

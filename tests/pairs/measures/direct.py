@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Plain backward in its forms: leaves with .grad, chosen leaves, twice, in another thread."""
+"""Plain backward: into .grad, for chosen leaves, twice, in another thread."""
 
 import threading
 
@@ -12,12 +12,12 @@ def forward(case, f):
     T.manual_seed(0)
     outs = f(*case.inputs)
     with_history(outs)
-    T.rand(3)  # what is computed again must not go on from here
+    T.rand(3)  # a recomputation must restore the random state instead of going on from here
     return outs
 
 
 def collected(case, outs, grads=None):
-    """The results and gradients under their names."""
+    """Returns the results, the gradients and what hooks saw, by name."""
     leaves = case.leaves()
     grads = [t.grad for t in leaves.values()] if grads is None else grads
     return (
@@ -82,12 +82,12 @@ def chosen(case, f):
 
 
 def several_at_once(case, f):
-    """is_grads_batched: the seeds stacked, the second twice the first."""
+    """Runs two backwards at once (is_grads_batched); the second seed is twice the first."""
     outs = forward(case, f)
     loss, leaves = loss_of(outs), list(case.leaves().values())
     seeds = T.tensor([1.0, 2.0], dtype=loss.dtype)
     grads = T.autograd.grad(loss, leaves, seeds, is_grads_batched=True, allow_unused=True)
-    case.seen.clear()  # what a hook saw were both at once
+    case.seen.clear()  # hooks saw the gradients of both at once
     return collected(case, outs, [None if g is None else (g[1] - g[0]) for g in grads])
 
 
@@ -106,7 +106,7 @@ def inference(case, f):
 
 
 def slope_backward(case, outs, leaves, grads):
-    """The second derivatives: backward of the gradients' products with directions."""
+    """Computes second derivatives by a backward of the gradient times the direction."""
     slope = sum(
         (filled(g, t) * v).sum() for g, t, v in zip(grads, leaves, directions(leaves), strict=True)
     )
@@ -125,7 +125,7 @@ def double_backward(case, f):
 
 
 def gradient_of_norm(case, f):
-    """backward(create_graph=True), then backward of what it gave: a gradient penalty."""
+    """Runs backward(create_graph=True), then a backward of the gradient, as for a penalty on it."""
     outs = forward(case, f)
     leaves = list(case.leaves().values())
     loss_of(outs).backward(create_graph=True)

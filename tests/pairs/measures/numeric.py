@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Finite differences in float64, which no rule of a derivative has a part in."""
+"""Finite differences in float64, which use no derivative formula."""
 
 from pairs.compare import NoDerivative, directions, filled, loss_of, with_history
 from pairs.measures import Measure
@@ -9,7 +9,7 @@ STEP = 1e-6
 
 
 def evaluate(case, step):
-    """The loss with all leaves moved along the direction."""
+    """Returns the loss after all leaves have moved along the direction."""
     with T.no_grad():
         for t, v in zip(case.leaves().values(), directions(case.leaves().values()), strict=True):
             t.add_(v, alpha=step)
@@ -32,7 +32,7 @@ def gradient_at(case, step):
 
 
 class Numeric(Measure):
-    """The call's plain gradient, or that gradient's derivative, against differences."""
+    """Compares the gradient, or the derivative of the gradient, with finite differences."""
 
     exact = False
 

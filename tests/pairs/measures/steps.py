@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Steps of optimizers: the loss runs in the contexts, the optimizer is copied or saved midway."""
+"""Steps of optimizers: the loss runs in the contexts; the optimizer is copied or saved midway."""
 
 import copy
 import io
@@ -57,7 +57,7 @@ def pickled(case, f):
 
 
 def state_loaded(case, f):
-    """The state through a file into a new optimizer over copies of the parameters."""
+    """Loads the saved state into a new optimizer over copies of the parameters."""
     optimizer = made(case, case.inputs)
     for _ in range(STEPS):
         step(optimizer, case.inputs, f)
