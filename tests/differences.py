@@ -19,12 +19,12 @@ ELSEWHERE = {
     "test_tensors_in_an_output_container_are_not_lost_silently",
     "a tensor that requires grad in a list argument": "test_function_safeguards.py::"
     "test_tensor_hidden_in_a_container_warns",
-    "`needs_input_grad` in `grad(y, a)`": "test_function_safeguards.py::"
+    "`needs_input_grad` in `grad(f(a, b), a)`": "test_function_safeguards.py::"
     "test_needs_input_grad_tells_what_this_run_needs",
     "keyword-only arguments of `forward`": "test_function_safeguards.py::"
     "test_keyword_only_arguments_setup_context",
     "the instance style, `Square()(x)`": "test_seeds.py::test_seed_002_instance_style",
-    "`once_differentiable`, seed constant": "test_function_basic.py::"
+    "`once_differentiable`, constant incoming gradient": "test_function_basic.py::"
     "test_once_differentiable_text_is_not_lost_with_a_constant_seed",
     "a hook that closes over its tensor or a later one": "test_memory.py::"
     "test_hook_that_closes_over_its_own_tensor_does_not_grow",

@@ -109,7 +109,7 @@ print(*(w.message for w in seen), sep="\\n")
 """
 
 
-@shows("ops without a batching rule under `vmap`, as `index_put`")
+@shows("ops without a batching rule under `vmap`, such as `index_put`")
 def test_sample_by_sample():
     """It runs in a separate process, because a process is warned only once."""
     command = [sys.executable, "-c", WRITES]
