@@ -37,7 +37,7 @@ def pytest_configure(config):
 
 
 def leave_nightly_out(config, items):
-    """Deselects second proofs, unless -m, --sample or the item's own name asks for them."""
+    """Deselects tests marked nightly, unless -m, --sample or the name of a test asks for them."""
     asked = "nightly" in config.option.markexpr or config.getoption("sample")
     if not asked and not any("::" in str(arg) for arg in config.args):
         left = {i: None for i in items if i.get_closest_marker("nightly")}
@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
-    """Without the garbage collector: tens of thousands of items are made, and none is dropped."""
+    """Collects without the garbage collector: of tens of thousands of new items none is dropped."""
     gc.disable()
     try:
         return (yield)
@@ -70,14 +70,14 @@ def pytest_collection(session):
 
 @pytest.fixture(autouse=True, scope="module")
 def light_collections():
-    """Excludes pytest's objects from collections, which take 0.5 s with 50,000 items."""
+    """Excludes pytest's objects from garbage collections; with 50,000 items one takes 0.5 s."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Tells the leak check which tests failed: their tracebacks keep objects alive."""
+    """Records which tests failed, for the leak check: their tracebacks keep objects alive."""
     report = yield
     if call.when == "call":
         item.call_passed = report.passed
@@ -86,8 +86,10 @@ def pytest_runtest_makereport(item, call):
 
 @pytest.fixture(autouse=True)
 def clean_state(request):
-    """Fixed seed before each test; a test that leaves a global mode changed fails, and one that
-    leaves graph nodes (Function contexts are nodes) behind. One fixture: each takes 0.2 ms."""
+    """Seeds before each test; fails a test that leaves a mode changed or graph nodes behind.
+
+    Contexts of Functions are nodes, too. It is one fixture, because each takes 0.2 ms.
+    """
     torch.manual_seed(1234)
     assert torch.is_grad_enabled()
     dtype, before = torch.get_default_dtype(), torch._C._live_nodes()

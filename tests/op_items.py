@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One test item for many cases: all of them run, and every failure is reported.
+"""Decorators that make one test item of many cases. All cases run; every failure is reported.
 
-`each_sample` makes an item of each record of the op table, whose samples run inside; `each_cell`
-makes one of a whole table of values. `pytest --sample OP[:INDEX[:DTYPE]]`, or `--sample CELL`, runs
-the cases it names and nothing else, a single one with pytest's own traceback. INDEX counts the
-samples of all records of that name; an empty part stands for all.
+`each_sample` makes one item for each record of the op table, which runs its samples; `each_cell`
+makes one item for a whole table of values. `pytest --sample OP[:INDEX[:DTYPE]]`, or `--sample
+CELL`, runs only the cases that it names; a single case has pytest's own traceback. INDEX counts
+the samples of all records of that name; an empty part stands for all.
 """
 
 import collections
@@ -19,7 +19,7 @@ import cograd as torch
 
 
 class Selection:
-    """What --sample names."""
+    """The cases that --sample names."""
 
     def __init__(self, text=""):
         self.text = text
@@ -29,7 +29,7 @@ class Selection:
         return case.matches(self)
 
 
-selected = Selection()  # conftest.py puts the option here
+selected = Selection()  # conftest.py sets it to the option
 
 
 def select(text):
@@ -38,7 +38,7 @@ def select(text):
 
 
 def numbered():
-    """(id of a record, sample) -> its number among the samples of the records of that name."""
+    """Returns the number of each sample among those of all records of its name."""
     seen, found = collections.Counter(), {}
     for record in TABLE:
         for sample in samples_of(record):
@@ -51,7 +51,7 @@ NUMBERS = numbered()
 
 
 class Case:
-    """One call of a test: a record, mostly a sample, sometimes a dtype, and what else it takes."""
+    """One call of a test: a record, usually a sample and a dtype, and the other parameters."""
 
     def __init__(self, values):
         self.values = values
@@ -77,7 +77,7 @@ class Case:
 
 
 class Cell:
-    """One cell of a table: what its rows and columns are called, and their values."""
+    """One cell of a table: the labels of its rows and columns, and their values."""
 
     def __init__(self, labels, values):
         self.text, self.values = "-".join(labels), values
@@ -90,7 +90,7 @@ class Cell:
 
 
 class Report:
-    """Runs cases to the last one, then raises what failed."""
+    """Runs all cases, then fails with every failure."""
 
     def __init__(self):
         self.failed, self.skipped, self.passed, self.applied = [], [], 0, 0
@@ -105,7 +105,7 @@ class Report:
             self.skipped.append(str(e))
         except (Exception, pytest.fail.Exception) as e:
             self.failed.append(f"{case.text}\n{short(e)}\n  again: {command(case)}")
-            if str(e).startswith("Timeout"):  # of pytest-timeout, which warns once an item
+            if str(e).startswith("Timeout"):  # from pytest-timeout, which stops an item only once
                 self.close()
 
     def close(self):
@@ -129,7 +129,7 @@ def command(case):
 
 
 def run_cases(test, cases, fixtures):
-    """Runs those that are selected; a single selected one without catching what it raises."""
+    """Runs the selected cases. If --sample selects one, its exception is not caught."""
     __tracebackhide__ = True
     chosen = [c for c in cases if selected.has(c)]
     if len(chosen) == 1 and selected.text:
@@ -142,7 +142,7 @@ def run_cases(test, cases, fixtures):
 
 
 def looks_like(test, item, own):
-    """Gives an item's function the name and marks of a test, and the parameters `own`."""
+    """Copies the name and the marks of a test to an item's function; sets its parameters."""
     for attribute in ("__name__", "__qualname__", "__module__", "__doc__"):
         setattr(item, attribute, getattr(test, attribute))
     vars(item).update(vars(test))
@@ -151,16 +151,16 @@ def looks_like(test, item, own):
 
 
 def one_of_each(cases):
-    """The first sample of each record."""
+    """Returns the first sample of each record."""
     return list({id(c.values[0]): c for c in reversed(cases)}.values())[::-1]
 
 
 def each_sample(cases, names="record,sample", dtypes=(None,), together=False):
-    """Makes a test of single samples into one of records, which runs all of a record's samples.
+    """Turns a test of one sample into a test of one record, which runs all samples of the record.
 
-    `cases` are tuples of the values of `names`; a test with a parameter `dtype` is also called with
-    each of `dtypes`, which may be a function of the record. It returns False where the sample says
-    nothing: one of them must say something. `together` makes a single item.
+    `cases` are tuples of the values of `names`. A test with a parameter `dtype` is also called with
+    each of `dtypes`, which may be a function of the record. The test returns False if a sample does
+    not exercise the check; at least one sample must. `together` makes a single item.
     """
     names = names.split(",")
     by_record = {}
@@ -191,19 +191,19 @@ def each_sample(cases, names="record,sample", dtypes=(None,), together=False):
 
 
 def label(value):
-    """What a cell is called after a value of it."""
+    """Returns the label of a value in the name of a cell."""
     if isinstance(value, torch.dtype):
         return str(value).rpartition(".")[2]
     return getattr(value, "__name__", None) or str(value)
 
 
 def each_cell(names, rows, ids=None):
-    """pytest.mark.parametrize, but all in one item; several of them give the product."""
+    """Does what pytest.mark.parametrize does, but in one item. Several decorators multiply."""
     names = [n.strip() for n in names.split(",")] if isinstance(names, str) else list(names)
     axis = []
     for i, row in enumerate(rows):
         values = getattr(row, "values", None)
-        if not isinstance(values, tuple):  # no pytest.param
+        if not isinstance(values, tuple):  # it is no pytest.param
             values = tuple(row) if len(names) > 1 else (row,)
         text = getattr(row, "id", None) if row.__class__.__name__ == "ParameterSet" else None
         text = text or (ids(row) if callable(ids) else list(ids)[i] if ids else None)
@@ -232,7 +232,7 @@ def each_cell(names, rows, ids=None):
 
 
 def is_selected(item):
-    """Whether --sample, if given, names a case of this test item."""
+    """Returns whether --sample, if given, names a case of this test item."""
     cases = getattr(getattr(item, "callspec", None), "params", {}).get("cases", ())
     cases = [*cases, *getattr(item.function, "cells", ())]
     return any(isinstance(c, (Case, Cell)) and selected.has(c) for c in cases)

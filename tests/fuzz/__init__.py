@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs that look for crashes, hangs and leaks: `python tests/fuzz --help`, docs/hardening.md."""
+"""Searches for crashes, hangs and leaks: see docs/hardening.md and `python tests/fuzz --help`."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""python tests/fuzz [HUNTER ...] [--minutes M] [--seed S]; docs/hardening.md tells of each."""
+"""Runs hunters (docs/hardening.md): python tests/fuzz [HUNTER ...] [--minutes M] [--seed S]."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ from functools import partial
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[0] = os.path.dirname(HERE)
-# Freed memory is overwritten; threads share one arena, so that the limit of memory is not theirs.
+# Freed memory is overwritten. Threads share one arena: an arena for each would use up the limit.
 MALLOC = {"MALLOC_PERTURB_": "165", "MALLOC_ARENA_MAX": "1"}
 # The hunters and their shares of the time.
 SHARES = {
@@ -24,7 +24,7 @@ SHARES = {
     "allocations": 8,
     "interpreter": 8,
 }
-BY_NAME = {"interpreter"}  # runs only where it is asked for
+BY_NAME = {"interpreter"}  # runs only if it is named
 
 
 def say(text):
@@ -48,7 +48,7 @@ def hunt_ops(given, seconds):
 
 
 def hunt_module(name, given, seconds):
-    """The hunters whose module has case(seed)."""
+    """Runs a hunter whose module has a function case(seed)."""
     from importlib import import_module
 
     from fuzz.hunt import run_many
@@ -72,7 +72,7 @@ def hunt_module(name, given, seconds):
 
 
 def hunt_allocations(name, given, seconds):
-    """In a process of its own, which has the failing allocator preloaded."""
+    """Runs a hunter of allocations in a separate process, which preloads the failing allocator."""
     import subprocess
 
     from fuzz import allocations

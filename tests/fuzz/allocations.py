@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every allocation of every program fails once: an exception, a whole state and no leak.
+"""Makes every allocation of every program fail once, which must raise and leave nothing behind.
 
-Ours (malloc, operator new) fail through the preloaded fail_alloc.cpp, those of Python objects
-through CPython's own hook. Each try is a thread of its own, whose lists of free blocks are empty.
+The preloaded fail_alloc.cpp makes cograd's allocations fail (malloc, operator new), and CPython's
+hook those of Python objects. Each try runs in a new thread, whose lists of free blocks are empty.
 """
 
 import ctypes
@@ -26,7 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def build(folder):
-    """The path of the library to preload."""
+    """Builds the library to preload; returns its path."""
     made = os.path.join(folder, "libfail_alloc.so")
     source = os.path.join(HERE, "fail_alloc.cpp")
     if not os.path.exists(made) or os.path.getmtime(made) < os.path.getmtime(source):
@@ -35,8 +35,8 @@ def build(folder):
     return made
 
 
-# Where allocations of Python's fail, the first two meet CPython 3.11, which keeps the arguments of
-# a call it has no cell for, and the third safetensors, which panics.
+# The hunter `interpreter` omits these. In the first two, CPython 3.11 leaks the arguments of a call
+# if it has no memory for a cell; in the third, safetensors panics.
 NOT_OURS = ("transforms", "jacobians", "files")
 
 
@@ -54,7 +54,7 @@ class Core:
                     n in line for n in ("libcograd.so", "/_C.", "libstdc++")
                 ):
                     lo, hi = (int(a, 16) for a in line.split()[0].split("-"))
-                    # pybind11 frees an object twice that it cannot enter into its table.
+                    # pybind11 frees an object twice if it has no memory to register it.
                     self.library.fail_alloc_range(lo, hi, 24 if "/_C." in line else 0)
         self.arm, self.disarm = self.library.fail_alloc_arm, self.library.fail_alloc_disarm
 
@@ -82,7 +82,7 @@ class Fault(Exception):
 
 
 def attempt(program, want, failing, n, count):
-    """One run with failing allocations, then one without. Whether an exception was raised."""
+    """Runs the program with failing allocations, then without. Returns whether it raised."""
     seen = []
 
     def body():
@@ -127,7 +127,7 @@ def attempt(program, want, failing, n, count):
 
 
 def counted(program, core):
-    """How many allocations the program makes in a new thread."""
+    """Returns the number of allocations that the program makes in a new thread."""
     total = []
 
     def body():
@@ -142,11 +142,11 @@ def counted(program, core):
 
 
 def counted_by_interpreter(program):
-    """About how many allocations the interpreter makes for the program: as many as let it fail."""
+    """Returns about how many allocations of Python objects the program needs to succeed."""
     import _testcapi
 
     low, high = 0, 1 << 16
-    while low < high:  # with the first `middle` allowed and all later ones refused, does it end?
+    while low < high:  # does it succeed if all allocations after the first `middle` fail?
         middle = (low + high) // 2
         kind, _ = outcome_of(partial(_starved, program, middle, _testcapi))
         low, high = (low, middle) if not kind else (middle + 1, high)
@@ -164,9 +164,9 @@ def _starved(program, allowed, api):
 
 
 def sweep(program, failing, end, count, report, step, start):
-    """Every step-th n of [start, end), in children that start anew behind a fault.
+    """Tries every step-th n of [start, end). After a fault a new child goes on behind it.
 
-    Gives (tries, exceptions, faults).
+    Returns (tries, exceptions, faults).
     """
     tries, faults, n = 0, 0, start
     raised = mmap.mmap(-1, 8)
@@ -194,9 +194,9 @@ def sweep(program, failing, end, count, report, step, start):
 
 
 def main(seconds=None, seed=0, hunter="allocations", report=print, only=""):
-    """Faults of all programs; this process has the library preloaded.
+    """Tries all programs in this process, which has the library preloaded; returns the faults.
 
-    With too little time every second, fourth, ... allocation fails, from one that the seed says.
+    If the time is short, only every second, fourth, ... allocation fails; the seed gives the first.
     """
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -211,7 +211,7 @@ def main(seconds=None, seed=0, hunter="allocations", report=print, only=""):
             plans += [(program, core, end, 1), (program, core, end, 1000)]
         elif program.__name__ not in NOT_OURS:
             plans += [(program, interpreter, counted_by_interpreter(program), 1)]
-    each = 0.04  # seconds a try takes, about
+    each = 0.04  # seconds that a try takes, roughly
     wanted = sum(end for _, _, end, _ in plans) * each / seconds if seconds else 1
     step = 1 << max(0, math.ceil(math.log2(max(wanted, 1))))
     report(f"{hunter}: every {step}. of {sum(p[2] for p in plans)}, from {seed % step}")

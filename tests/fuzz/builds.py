@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Several processes build one extension at once and some are killed: the others load it, soon."""
+"""Builds one extension in several processes and kills some; the others must load it in time."""
 
 import os
 import random

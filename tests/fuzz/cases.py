@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A case: one call with its arguments as text, a way to call it and what follows. Made from a seed."""
+"""Creates a case from a seed: a call with its arguments as text, a mode, and what follows it."""
 
 import random
 from dataclasses import dataclass, field, replace
@@ -39,7 +39,7 @@ class Case:
         )
 
     def smaller(self):
-        """Cases with one thing less or plainer, boldest first."""
+        """Yields cases with one thing less or one thing simpler, the greatest change first."""
         if self.mode != "plain":
             yield replace(self, mode="plain")
         if self.after:
@@ -229,7 +229,7 @@ class Maker:
 
 
 def _hostile(m, text):
-    """A sample's argument, its tensors in another dtype and layout, or something else altogether."""
+    """Returns a sample's argument, possibly in another dtype and layout, or some other value."""
     r = m.rng
     if r.random() < 0.07:
         return m.anything()
@@ -252,7 +252,7 @@ def _hostile(m, text):
 
 
 def generate(targets, seed):
-    """The case of a seed: the same for the same seed and the same targets."""
+    """Returns the case of a seed, which is the same for equal seeds and equal targets."""
     rng = random.Random(seed)
     path, params, samples = rng.choice(targets)
     m = Maker(rng)

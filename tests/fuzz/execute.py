@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs one case in this process and says what is wrong with what it did, short of a crash."""
+"""Runs one case in this process and raises Wrong for any fault that does not end the process."""
 
 import contextlib
 import copy
@@ -22,10 +22,10 @@ from fuzz.makers import ENVIRONMENT, Boom, Evil, Sub, scene
 
 
 class Wrong(Exception):
-    """What a case did is a fault though the process lives."""
+    """Raised for a fault that does not end the process."""
 
 
-# Exceptions that no argument may cause: the core lost track of its error indicator or of itself.
+# Exceptions that no argument may cause: they show a bug in the core or in the Python package.
 FAULTS = (SystemError, UnboundLocalError, NameError)
 LEAKED = re.compile(
     r"basic_string|vector::|std::|bad_optional|bad variant|unordered_map|map::at|invalid unordered"
@@ -34,7 +34,7 @@ LEAKED = re.compile(
 
 
 class Attribute:
-    """attribute.name(self, value): sets and reads an attribute."""
+    """`attribute.name(self, value)` sets an attribute of `self` and reads it."""
 
     def __getattr__(self, name):
         def use(self, *value):
@@ -69,7 +69,7 @@ def tensors_in(value, found, depth=0):
 
 
 def with_tensors(value, put):
-    """The argument with each tensor replaced by the next of `put`."""
+    """Returns the argument with each tensor replaced by the next one of `put`."""
     if isinstance(value, torch.Tensor):
         return put.pop(0) if put else value
     if type(value) in (tuple, list):
@@ -85,7 +85,7 @@ class Under(
 
 
 def pure(function, args, words):
-    """The call as a function of its tensors, and those tensors."""
+    """Returns the call as a function of its tensors, and these tensors."""
     given = tensors_in([*args, *words.values()], [])
 
     def call(*values):
@@ -97,7 +97,7 @@ def pure(function, args, words):
 
 
 def total(value):
-    """A float tensor that depends on all of the result's, which a minute must suffice to add."""
+    """Returns the sum of all tensors of the result; raises Boom if that would take too long."""
     if not small(value):
         raise Boom("too large")
     parts = [t for t in tensors_in(value, []) if t.is_floating_point() or t.is_complex()]
@@ -173,7 +173,7 @@ def call_in_mode(mode, function, args, words):
 
 
 def follow(step, result, given):
-    """One of the things a program does with a result."""
+    """Does with a result what programs do: differentiates it, prints it, pickles it, and so on."""
     out = tensors_in(result, [])
     if len(out) > 1000:  # Python takes longer to copy a million than a call may take
         result = out = out[:1000]
@@ -222,12 +222,12 @@ SMALL = 1 << 22
 
 
 def small(value):
-    """Whether walking the values takes no time worth mentioning."""
+    """Returns whether the tensors are so small that reading them takes no time."""
     return all(t.numel() <= SMALL for t in tensors_in(value, []))
 
 
 def run(case):
-    """ "ok", or the name of the exception that the call raised; raises Wrong at a fault."""
+    """Returns "ok", or the name of the exception that the call raised; raises Wrong at a fault."""
     scene.__init__()
     scene.rng.seed(case.seed)
     torch.manual_seed(case.seed & 0xFFFF)
@@ -266,13 +266,13 @@ def judge(e):
 
 
 def check_state(case):
-    """What a case may not leave behind."""
+    """Raises Wrong if the case left a mode changed or a vmap open."""
     if not torch.is_grad_enabled() or torch.is_inference_mode_enabled():
         torch.set_grad_enabled(True)
         raise Wrong("a mode was left switched")
     if _C._vmap_depth() if callable(getattr(_C, "_vmap_depth", None)) else False:
         raise Wrong("a vmap was left open")
-    if torch.is_autocast_enabled("cpu"):  # a case may ask for it; casts are kept while it is on
+    if torch.is_autocast_enabled("cpu"):  # a case may; cached casts stay while it is on
         torch.set_autocast_enabled("cpu", False)
         torch.clear_autocast_cache()
 
@@ -284,7 +284,7 @@ def run_and_check(case, base_nodes=0):
     watched = [weakref.ref(t) for t in scene.tensors]
     scene.__init__()
     check_state(case)
-    apart = case.mode == "thread"  # a node counts where it was made and where it is freed
+    apart = case.mode == "thread"  # nodes are counted in the threads that create and free them
     if apart or _C._live_nodes() != base_nodes or any(r() is not None for r in watched):
         gc.collect()
         if _C._live_nodes() != base_nodes and not apart:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Damaged files: each is read or refused by an exception; nothing else is constructed.
+"""Reads damaged files: each must be read or raise, and no call that the file asks for may run.
 
-A kind of file is a pair (bytes of a good one, reader): add further formats to KINDS.
+A kind of file is a pair (bytes of a valid file, reader). Add further formats to EXTRA.
 """
 
 import builtins
@@ -16,7 +16,7 @@ import cograd as torch
 from cograd import _C
 from fuzz.execute import FAULTS, LEAKED, Wrong
 
-MADE = []  # what a pickle called that it should not have
+MADE = []  # an entry for each call that a pickle made and should not have made
 
 
 class Payload:
@@ -57,7 +57,7 @@ def read_path(data):
 
 
 class OurPickles(pickle.Unpickler):
-    """Finds what tensors are made of, and nothing that could do harm by itself."""
+    """Finds only the classes that pickles of tensors need, none of which can do harm."""
 
     def find_class(self, module, name):
         if module.startswith("cograd") or (module, name) == ("collections", "OrderedDict"):
@@ -72,7 +72,7 @@ def read_pickle(data):
 
 
 def kinds():
-    """name -> (good bytes, reader). Readers may raise anything but what stands in FAULTS."""
+    """Returns (valid bytes, reader) by name. A reader may raise anything that is not in FAULTS."""
     value = content()
     found = {
         "safetensors": (saved(value), read_saved),
@@ -86,20 +86,20 @@ def kinds():
     return found
 
 
-# Further formats: name -> function of the content that gives (good bytes, reader).
+# Further formats: name -> function that gets the content and returns (valid bytes, reader).
 EXTRA = {}
 
 NUMBERS = (0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1, 255)
 
 
 def damaged(data, rng):
-    """The bytes with a few random changes: flips, cuts, insertions, numbers near the limits."""
+    """Returns the bytes with a few random changes: flips, cuts, insertions, numbers near limits."""
     data = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
         if not data:
             break
         how, at = rng.randrange(9), rng.randrange(len(data))
-        # Headers are where the harm is.
+        # Half of the changes are in the header, where most faults are.
         at = at if rng.random() < 0.5 else rng.randrange(min(len(data), 200))
         if how == 0:
             data[at] ^= 1 << rng.randrange(8)
@@ -129,7 +129,7 @@ def damaged(data, rng):
 
 
 def touch(value, depth=0):
-    """Reads all that was made: memory that is not the file's own would be seen by a sanitizer."""
+    """Reads all loaded values, so that a sanitizer notices memory outside of the file."""
     if isinstance(value, torch.Tensor) and value.numel() < 1 << 22:
         value.clone()
         repr(value)
@@ -159,7 +159,7 @@ def case(seed):
         raise Wrong(f"{name}: the file's own call was made")
     if not torch.is_grad_enabled() or _C._live_nodes():
         raise Wrong(f"{name}: state was left behind")
-    if seed % 500 == 0:  # the format keeps refusing pickles at all
+    if seed % 500 == 0:  # load() must refuse pickles in any case
         evil = pickle.dumps(Payload())
         for suffix in ("", ".safetensors"):
             with tempfile.NamedTemporaryFile(suffix=suffix) as file:

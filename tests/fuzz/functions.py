@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Functions and hooks that misbehave: an exception or a gradient, and all state as before."""
+"""Functions and hooks that misbehave: backward must raise or work, and must restore all state."""
 
 import gc
 import random
@@ -14,19 +14,19 @@ from fuzz.makers import Boom
 
 
 class Stage:
-    """What the misbehaving code of one case can reach."""
+    """Holds what the misbehaving code of one case can use."""
 
     def __init__(self, seed):
         self.rng = random.Random(seed)
         self.x = torch.ones(3, requires_grad=True)
         self.w = torch.ones(2, 3, requires_grad=True)
-        # Made here: live nodes are counted by thread.
+        # The accumulators are created here, because live nodes are counted by thread.
         self.leaves = [(t * 1).grad_fn.next_functions for t in (self.x, self.w)]
         self.held, self.ctx, self.y, self.depth = [], None, None, 0
-        self.story = []  # what happened, for the report
+        self.story = []  # what the code did, for the report
 
     def value(self, like):
-        """Something to return where a gradient or an output is wanted."""
+        """Returns something in place of a gradient or an output."""
         r = self.rng
         return r.choice(
             [
@@ -99,7 +99,7 @@ class Stage:
 
 
 def misbehaving(stage):
-    """A Function of two tensors whose every part does something odd."""
+    """Returns a Function of two tensors; each of its methods does something odd."""
     r = stage.rng
     outputs, saves, legacy = r.choice((1, 1, 2)), r.randrange(6), r.random() < 0.3
 

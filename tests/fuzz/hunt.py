@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs cases in forked children: notes the case before it runs, limits memory, ends hangs."""
+"""Runs cases in forked children: records each case before it runs, limits memory, ends hangs."""
 
 import faulthandler
 import gc
@@ -22,7 +22,7 @@ from fuzz.execute import Wrong, run_and_check
 
 SANITIZED = bool(_build_info.sanitize)
 PATIENCE = 40 if SANITIZED else 20  # seconds that one call may take
-MEMORY = 1 << 30  # bytes of address space a child gets beyond today's
+MEMORY = 1 << 30  # bytes of address space that a child may add to what is in use
 
 
 @dataclass
@@ -36,14 +36,14 @@ class Finding:
 
 def limits():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if not SANITIZED:  # the sanitizer's shadow is terabytes of address space
+    if not SANITIZED:  # the sanitizer reserves terabytes of address space
         with open("/proc/self/statm") as file:
             now = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
         resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY, now + MEMORY))
 
 
 class Child:
-    """A forked process that works through cases [first, end) and notes where it is."""
+    """A forked process that runs the cases [first, end) and records which one is running."""
 
     def __init__(self, work, first, end, step=1, patience=None):
         self.patience = patience or PATIENCE
@@ -90,7 +90,7 @@ class Child:
         return struct.unpack("q", self.note[:8])[0]
 
     def poll(self):
-        """None while it runs; then (kind, case number, text), kind "" where all went well."""
+        """Returns None while the child runs, then (kind, case, text); no fault is kind ""."""
         seen = self._look()
         if seen is not None:
             self.err.close()
@@ -132,7 +132,7 @@ class Child:
 
 
 def outcome_of(work, seconds=None, memory=None):
-    """(kind, text) of `work()` in a child; ("", "") where nothing is wrong."""
+    """Runs `work()` in a child; returns (kind, text) of its fault, or ("", "")."""
     child = Child(lambda i: work(), 0, 1)
     end = time.monotonic() + (seconds or PATIENCE + 5)
     while time.monotonic() < end:
@@ -145,7 +145,7 @@ def outcome_of(work, seconds=None, memory=None):
 
 
 def in_order(targets, first, end, batch=1500):
-    """The cases of these seeds, one after the other, as a hunt's child runs them."""
+    """Runs the cases of these seeds one after the other, as a child of a hunt does."""
     for i in range(first, end):
         run_seed(targets, i, batch)
 
@@ -158,9 +158,9 @@ def run_seed(targets, i, batch=1500):
 def run_many(
     work, first, end, *, jobs=2, batch=1500, seconds=None, found=None, most=50, patience=None
 ):
-    """work(i) for i from `first`, in children of `batch` each; a fault ends a child, not the run.
+    """Runs work(i) for i from `first` in children, `batch` in each; a fault ends only its child.
 
-    `found(kind, i, text, before)` is told of each fault. Returns how many were run.
+    Calls `found(kind, i, text, before)` for each fault. Returns how many cases ran.
     """
     began, ran, faults, running, following = time.monotonic(), 0, 0, {}, first
 
@@ -194,7 +194,7 @@ def run_many(
 
 
 def hunt(targets, seed, seconds=60.0, calls=None, jobs=2, report=print, most=50):
-    """Cases seed, seed+1, ... until the time or the calls are spent: (calls, results, findings)."""
+    """Runs cases seed, seed + 1, ... until a limit; returns (calls, results, findings)."""
     findings, good = [], mmap.mmap(-1, 8 * 1024)
     torch.fft.fft(torch.ones(2))  # loads SciPy, whose buffers do not fit in a child's memory
 
@@ -206,9 +206,9 @@ def hunt(targets, seed, seconds=60.0, calls=None, jobs=2, report=print, most=50)
     def found(kind, at, text, before):
         case = generate(targets, at)
         if kind == "hang" and "Huge(" in case.text():
-            return 0  # sums over 2**60 elements end some day
+            return 0  # a sum over 2**60 elements is no fault
         if "allocator is out of memory" in text:
-            return 0  # the sanitizer's `new` ends the process where another raises
+            return 0  # the sanitizer's `new` ends the process instead of raising
         findings.append(Finding(kind, at, text, case, before))
         report(f"seed {at} (before: {before}): {kind}: {case.text()}\n    {text.strip()[:1500]}")
         return 1

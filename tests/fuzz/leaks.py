@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Leaks that the address sanitizer sees while the interpreter lives: `pytest -p fuzz.leaks`, too.
+"""Lets the address sanitizer search for leaks before Python exits; also `pytest -p fuzz.leaks`.
 
-Python frees few of its objects at exit, so what it ends with is no measure. Python's containers
-are in the collector's lists and so never leaks to it: it finds what C++ lost, not what Python keeps.
+Python does not free all of its objects at exit, so a search at exit would report them. This search
+finds only memory that C++ lost: Python's containers are in the lists of its collector.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ _check = getattr(_library, "__lsan_do_recoverable_leak_check", None)
 
 
 def found():
-    """Whether there are leaks, which were then written to stderr; False without a sanitizer."""
+    """Returns whether there are leaks, after writing them to stderr; False without a sanitizer."""
     if _check is None:
         return False
     gc.collect()

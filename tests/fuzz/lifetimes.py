@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Memory that several libraries share: random walks of exporting, importing, resizing, forgetting.
+"""Exports, imports, resizes and forgets memory that several libraries share, in random order.
 
-What each holder sees must stay what was written there, and nothing may outlive its last holder.
+Each holder must keep seeing what was written, and no memory may outlive its last holder.
 """
 
 import array
@@ -19,7 +19,7 @@ from fuzz.execute import Wrong, judge
 
 
 class Array(np.ndarray):
-    """An ndarray that takes weak references."""
+    """An ndarray that allows weak references."""
 
 
 def sources(r):
@@ -40,7 +40,7 @@ def sources(r):
 
 
 def step(r, held):
-    """One use of something that is held; what comes out is held too."""
+    """Uses a random held object; returns the result, which the caller holds, too."""
     x = r.choice(held)
     if isinstance(x, torch.Tensor):
         return r.choice(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the text of a fuzz case may name: tensors of every layout, and objects that misbehave.
+"""The names that the text of a case may use: tensors of every layout, and objects that misbehave.
 
-A case is Python text over these names, so that what was found can be read, shrunk and run again.
+A case is Python text over these names, so that one can read, shrink and repeat it.
 """
 
 import gc
@@ -35,7 +35,7 @@ class Sub(torch.Tensor):
 
 
 class Scene:
-    """The tensors, lists and callables of the running case, which its objects may change."""
+    """Holds the tensors and lists of the running case, which misbehaving objects may change."""
 
     def __init__(self):
         self.tensors, self.lists, self.rng = [], [], random.Random(0)
@@ -114,7 +114,7 @@ def _laid_out(t, layout):
 
 
 def W(t, dtype="float32", layout="plain", fill=None, grad=False):
-    """The same tensor in another dtype and layout, with other values where `fill` is given."""
+    """Returns the tensor in another dtype and layout, and with other values if `fill` is given."""
     if not isinstance(t, torch.Tensor):
         return t
     if fill is not None:
@@ -133,32 +133,32 @@ def T(shape, dtype="float32", layout="plain", fill="random", grad=False):
 
 
 def Huge(*sizes, dtype="float32"):
-    """Expanded from one element: more elements than memory could hold."""
+    """Returns one element that is expanded to more elements than memory could hold."""
     t = torch.ones(1, dtype=DTYPES[dtype]).expand(sizes or (BIG,))
     scene.tensors.append(t)
     return t
 
 
 def Same(k=0):
-    """A tensor that the case has already: the same object twice."""
+    """Returns a tensor of the case once more."""
     return scene.tensors[k % len(scene.tensors)] if scene.tensors else T((2,))
 
 
 def Part(k=0):
-    """An overlapping part of a tensor that the case has already."""
+    """Returns a view of a part of a tensor of the case."""
     t = Same(k)
     return t[..., :-1] if t.dim() and t.shape[-1] > 1 else t.view(-1)
 
 
 def L(*items):
-    """A list that misbehaving objects may change."""
+    """Returns a list that misbehaving objects may change."""
     made = list(items)
     scene.lists.append(made)
     return made
 
 
 def act(what, k=0):
-    """Does to the case's objects what a hostile conversion may do."""
+    """Does something to the objects of the case, as the conversion of an argument may."""
     t = Same(k)
     if what == "raise":
         raise Boom("asked to")
@@ -200,7 +200,7 @@ def act(what, k=0):
     elif what == "share":
         t.share_memory_()
     gc.collect(0)
-    return [bytearray(64) for _ in range(64)]  # takes memory that was just given back
+    return [bytearray(64) for _ in range(64)]  # reuses memory that was just freed
 
 
 ACTIONS = (
@@ -209,7 +209,7 @@ ACTIONS = (
 
 
 class Evil:
-    """A number, a sequence and a truth value whose every reading does `what` first."""
+    """A number that runs act(what) first whenever it is converted, compared or measured."""
 
     def __init__(self, what="raise", value=1, k=0, times=10**9):
         self.what, self.value, self.k, self.times = what, value, k, times
@@ -271,7 +271,7 @@ class EvilSeq(Evil):
 
 
 class EvilList(list):
-    """A list that an item's reading empties."""
+    """A list that empties all lists of the case when it is read, and lies about its length."""
 
     def __init__(self, *items):
         super().__init__(items)
@@ -309,7 +309,7 @@ class EvilArray:
 
 
 class Name(str):
-    """A text that is not exactly a str."""
+    """A subclass of str that misbehaves in comparisons and has no hash."""
 
     def __eq__(self, other):
         act("clear")
@@ -320,7 +320,7 @@ class Name(str):
 
 
 def Fn(what):
-    """A callable for hooks and for arguments that take one."""
+    """Returns a callable that runs act(what), for hooks and for arguments that are functions."""
 
     def call(*args, **kwargs):
         act(what)

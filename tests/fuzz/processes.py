@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs that fork, exit, are interrupted or killed: each ends by itself and leaves nothing.
+"""Runs programs that fork, exit, are interrupted or killed; each must end and leave nothing behind.
 
-A scenario is a script for a new interpreter. Its exit status, what it printed, its children, its
-threads and the names in /dev/shm are looked at afterwards.
+A scenario is a script for a new interpreter. Afterwards case() checks its exit status, its output,
+its child processes and the names in /dev/shm.
 """
 
 import os
@@ -33,9 +33,9 @@ def work():
         x = (x @ x).tanh() + x.exp().log()
     x.sum().backward()
     return program()
-program()  # a child that is forked while another thread imports waits for its module for ever
+program()  # imports all modules: a child forked during an import would wait for it forever
 """
-# Each prints "end" where the program gets that far; the second item is the status that is allowed.
+# A script prints "end" if it gets that far; the second item has the exit statuses that are allowed.
 SCENARIOS = {
     "exit with threads running": (
         """
@@ -243,7 +243,7 @@ def names_in_shm():
 
 
 def run_script(script, seed, seconds=120, threads=2):
-    """(status, output, whether a process of its group was left)."""
+    """Runs a script; returns (status, output, whether a process of its group was left)."""
     text = START.format(tests=os.path.dirname(HERE), seed=seed, threads=threads)
     process = subprocess.Popen(
         [
@@ -267,7 +267,7 @@ def run_script(script, seed, seconds=120, threads=2):
         out, _ = process.communicate()
         return "hang", out, False
     left = False
-    for _ in range(50):  # a killed program's children notice it after a while
+    for _ in range(50):  # the children of a killed program end a moment later
         try:
             os.killpg(process.pid, 0)
             left = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Small programs that the hunters interrupt, starve of memory and fork: each returns a number."""
+"""Small programs that the hunters interrupt, fork and run without memory. Each returns a number."""
 
 import io
 import math
@@ -211,6 +211,6 @@ PROGRAMS = [
     transforms, jacobians, layers, decompositions, joins, interop, files, printing, random_numbers,
     spectra, failures, long_chain,
 ]  # fmt: skip
-# Modules of safetensors and SciPy give up the interpreter lock and end the process where Python
-# (before 3.14) ends the thread that asks for it again.
+# safetensors and SciPy release the interpreter lock. Before 3.14, Python ends threads that acquire
+# it again at exit, and in their code this ends the process.
 OF_OTHERS = (files, spectra)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a case by itself, and takes away from it what its fault does not need."""
+"""Runs a case by itself and removes from it what its fault does not need."""
 
 from fuzz.execute import run_and_check
 from fuzz.hunt import outcome_of
@@ -10,7 +10,7 @@ def repeat(case, seconds=None):
 
 
 def shrink(case, kind, steps=150):
-    """The smallest case found that ends in the same way; None where the case alone does not."""
+    """Returns the smallest case found with a fault of this kind; None if `case` alone has none."""
     if repeat(case)[0] != kind:
         return None
     progress = True

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is called: every record of the op table in every form, and everything else that is public.
+"""The targets of `ops`: every record of the op table in every form, and everything else public.
 
-A target is (path, parameters, samples): Python text, a list of (name, kind, keyword_only), and for
-ops the table's samples as lists of argument texts.
+A target is (path, parameters, samples): the Python text of the callable, a list of (name, kind,
+keyword_only), and for an op its samples as texts of arguments.
 """
 
 import ast
@@ -56,7 +56,7 @@ class _Rename(ast.NodeTransformer):
 
 
 def sample_texts(record):
-    """The record's samples as (positional texts, {keyword: text})."""
+    """Returns the samples of a record as (positional texts, {keyword: text})."""
     found = []
     for sample in samples_of(record):
         call = ast.parse(f"f({sample.removeprefix('~')})", mode="eval").body
@@ -129,7 +129,7 @@ __reduce_ex__ __setstate__ __repr__ __format__ __dir__ __copy__""".split()
 
 
 def of_methods():
-    """Tensor's methods and slots; those of ops come from the table as well, with their kinds."""
+    """Yields the methods and slots of Tensor; methods of ops also come from the op table."""
     for name in sorted({*dir(torch.Tensor), *METHODS}):
         value = getattr(torch.Tensor, name, None)
         if name in LEFT_OUT or value is None or not callable(value):
@@ -147,6 +147,6 @@ def of_methods():
 
 def all_targets():
     found = [*of_op_table(), *of_modules(), *of_methods()]
-    # Indexing has more to it than a method each.
+    # Indexing has more cases than other methods, so it is drawn more often.
     found += [t for t in found if t[0].endswith(("__getitem__", "__setitem__"))] * 12
     return found

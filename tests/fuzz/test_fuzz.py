@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The hunters find what is planted; what they found once stays mended."""
+"""Checks that the hunters find planted faults, and that faults they once found stay fixed."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ TARGETS = all_targets()
 
 
 def plant(monkeypatch, what):
-    """An op that does `what` where its second argument is None."""
+    """Adds an op that calls `what` if its second argument is None; returns its target."""
 
     def op(input, other=None, *rest, **words):
         return what() if other is None else input
@@ -72,7 +72,7 @@ def test_some_of_each_hunt_finds_nothing():
     assert not texts
 
 
-# What the hunters found, by the smallest case of each.
+# Faults that the hunters found, each as its smallest case.
 
 
 def case(path, *args, **words):
@@ -118,7 +118,7 @@ def test_polynomials_of_huge_degree_end(name, n):
 
 
 def test_legendre_of_high_degree_goes_on_where_the_recurrence_ends():
-    """P_n(cos t) = sqrt(t / sin t) (J_0(N t) + ...) beside (n + 1) P_{n+1} = (2n+1) x P_n - n P_{n-1}."""
+    """sqrt(t / sin t) (J_0(N t) + ...) continues (n + 1) P_{n+1} = (2n+1) x P_n - n P_{n-1}."""
     x = torch.tensor([-0.99, -0.5, 0.01, 0.3, 0.999999], dtype=torch.float64)
     n = 2.0**20  # the last degree by the recurrence
     low, mid = (torch.special.legendre_polynomial_p(x, n - k) for k in (1.0, 0.0))
@@ -208,7 +208,7 @@ def test_a_function_that_fails_after_forward_leaves_no_cycle():
     import gc
 
     x = torch.ones(2, requires_grad=True)
-    x.sum().backward()  # from here on x has its accumulator
+    x.sum().backward()  # creates the accumulator of x, which counts as a node
     base = _C._live_nodes()
     with pytest.raises(RuntimeError, match="no"):
         torch.func.jvp(Keeps.apply, (x,), (torch.ones(2),))
@@ -247,7 +247,7 @@ def test_bound_classes_raise_where_python_has_no_memory_for_an_object(make):
             api.set_nomemory(n, n + 1)
             try:
                 make()
-            except Exception:  # of which kind is CPython's matter
+            except Exception:  # CPython decides which one
                 pass
             finally:
                 api.remove_mem_hooks()
