@@ -25,19 +25,19 @@ def me():
 
 
 def values(rank, dtype, shape=(3, 4)):
-    """Small numbers that differ from rank to rank."""
+    """Returns small numbers that differ from rank to rank."""
     count = torch.Size(shape).numel()
     base = (torch.arange(count) * (rank + 2) + rank) % 5
     return base.reshape(shape).to(dtype)
 
 
 def every(function):
-    """`function(rank)` of all ranks."""
+    """Returns `function(rank)` for each rank."""
     return [function(rank) for rank in range(dist.get_world_size())]
 
 
 def layouts(tensor):
-    """The same values contiguous, transposed, strided and as a part."""
+    """Yields the same values contiguous, transposed, strided and as a part of a tensor."""
     yield tensor.clone()
     yield tensor.t().contiguous().t()
     wide = torch.zeros(tensor.shape[0], 2 * tensor.shape[1], dtype=tensor.dtype)
@@ -124,7 +124,7 @@ def check_extremes():
 
 
 def check_halves_are_rounded_once():
-    """1 + n * 2^-9 is lost when bfloat16 is rounded after each addition."""
+    """The n * 2^-9 of 1 + n * 2^-9 is lost if bfloat16 is rounded after each addition."""
     r, n = me()
     x = torch.tensor([1.0 if r == 0 else 2.0**-9], dtype=torch.bfloat16)
     dist.all_reduce(x)
@@ -263,7 +263,7 @@ def check_empty():
 
 
 def check_autograd():
-    """Writes go past autograd, as torch's do, and count in the version."""
+    """Collectives write without recording, as in torch, and increment the version."""
     r, n = me()
     leaf = torch.ones(2, requires_grad=True)
     dist.all_reduce(leaf)
@@ -279,7 +279,7 @@ def check_autograd():
 
 
 def check_hooks():
-    """A collective called by the engine itself, on whatever thread."""
+    """A hook can call a collective, whichever thread the engine runs it on."""
     r, n = me()
     x = torch.ones(3, requires_grad=True)
     x.register_hook(lambda grad: dist.all_reduce(grad))
@@ -480,7 +480,7 @@ def check_futures():
 
 
 def check_threads():
-    """Each thread with a group of its own."""
+    """Threads can use different groups at the same time."""
     groups, results = [dist.new_group() for _ in range(3)], {}
 
     def work(at):
@@ -498,7 +498,7 @@ def check_threads():
 
 
 def check_second_life():
-    """destroy_process_group and init_process_group again."""
+    """A program can call destroy_process_group, and then init_process_group again."""
     r, n = me()
     left = dist.all_reduce(torch.ones(5), async_op=True)  # nobody waits for it
     dist.destroy_process_group()
@@ -518,7 +518,7 @@ def check_second_life():
 
 
 def check_large_counts():
-    """One message of more than 2^31 elements of one byte, on two ranks with the memory for it."""
+    """One message can have more than 2^31 elements of one byte; needs two ranks and the memory."""
     r, n = me()
     if n != 2 or "--large" not in sys.argv:
         return

@@ -39,14 +39,14 @@ def whole(dtype=torch.float32):
 
 
 def part(fill):
-    """This rank's rows of `whole()`, or zeros."""
+    """Returns the rows of `whole()` that this rank has, or zeros."""
     first, last = rows(dist.get_world_size(), dist.get_rank())
     values = whole()[first:last].clone()
     return dcp.Shard(values if fill else torch.zeros_like(values), (first, 0), (11, 3))
 
 
 def state(fill):
-    """Every kind of thing, the same whatever the number of ranks."""
+    """Returns a state with every kind of value; it does not depend on the number of ranks."""
     make = (lambda t: t) if fill else torch.zeros_like
     return {
         "rows": part(fill),

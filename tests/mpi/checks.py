@@ -17,7 +17,7 @@ import cograd.distributed as dist
 
 @contextlib.contextmanager
 def raises(kind, text):
-    """The body raises an error of this type whose message has the text."""
+    """Fails unless the body raises an error of this type whose message has the text."""
     try:
         yield
     except kind as error:
@@ -27,7 +27,7 @@ def raises(kind, text):
 
 
 def run(names, only=(), timeout=30):
-    """Calls the checks in `names` (a module's globals) on all ranks; `only`: names of some."""
+    """Calls the checks in `names` (the globals of a module) on all ranks; `only` selects some."""
     dist.init_process_group("mpi", timeout=timedelta(seconds=timeout))
     failed = 0
     for name, check in list(names.items()):

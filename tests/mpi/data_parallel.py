@@ -58,7 +58,7 @@ def same_everywhere(tensors):
 
 
 def follows_one_rank(model, make=net, steps=3, zero=True):
-    """Trains beside a copy that has the whole batch."""
+    """Compares training with that of a copy on one rank, which gets the whole batch."""
     ref = make()
     x, y = data()
     own = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
@@ -105,7 +105,7 @@ def check_options():
 
 
 def check_gradients_alone():
-    """Large gradients travel as they are; here all of more than 100 bytes."""
+    """Large gradients are sent without a bucket; here, those of more than 100 bytes."""
     kept, _buckets.ALONE = _buckets.ALONE, 100
     try:
         for options in ({}, {"gradient_as_bucket_view": True}, {"static_graph": True}):
@@ -335,7 +335,7 @@ def check_odd_parameters():
 
 
 def check_derivatives_by_inputs():
-    """Adversarial inputs and gradient penalties: nothing travels until parameters get gradients."""
+    """Gradients with respect to inputs send nothing; only gradients of parameters are sent."""
     x = torch.rand(4, 5, dtype=torch.float64) + dist.get_rank()
 
     def loss(module, create_graph):
@@ -479,7 +479,7 @@ def check_join():
 
 
 def check_join_leaves_unused_parameters_alone():
-    """A rank without inputs takes over the gradients of those that some rank used."""
+    """A rank without inputs gets gradients only for parameters that some rank used."""
     rank = dist.get_rank()
     for options in ({"find_unused_parameters": True}, {"static_graph": True}):
         module = nn.ModuleDict({"used": nn.Linear(2, 1), "unused": nn.Linear(2, 1)})
@@ -494,7 +494,7 @@ def check_join_leaves_unused_parameters_alone():
 
 
 def check_identical():
-    """Two runs give the same bits, and all ranks have them."""
+    """Two runs have the same results to the bit, and so have all ranks."""
     runs = []
     for _ in range(2):
         model = DDP(net(700), bucket_cap_mb=0.002)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What goes wrong, by name: python faults.py NAME. Rank 1 is the one that does."""
+"""Programs in which rank 1 makes an error: python faults.py NAME runs one of them."""
 
 import os
 import signal
@@ -81,7 +81,7 @@ def ends_early():
 
 
 def times_out():
-    """Rank 1 computes; the others wait for it, and then it comes."""
+    """Rank 1 comes too late: the other ranks time out, and rank 1 raises their error."""
     dist.barrier()
     if rank == 1:
         time.sleep(SECONDS + 1)
@@ -97,7 +97,7 @@ def different_calls():
 
 
 def calls_look_alike():
-    """As many bytes, but of another dtype: MPI adds them up."""
+    """Rank 1 passes another dtype with the same number of bytes, which MPI would add up."""
     dist.all_reduce(torch.ones(2, 2) if rank else torch.ones(4))  # the same elements: fine
     works = [dist.all_reduce(torch.ones(3), async_op=True) for _ in range(50)]
     assert all(work.wait() for work in works)
@@ -133,7 +133,7 @@ def missing_at_barrier():
 
 
 def handle_times_out():
-    """Work.wait(timeout) gives up waiting, not the call."""
+    """After Work.wait(timeout) has raised, the call goes on and can be waited for again."""
     dist.group.WORLD.set_timeout(timedelta(seconds=30))
     if rank == 1:
         time.sleep(0.6)
@@ -148,7 +148,7 @@ def handle_times_out():
 
 
 def debug():
-    """COGRAD_DISTRIBUTED_DEBUG=1: every rank raises, and the group goes on."""
+    """With COGRAD_DISTRIBUTED_DEBUG=1 every rank raises, and the group can be used afterwards."""
     odd = rank == 1
     ones = torch.ones(3)
     pairs = [
@@ -177,7 +177,7 @@ def debug():
 
 
 def forked():
-    """A forked child may compute, and is refused when it communicates."""
+    """A forked child can compute; it raises if it communicates."""
     work = dist.all_reduce(torch.ones(2), async_op=True)
     child = os.fork()
     if child == 0:
@@ -203,7 +203,7 @@ def forked():
 
 
 def killed_with_workers():
-    """The workers of a rank that is killed end with it."""
+    """When a rank is killed, its DataLoader workers end, too."""
     data = torch.utils.data.TensorDataset(torch.arange(4000.0))
     loader = torch.utils.data.DataLoader(data, batch_size=5, num_workers=2)
     for at, _ in enumerate(loader):
@@ -213,7 +213,7 @@ def killed_with_workers():
 
 
 def segments():
-    """Names of shared memory that are still there once the ranks run."""
+    """MPI's shared memory has no names in /dev/shm once the ranks run."""
     with open("/proc/self/maps") as file:
         names = [line for line in file if "/dev/shm/mpich" in line and "(deleted)" not in line]
     dist.barrier()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks of differentiable communication: every derivative against finite differences.
+"""Checks of differentiable communication, which compare derivatives with finite differences.
 
-The function is the sum over the ranks of each rank's loss. A direction that is zero on all ranks
-but one tells whether that rank's gradient is right.
+The function is the sum of the losses of all ranks. A direction that is zero on all ranks but one
+shows whether the gradient of that rank is right.
 """
 
 import sys
@@ -17,20 +17,20 @@ D = torch.float64
 
 
 def total(value):
-    """The sum over the ranks of a number."""
+    """Returns the sum of a number over the ranks."""
     value = value.detach().clone()
     dist.all_reduce(value)
     return value.item()
 
 
 def weights(out):
-    """Numbers of this rank, different for each element, of the shape of `out`."""
+    """Returns numbers in the shape of `out` that differ by element and by rank."""
     n = torch.arange(out.numel(), dtype=D).reshape(out.shape)
     return (n * 1.7 + dist.get_rank()).sin() + 0.3
 
 
 def curve(out):
-    """A number that depends on `out`, real or complex, and whose second derivative is not zero."""
+    """Returns a real number that depends on `out` and has a second derivative that is not zero."""
     out = torch.view_as_real(out) if out.is_complex() else out
     return (weights(out) * (out + 0.3 * out**2)).sum()
 
@@ -41,7 +41,7 @@ def local_loss(f, x):
 
 
 def pairing(a, b):
-    """The real inner product."""
+    """Returns the real inner product."""
     return (a.conj() * b).real.sum() if a.is_complex() else (a * b).sum()
 
 
@@ -179,7 +179,7 @@ def check_messages():
 
 
 def diffused(rows, rank, n):
-    """Two steps over rows that are cut over `n` ranks, whose ends receive nothing."""
+    """Computes two steps of diffusion over rows that `n` ranks share."""
     for _ in range(2):
         above = rank - 1 if rank > 0 else None
         below = rank + 1 if rank < n - 1 else None
@@ -220,7 +220,7 @@ def check_second_derivatives_at_the_ends_of_a_row():
 
 
 def check_second_derivatives_where_one_loss_is_linear():
-    """Its gradients depend on nothing, and its rank takes part in the others' all the same."""
+    """A rank with a constant gradient still takes part in the second derivatives of the others."""
     n, r = dist.get_world_size(), dist.get_rank()
     x = torch.tensor([1.0, 2.0], dtype=D) + r
     others = n * (n - 1) / 2
@@ -238,7 +238,7 @@ def check_second_derivatives_where_one_loss_is_linear():
         leaf = x.clone().requires_grad_()
         (g,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
         (h,) = torch.autograd.grad(g.sum(), leaf, create_graph=True)
-        plain = x.clone().requires_grad_()  # of all ranks together, by the same direction on each
+        plain = x.clone().requires_grad_()  # the losses of all ranks, in one direction
         whole = seen(plain)
         (want,) = torch.autograd.grad(3 * whole.square().sum(), plain, create_graph=True)
         torch.testing.assert_close(h, want)
@@ -254,7 +254,7 @@ def check_second_derivatives_where_one_loss_is_linear():
 
 
 def check_second_derivatives_of_a_pipeline():
-    """What is sent back by the adjoint of recv is differentiated again."""
+    """The gradients that the adjoint of recv sends back can be differentiated again."""
     n, r = dist.get_world_size(), dist.get_rank()
 
     def loss(x):
@@ -296,7 +296,7 @@ def check_debug_mode_compares_messages():
 
 
 def check_results_unused_elsewhere():
-    """Only rank 0 uses the results; ordered() lets the others take part all the same."""
+    """Only rank 0 uses the results; with ordered() the other ranks still take part in backward."""
     x = torch.ones(2, requires_grad=True)
     for _ in range(2):
         with F.ordered() as chain:
@@ -315,7 +315,7 @@ def check_results_unused_elsewhere():
 
 
 def check_pipeline():
-    """Stages that send on what they made; only the last one has a loss."""
+    """In a pipeline, each stage sends its result to the next; only the last one has a loss."""
     n, r = dist.get_world_size(), dist.get_rank()
     weight = torch.tensor(r + 2.0, requires_grad=True)
     with F.ordered() as chain:
@@ -354,7 +354,7 @@ def check_lost_token_warns():
 
 
 def check_backward_order():
-    """Backward runs communications in the opposite order, also of branches."""
+    """Backward runs communication in the opposite order, also across branches."""
     seen = []
     x = torch.ones(1, requires_grad=True)
     outs = [F.all_reduce(x * k) for k in range(4)]
@@ -366,7 +366,7 @@ def check_backward_order():
 
 
 def check_model_parallel_layers():
-    """A layer cut by columns, then one cut by rows: the gradients are those of one process."""
+    """A layer split by columns and one split by rows have the gradients of a single process."""
     n, r = dist.get_world_size(), dist.get_rank()
     generator = torch.Generator().manual_seed(3)
     first, second, x = (
@@ -389,7 +389,7 @@ def check_model_parallel_layers():
 
 
 def check_loss_on_one_rank_alone():
-    """The halves of a batch are gathered where the loss is; the others have none."""
+    """The parts of a batch are gathered on one rank, which alone has a loss."""
     n, r = dist.get_world_size(), dist.get_rank()
     weight = torch.full((2,), 2.0, requires_grad=True)
     with F.ordered() as chain:
@@ -434,7 +434,7 @@ def check_vmap():
 
 
 def check_transforms():
-    """Hessian and Jacobian of a function with communication inside, on all ranks alike."""
+    """Hessian and Jacobian of a function that communicates are the same on all ranks."""
     x = torch.randn(3, generator=torch.Generator().manual_seed(dist.get_rank()), dtype=D)
 
     def energy(x):

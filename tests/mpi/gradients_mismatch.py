@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rank 1 does not use one of two results, so its backward leaves that adjoint out.
 
-The adjoint of the other one looks the same: without debug mode the two would be taken for one.
+The adjoint of the other one looks the same: without debug mode, MPI would match the two.
 """
 
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Misuse, by name: python review.py NAME. Rank 1 is the one that does it."""
+"""Programs in which rank 1 misuses the package: python review.py NAME runs one of them."""
 
 import gc
 import glob
@@ -19,7 +19,7 @@ LIMIT = timedelta(seconds=3)
 
 
 def never_begins():
-    """A rank that raises before MPI starts: MPI_Init waits without end on the others."""
+    """Rank 1 raises before MPI starts, so MPI_Init waits forever on the others."""
     if rank_before == 1:
         raise ValueError("broken before it began")
     dist.init_process_group("mpi", timeout=LIMIT)
@@ -50,14 +50,14 @@ def local_groups_differ():
 
 
 def destroyed_by_all():
-    """Also by those that are no members, as programs do."""
+    """Every rank calls destroy_process_group, also ranks that are not in the group."""
     group = dist.new_group([0])
     dist.destroy_process_group(group)
     dist.barrier()
 
 
 def irecv_of_too_much():
-    """MPI's error in a handle is the same as in recv, and stays."""
+    """A handle raises the same MPI error as recv does, at every wait()."""
     if rank == 1:
         dist.send(torch.ones(9), 0)
         caught(dist.DistBackendError, "rank 0 failed", dist.barrier)
@@ -69,7 +69,7 @@ def irecv_of_too_much():
 
 
 def other_memory_under_irecv():
-    """MPI's memory lives until it has written, whatever becomes of the tensor."""
+    """The memory that MPI writes to lives until the write, even if the tensor gets other memory."""
     x = torch.ones(3_000_000)
     if rank:
         dist.barrier()
@@ -99,7 +99,7 @@ def memory_that_may_not_be_written():
 
 
 def objects_that_cannot_be_pickled():
-    """All ranks raise, and the group goes on."""
+    """All ranks raise, and the group can be used afterwards."""
     bad = (lambda: 1) if rank == 1 else 1
     slots, first = [None] * size, rank == 0
     calls = [
@@ -131,7 +131,7 @@ def one_receive_twice_in_a_batch():
 
 
 def hooks_of_wrong_shapes():
-    """One element would fill the whole bucket."""
+    """A result of the wrong shape raises; one element would otherwise fill the whole bucket."""
     for text, wrong in (
         ("got [1]", lambda flat: flat.new_ones(1)),
         ("got [2]", lambda flat: flat[:2]),
@@ -149,7 +149,7 @@ def hooks_of_wrong_shapes():
 
 
 def waited_for_by_threads():
-    """Results are there in each of the threads that wait for one handle."""
+    """All threads that wait for one handle see the result."""
     seen = []
     for _ in range(20):
         x = torch.ones(300, 300).t()
@@ -168,7 +168,7 @@ def waited_for_by_threads():
 
 
 def forked_with_a_handle():
-    """A child that asks for its parent's handle does not take part in MPI."""
+    """A forked child that uses its parent's handle raises and does not take part in MPI."""
     x = torch.ones(100_000)
     work = dist.all_reduce(x, async_op=True)
     child = os.fork()
@@ -182,7 +182,7 @@ def forked_with_a_handle():
 
 
 def handles_that_nobody_keeps():
-    """Their memory is not kept for ever."""
+    """The memory of handles that the program drops is freed."""
     for _ in range(300):
         dist.all_reduce(torch.ones(10), async_op=True)
         dist.barrier()
@@ -198,7 +198,7 @@ def _wanted():
 
 
 def damaged_checkpoint():
-    """Whatever the files say, all ranks raise CheckpointException."""
+    """All ranks raise CheckpointException, however the files are damaged."""
     folder = sys.argv[2]
     dcp.save({"a": torch.ones(4, 2), "n": 3}, checkpoint_id=folder)
     name = os.path.join(folder, "index.json")
@@ -251,7 +251,7 @@ def damaged_checkpoint():
 
 
 def mismatches_within_lists():
-    """Debug mode compares the shapes in lists, and what each sends with what the other expects."""
+    """Debug mode compares shapes in lists, and what one rank sends with what another expects."""
     dist.set_debug_level(dist.DebugLevel.DETAIL)
     one, two = torch.zeros(1), torch.zeros(2)
     lists = [one, two] if rank else [two, one]
@@ -278,7 +278,7 @@ def mismatches_within_lists():
 
 
 def children():
-    """Of a rank; they cannot be ranks, and say so before MPI ends them."""
+    """Child processes of a rank cannot be ranks; they raise before MPI ends them."""
     code = "import cograd.distributed as dist\ndist.init_process_group()\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "take PMI_FD, PMI_RANK and PMI_SIZE out" in done.stderr, done
@@ -296,14 +296,14 @@ class _Late:
 
 
 def calls_after_the_end():
-    """What is let go when MPI is over cannot communicate, and cannot break the exit code."""
+    """An object that outlives MPI cannot communicate and does not change the exit code."""
     global late
     late = _Late()
     late.work = dist.irecv(torch.zeros(1), 1 - rank)
 
 
 def error_without_text():
-    """Its own __str__ raises."""
+    """The __str__ of the exception raises."""
 
     class Broken(Exception):
         def __str__(self):

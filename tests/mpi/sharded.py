@@ -118,7 +118,7 @@ def check_zero_joins():
 
 
 def batch(dtype=torch.float64, shape=(5, 3, 4), uneven=True):
-    """(all ranks' values, the number of rows of each rank)."""
+    """Returns the values of all ranks and the number of rows of each rank."""
     g = torch.Generator().manual_seed(11)
     world = dist.get_world_size()
     sizes = [shape[0] + (r if uneven else 0) for r in range(world)]
@@ -160,7 +160,7 @@ def check_sync_batch_norm():
 
 
 def check_sync_batch_norm_twice():
-    """Derivatives of derivatives, through the sums over ranks."""
+    """Second derivatives go through the sums over the ranks."""
     rank = dist.get_rank()
     x, sizes = batch(shape=(2, 3), uneven=False)
     x.requires_grad_()
