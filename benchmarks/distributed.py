@@ -32,9 +32,10 @@ def repeats(nbytes: int) -> int:
 
 
 def best(call: Callable[[], object], together: Callable[[bool], bool], n: int) -> float:
-    """Seconds of one call: the best of averages over `n`, for half a second but at most 40.
+    """Returns the seconds of a call: the best average over `n` calls, of at most 40 averages.
 
-    `together` tells the ranks if the first one continues, and lets them begin together.
+    It measures for about half a second. `together` returns on every rank whether rank 0 continues,
+    and lets all ranks begin at the same time.
     """
     found, tries, end = float("inf"), 0, time.perf_counter() + 0.5
     while together(tries < 3 or (tries < 40 and time.perf_counter() < end)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shared by the tests of vmap: data, and the loop over the batch."""
+"""Data for the tests of vmap, and the loop over the samples that vmap is compared with."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def grid(*shape, dtype=torch.float64):
 
 
 def looped(f, *args, dims=0, **kwargs):
-    """Computes the loop over the batch that vmap replaces."""
+    """Computes by a loop over the samples what vmap computes at once."""
     dims = (dims,) * len(args) if not isinstance(dims, tuple) else dims
     size = next(a.shape[d] for a, d in zip(args, dims, strict=True) if d is not None)
     pick = [

@@ -223,7 +223,7 @@ def main() -> None:
             f"inline constexpr Piecewise<{degree}> {name}{{{name}Values, {len(fits)}, "
             f"{float(low)!r}, {scale}}};"
         )
-    lines += ["", "// Of eta^n in c_k, and where each c_k begins."]
+    lines += ["", "// The coefficients of eta^n in c_k, and the index at which each c_k begins."]
     kept: list[mp.mpf] = []
     starts = [0]
     for k, row in enumerate(temme(16, 22)):

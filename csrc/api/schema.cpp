@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Parses the schemas of registered ops. A schema is typed, "(Tensor x, int n=1) -> Tensor", or has
-// only names and defaults, "x, n=1"; the C++ signature of the function then gives the kinds.
+// only names and defaults, "x, n=1"; the kinds then come from the function's C++ signature.
 #include <iterator>
 #include <optional>
 

@@ -23,7 +23,7 @@ struct MulAdd : Function<MulAdd> {
   }
 };
 
-// Which gradients were asked for, as bits; in backward they are written to `out`.
+// Records as bits which gradients are needed; backward writes them to `out`.
 struct Needs : Function<Needs> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& y, const Tensor& out) {
     ctx->saved_data["out"] = out;
@@ -278,7 +278,7 @@ struct SingleGradient : Function<SingleGradient> {
   static Tensor forward(AutogradContext*, const Tensor& x) { return x * 2; }
   static Tensor backward(AutogradContext*, variable_list grads) { return grads[0] * 2; }
 };
-// Computes backward on the numbers; says so or not.
+// Computes backward on the numbers, and declares once_differentiable or not.
 template <bool Once>
 struct RawCube : Function<RawCube<Once>> {
   static constexpr bool once_differentiable = Once;

@@ -13,8 +13,8 @@ import cograd as torch
 from cograd import nn
 from cograd._base import moved
 
-# Written by cograd of commit 0e83af8, before its modules moved: a ModuleList of every layer that is
-# elsewhere by now, and functions and values of modules that are.
+# Commit 0e83af8 wrote this before modules moved: a ModuleList of every layer that has moved since,
+# and functions and values of modules that have.
 RECORDED = Path(__file__).parents[1] / "recorded" / "old_names.pkl"
 
 

@@ -344,7 +344,7 @@ def test_trees(with_jvp):
         same(fwd.unpack_dual(out["b"][0]).tangent, ten * ONES)
 
 
-# ---- where there is no rule ----------------------------------------------------------------------
+# ---- without a rule ------------------------------------------------------------------------------
 
 
 def test_neither_jvp_nor_backward():

@@ -101,7 +101,7 @@ def function(forward):
     return type("Keeps", (Function,), rules).apply
 
 
-# What of a result without a derivative cannot run, and says so.
+# What raises for a result without a derivative, and the message.
 NO_GRADIENT = "does not require grad and does not have a grad_fn"
 NO_TANGENT = "the corresponding forward output is not a differentiable Tensor"
 REFUSED = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Node: one recorded operation. It owns its edges, knows its outputs' shapes, and stores the
-// executor's state (books) during a backward run.
+// executor's run state during a backward run.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -167,7 +167,7 @@ class COGRAD_API Node {
   void unlock() noexcept { lock_.clear(std::memory_order_release); }
 
   uint64_t sequence;
-  std::atomic<uint64_t> run{0};  // id of the run that uses `books`
+  std::atomic<uint64_t> run{0};  // id of the run that uses `run_state`
   RunState run_state;
   bool released = false;  // saved tensors are gone; guarded by lock()
 

@@ -93,7 +93,7 @@ void set_watch(uint32_t modes, bool on) noexcept {
   if (on) {
     const uint32_t before = watch_modes.fetch_or(modes, std::memory_order_relaxed);
     if ((modes & ~before & kWatchWrites) == 0) return;
-    WriteLog& log = write_log();  // cleared, as addresses may belong to other storages by now
+    WriteLog& log = write_log();  // cleared, as its addresses may be other storages'
     const std::lock_guard lock(log.mutex);
     log.of.clear();
   } else {

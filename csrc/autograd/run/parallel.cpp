@@ -108,8 +108,8 @@ struct NewestTask {
 
 }  // namespace
 
-// Lists the nodes of the run. A node's index in tasks_ (stored negative, as ~index) replaces its
-// dependency count in the books.
+// Lists the nodes of the run. A node's index in tasks_ (stored negative, as ~index) replaces the
+// dependency count in its run state.
 void ParallelRun::list_tasks() {
   std::vector<std::pair<Node*, uint32_t>> found;
   std::vector<Node*> stack;

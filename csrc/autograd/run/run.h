@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Run: one backward run and its per-node state (books). Internal to the executor.
+// Run: one backward run and its run state of each node. Internal to the executor.
 #pragma once
 #include <algorithm>
 #include <mutex>
@@ -83,7 +83,7 @@ class Run {
   bool finished_ = false;
   bool may_share_ = false;  // several threads are allowed
   Shape shape_;
-  std::unordered_map<Node*, RunState> side_;  // books of nodes that another run has claimed
+  std::unordered_map<Node*, RunState> side_;  // state of nodes that another run has claimed
   std::vector<Node*> heap_;
   std::vector<Tensor> captured_;
   std::unordered_multimap<Node*, size_t> capture_at_;
@@ -102,13 +102,13 @@ inline constexpr int64_t kHeavyNode = 8192;
 
 inline int64_t elements(const OutputMeta& m) noexcept { return product(m.sizes); }
 void fail_if_cancelled(Run& run);
-// In engine_parallel.cpp: delivers gradient `index` of `from`; the target adds its gradients in the
-// order in which a single thread would.
+// Delivers gradient `index` of `from`; the target adds its gradients in the order in which a single
+// thread would (parallel.cpp).
 void deliver(ParallelRun& parallel, Node* from, size_t index, const Edge& edge, Tensor g);
 
-// In engine_parallel.cpp: executes a run whose books are ready on several threads.
+// Executes a run whose nodes have their run state, on several threads (parallel.cpp).
 void execute_shared(Run& run, int threads);
-// In engine_samples.cpp: runs a node's backward on batched gradients.
+// Runs a node's backward on batched gradients (transforms/engine_samples.cpp).
 void backward_of_samples(Node& n, BackwardArgs& args);
 // Runs a node's backward on gradients that may be batched.
 inline void call_backward(Node& n, BackwardArgs& args) {
@@ -116,7 +116,8 @@ inline void call_backward(Node& n, BackwardArgs& args) {
     return backward_of_samples(n, args);
   n.backward(args);
 }
-// In engine_nested.cpp: runs `request` on a new thread that acts for this one.
+// Executes `request` on a new thread on behalf of this one (nested.cpp). If no thread could start,
+// `started` stays false.
 std::vector<Tensor> run_on_new_thread(BackwardRequest& request, bool* started);
 
 }  // namespace cograd

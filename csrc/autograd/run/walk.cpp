@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Before and after a run: its id among the active runs, the graph walks that fill its books before
-// it starts, and the walk that clears them after an error.
+// What precedes and follows a run: its id among the active runs, the walks of the graph that fill
+// the nodes' run state before it starts, and the walk that clears the state after an error.
 #include <pthread.h>
 
 #include <algorithm>
@@ -77,11 +77,11 @@ Run::~Run() {
   active_runs().end(id_);
 }
 
-// Claims a node's books for this run; true on the first visit of the node in this run.
+// Claims a node's run state for this run; returns true on the first visit of the node in this run.
 bool Run::claim(Node* n) {
   uint64_t seen = n->run.load(std::memory_order_acquire);
   if (seen == id_) return false;
-  if (!side_.empty() && side_.contains(n)) return false;  // even if its other run has ended by now
+  if (!side_.empty() && side_.contains(n)) return false;  // even if the other run has ended
   if ((seen == 0 || !active_runs().active(seen)) &&
       n->run.compare_exchange_strong(seen, id_, std::memory_order_acq_rel)) {
     n->run_state.reset();
@@ -176,7 +176,7 @@ void Run::mark_needed() {
 }
 
 // After an error: drops gradients that are still in the nodes. There may be no memory for a stack,
-// so the nodes to visit are chained through their books.
+// so the nodes to visit are chained through their run state.
 void Run::abandon() noexcept {
   using Chained = std::vector<Tensor>;  // stands for Node: the pointer is only stored, not followed
   Node* chain = nullptr;

@@ -46,6 +46,7 @@ inline bool any_batched(std::span<const Tensor> list) noexcept {
     if (is_batched(t)) return true;
   return false;
 }
+// In the following, `handle` is a batched tensor, and `whole` is a tensor that one wraps.
 // Returns the tensor that `handle` wraps, one vmap level further out. Raises if that tensor got
 // another geometry or memory meanwhile.
 COGRAD_API const Tensor& wrapped_tensor(const Tensor& handle);

@@ -337,7 +337,7 @@ inline constexpr double kLogGamma1pValues[] = {
 };
 inline constexpr Piecewise<15> kLogGamma1p{kLogGamma1pValues, 2, 0.0, 2.0};
 
-// Of eta^n in c_k, and where each c_k begins.
+// The coefficients of eta^n in c_k, and the index at which each c_k begins.
 inline constexpr double kTemmeValues[] = {
     -0.3333333333333333, 0.08333333333333333, -0.014814814814814815, 0.0011574074074074073,
     0.0003527336860670194, -0.0001787551440329218, 3.919263178522438e-05, -2.185448510679992e-06,

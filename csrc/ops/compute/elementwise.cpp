@@ -185,7 +185,7 @@ Tensor unary_op(CtxBase& ctx, kernels::UnaryOp op, const Tensor& x, Rule rule, c
 
 namespace {
 
-// True where torch computes with a scalar in full precision beside 16-bit floats. It computes
+// True if torch uses the scalar of this op in full precision beside 16-bit floats. torch computes
 // scalar / tensor as a product with the reciprocal.
 bool keeps_number(kernels::BinaryOp op, bool left) {
   using kernels::BinaryOp;

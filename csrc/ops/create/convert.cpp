@@ -18,7 +18,7 @@ Tensor converted(const char* op, const Tensor& x, DType t, bool copy, Format for
   const bool same_order = asked == MemoryFormat::Preserve || suggested_format(x) == asked;
   if (x.dtype() == t && !copy && same_order) return x;
   const Tensor y = x.dtype() != t ? cast(x, t) : copy || same_order ? clone(x) : x;
-  // Not contiguous(), which takes an order that the sizes leave open as the one that is asked for.
+  // contiguous() would keep the strides of another order if the sizes allow several.
   if (asked == MemoryFormat::Preserve || (has_format(y, asked) && suggested_format(y) == asked))
     return y;
   return in_format(y, asked);

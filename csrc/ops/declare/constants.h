@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Checks parameters for which an op has no derivative (kConstants in facts.h).
+// Checks parameters for which an op has no derivative (kConstants in traits.h).
 #pragma once
 #include "autograd/graph/variable.h"
 #include "cograd/error.h"

@@ -543,7 +543,7 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
           detail::each_edge([&](const Tensor* t) { detail::connect_extra(node, t, *wanted); },
                             args...);
         Ctx<Op> ctx(node);
-        // A transform that asked for the node packs what it saves by itself.
+        // If a transform's rule records this node, the rule packs what the node saves.
         if (ts.saved_hooks != nullptr && wanted == nullptr) [[unlikely]]
           ctx.set_arguments(detail::collect_arguments(guard, args...));
         GradGuard no_grad(detail::is_view<Op>());

@@ -33,7 +33,7 @@ struct OpSpec {
   // Python parameters in the order of the C++ ones: "input, dim=None, *, dtype=None"; a name with a
   // leading star ("*size") also accepts its ints as separate positional arguments.
   const char* args;
-  OpFlags flags;  // flags above, and one kind of facts.h
+  OpFlags flags;  // flags above, and one kind of traits.h
   const char* doc;
   // Argument lists for the generated tests, ';' between samples, or "none: reason".
   const char* samples = "";

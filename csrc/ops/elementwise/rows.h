@@ -114,7 +114,7 @@ COGRAD_OPERATOR(/, div)
 inline Operand operator-(const Operand& a) {
   return a.is_tensor() ? Operand(neg(a.tensor())) : Operand(-a.number());
 }
-// True where v is 0 or its real part is positive.
+// True if v is 0 or its real part is positive.
 inline Tensor has_positive_part(const Operand& v) {
   const Tensor t(v);
   return ge(is_complex(t.dtype()) ? real(t) : t, 0);

@@ -227,7 +227,7 @@ Labels joined(std::initializer_list<const Labels*> parts) {
   return out;
 }
 
-// With the dims of `all`, which has every label of the operand; those that it lacks are of size 1.
+// Returns the operand with the dims of `all`, which has all of its labels; new dims have size 1.
 Tensor spread(const Operand& o, const Labels& all) {
   Labels own;
   for (int label : all)

@@ -52,7 +52,7 @@ bool any_recorded(const OpRecord& r, const Value* args) {
 
 }  // namespace
 
-// vmap levels go first: a batched tensor has neither history nor tangents of its own.
+// vmap levels come first: a batched tensor itself has neither history nor tangents.
 void call_transformed(const OpRecord& r, const Value* args, Result& out) {
   const bool random = (r.spec.flags & kKindMask) == kRandom;
   if (random && thread_state.vmaps > 0 && r.facts.batch.rule != BatchRule::Rule::Through &&

@@ -85,7 +85,7 @@ std::span<Tensor> tensors_of(Result& r) {
   return r.tensors;
 }
 
-// Runs the op with the given parameters replaced by their tangents, or zeros where there is none.
+// Runs the op with the given parameters replaced by their tangents, or by zeros if they have none.
 void TangentCall::by_replacing(uint32_t parameters, uint32_t left_out, Result& tangent) const {
   SmallVec<Value, 8> values;
   for (size_t i = 0; i < r_.args.size(); ++i)

@@ -383,7 +383,7 @@ namespace {
 
 py::object base_class() { return py::module_::import("cograd.autograd.function").attr("Function"); }
 
-// Returns a tangent for each argument of forward, None where there is none.
+// Returns a tangent for each argument of forward; None for arguments without one.
 py::tuple tangents_of_arguments(const SmallVec<int, 4>& input_of_arg,
                                 std::span<const Tensor> tangents) {
   py::tuple out(input_of_arg.size());

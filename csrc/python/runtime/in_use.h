@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Registers the tensors that calls from Python use while they run; see autograd/in_use.h.
+// Registers the tensors that calls from Python use while they run; see autograd/modes/in_use.h.
 #pragma once
 #include "autograd/modes/in_use.h"
 #include "autograd/transforms/batch.h"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every package of cograd may use; nothing here imports more of cograd than _C."""
+"""Modules that every package of cograd may use; they import nothing of other packages but _C."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Modules that have another name by now: pickles of objects of theirs still load."""
+"""The old names of modules and classes that have moved, so that old pickles load."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MOVED = {
     "cograd.nn.modules.vision": "cograd.nn.modules",
     "cograd.utils.cpp_extension._errors": "cograd.utils.cpp_extension",
 }
-# Classes that are elsewhere in their package by now, while the module that had them is still there.
+# Classes that have moved within their package out of a module that still exists.
 LEFT = {
     "cograd.nn.modules.batchnorm": (
         "CrossMapLRN2d GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d LocalResponseNorm"

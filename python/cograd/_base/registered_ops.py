@@ -61,7 +61,7 @@ def add(op: NamedOp) -> None:
 
 
 def remove(op: NamedOp) -> None:
-    """Removes an op, unless its name belongs to another op by now."""
+    """Removes an op, unless another op has taken its name."""
     if python_ops.get(op._qualname) is op:
         del python_ops[op._qualname]
         _tell([op._qualname])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tensors that are created by a rule, and indices by a shape."""
+"""empty_permuted, range and vander, which create tensors, and unravel_index."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What autograd and func both need of vmap."""
+"""vmap and unit vectors, which autograd and func both use."""

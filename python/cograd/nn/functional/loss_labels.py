@@ -38,7 +38,7 @@ def ctc_loss(
             is with respect to the input of the log_softmax.
         targets: (N, S), or the labels of all samples joined in one dim.
         input_lengths, target_lengths: (N,), the length of each sample.
-        blank: the class that stands for no label.
+        blank: the class that means no label.
         reduction: 'mean' divides each loss by the length of its target and averages.
         zero_infinity: losses of targets that do not fit their inputs, and their gradients, are 0.
     """

@@ -29,7 +29,7 @@ class CTCLoss(_Loss):
     ``nn.functional.ctc_loss``.
 
     Args:
-        blank: the class that stands for no label, in [0, C).
+        blank: the class that means no label, in [0, C).
         reduction: 'mean' of each loss divided by its target's length, 'sum', or 'none'.
         zero_infinity: whether to set infinite losses and their gradients to 0.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Calls modules with other tensors in place of their own."""
+"""Calls modules with other tensors in place of their parameters and buffers."""
 
 from __future__ import annotations
 
