@@ -14,8 +14,8 @@ namespace api {
 
 class UserNode final : public CustomNode {
  public:
-  // Begins a call. Takes over `state`, also when it throws. Recording is off until finish or abort.
-  // Returns null if inputs are batched and the function has `batch` or `call` for them.
+  // Begins a call and takes over `state`, even if it throws. Recording is off until finish or
+  // abort. Returns null if inputs are batched and the function has `batch` or `call` for them.
   static NodeRef begin(const cograd_function& function, void* state, const cograd_tensor* inputs,
                        size_t n);
   ~UserNode() override;

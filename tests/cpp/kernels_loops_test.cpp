@@ -169,7 +169,7 @@ void test_casts() {
       EXPECT(back[i] == want, dtype_name(t), " of ", wide[i], " gave bits ", back[i]);
     }
   }
-  // Out of range: as the processor's conversion.
+  // Out-of-range values are converted as the processor does it.
   float wild[] = {NAN, INFINITY, -INFINITY, 3e9f, -3e9f, 1e19f};
   int32_t got32[6];
   int64_t got64[6];

@@ -36,7 +36,7 @@ def through_file(obj, **options):
 
 
 def check_all(obj):
-    """Checks the objects that make_recorded.py wrote to all.pt."""
+    """Checks the objects that make.py wrote to all.pt."""
     for name in torch_files.NAMES:
         dtype = getattr(torch, name)
         assert obj["dtypes"][name].dtype == dtype

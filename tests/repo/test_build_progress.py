@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/build_progress.py: what is seen of a build, on a terminal and elsewhere."""
+"""tools/build_progress.py: what it shows of a build, on a terminal and elsewhere."""
 
 import importlib.util
 import io
@@ -29,7 +29,7 @@ def tool():
 
 
 def call(*command, **options):
-    """Status and text of the tool, whose output is a pipe."""
+    """Runs the tool with its output in a pipe; returns its status and its text."""
     done = subprocess.run(
         [sys.executable, str(TOOL), *map(str, command)],
         stdout=subprocess.PIPE,

@@ -72,7 +72,7 @@ class Checkout:
         return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
     def ran(self, **variables):
-        """The steps that ran, in order."""
+        """Runs .ci/run; returns the steps that ran, in order."""
         result = self.call(**variables)
         assert result.returncode == 0, result.stdout + result.stderr
         return re.findall(r"^ran (\w+)$", result.stdout, re.M)
@@ -246,7 +246,7 @@ def test_a_run_that_takes_20_percent_more_says_so(checkout, minutes, seconds, to
 
 
 def test_the_inputs_of_this_project_exist():
-    """.ci/run names paths; those that no file matches stop it, so they are tried here."""
+    """Every path in .ci/run matches a file, because .ci/run stops at one that does not."""
     if not (ROOT / ".git").exists():
         pytest.skip("no git checkout")
     script = """
@@ -271,7 +271,7 @@ def test_the_inputs_of_this_project_exist():
 
 
 def test_other_pythons_link_the_library_of_the_own_build(checkout, tmp_path):
-    """Not that of the newest folder: this may be another Python's, and half made."""
+    """The newest folder may be that of another Python, and incomplete."""
     meta = tmp_path / "site" / "cograd-0.1.dist-info"
     meta.mkdir(parents=True)
     (meta / "METADATA").write_text("Metadata-Version: 2.1\nName: cograd\nVersion: 0.1\n")
@@ -292,7 +292,7 @@ def test_other_pythons_link_the_library_of_the_own_build(checkout, tmp_path):
 
 @pytest.fixture
 def lint(tmp_path, monkeypatch):
-    """tools/lint.py on a small repository, with a clang-tidy that writes down what it checks."""
+    """Sets up tools/lint.py on a small repository; its clang-tidy records what it checks."""
     spec = importlib.util.spec_from_file_location("lint_tool", ROOT / "tools" / "lint.py")
     tool = importlib.util.module_from_spec(spec)
     monkeypatch.syspath_prepend(ROOT / "tools")  # lint.py imports its neighbours

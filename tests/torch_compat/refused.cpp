@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Registrations that are wrong: loading them raises and says why.
+// Incorrect registrations: loading them raises an error that names the reason.
 #include <torch/library.h>
 
 at::Tensor takes_int(const at::Tensor& x, int64_t n) { return x + n; }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Mistakes that type checkers report: a comment that ignores none is an error of its own."""
+"""Mistakes that type checkers report: an ignore comment without a mistake is an error, too."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Batched gradients in a graph that was not recorded in that vmap: a node's formula runs on batched
-// tensors. If it reads values, or is a user's that does not accept them, it runs sample by sample.
+// Runs a node's backward on batched gradients if the graph was recorded outside of the vmap. A
+// formula that reads values, and a user's function that accepts no batched tensors, run sample by
+// sample.
 #include <algorithm>
 
 #include "autograd/function/custom_function.h"
