@@ -30,7 +30,7 @@ def arguments():
     parser.add_argument("--measure", default="", help="measures that match this pattern")
     parser.add_argument("--form", default="", help="forms of inputs that match this pattern")
     parser.add_argument("--share", type=float, default=1.0, help="fraction of the grid that runs")
-    parser.add_argument("--minutes", type=float, help="end after this time")
+    parser.add_argument("--minutes", type=float, help="end after so many minutes")
     parser.add_argument("--cell", action="append", help="run this cell, as a finding names it")
     parser.add_argument("--cells", help="run the cells of a file, which has one in each line")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
