@@ -30,6 +30,7 @@ SOURCES := $(shell find csrc python cmake -type f -not -name '*.pyc' 2>/dev/null
   CMakeLists.txt pyproject.toml README.md LICENSE
 # All settings are passed each time, because CMake would remember a value passed once.
 SETTINGS := --config-settings=cmake.define.COGRAD_WERROR=$(if $(WERROR),ON,OFF) \
+  --config-settings=cmake.define.COGRAD_OPTIMISATION=$(or $(OPTIMISATION),-O2) \
   --config-settings=cmake.define.COGRAD_PREBUILT=$(if $(PREBUILT),$(abspath $(PREBUILT)))
 # Builds without isolation, installs with pip and shows the build's progress; PIP_ARGS=-v shows all.
 BUILD := $(PY) tools/install.py $(SETTINGS) $(PIP_ARGS)

@@ -211,10 +211,11 @@ print("build/" + re.search(r"^Tag: (.*)$", wheel, re.M)[1] + "/cograd/lib/libcog
 }
 
 # Runs the smoke tests on Python $1. libcograd.so does not depend on Python: the one that is already
-# built is linked, and only csrc/python is compiled. Every Python loads the op in build/prebuilt.
+# built is linked, and only csrc/python is compiled, without optimisation, as this tests whether it
+# works and not how fast. Every Python loads the op in build/prebuilt.
 smoke_tests() {
   COGRAD_PREBUILT_OP=$PWD/build/prebuilt/t_prebuilt.so make PYTHON="$(python_of "$1")" \
-    VENV=".venv-$1" PREBUILT="$(own_libcograd)" smoke PYTEST_ARGS="$PYTEST_ARGS" </dev/null
+    VENV=".venv-$1" PREBUILT="$(own_libcograd)" OPTIMISATION=-O0 smoke PYTEST_ARGS="$PYTEST_ARGS" </dev/null
 }
 
 smoke_on() { step "python-$1" "smoke_tests $1"; }

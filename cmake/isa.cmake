@@ -64,7 +64,8 @@ endfunction()
 # those that it compiled once per level, baseline first.
 function(cograd_objects_of folder to_ordinary to_per_level)
   set(compiled "${folder}/CMakeFiles/cograd_core.dir/csrc")
-  file(GLOB ordinary "${compiled}/ops/*/*.o" "${compiled}/api/*.o" "${compiled}/kernels/*/*.o")
+  file(GLOB ordinary "${folder}/CMakeFiles/cograd_*_ops.dir/csrc/ops/*/*.o" "${compiled}/api/*.o"
+    "${compiled}/kernels/*/*.o")
   foreach(level IN LISTS COGRAD_ISA_BUILT)
     file(GLOB_RECURSE found "${folder}/CMakeFiles/cograd_${level}.dir/*.o")
     list(APPEND per_level ${found})

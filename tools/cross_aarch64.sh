@@ -41,7 +41,7 @@ zlib=$PWD/$OUT/zlib
 cmake -G Ninja -S . -B "$OUT/build" \
   -DCMAKE_TOOLCHAIN_FILE=cmake/toolchains/aarch64-linux-gnu.cmake -DCOGRAD_PYTHON=OFF \
   -DCMAKE_BUILD_TYPE=Check -DCMAKE_CXX_FLAGS_CHECK="$OPTIMISATION -DNDEBUG" \
-  -DCOGRAD_KERNEL_OPTIMISATION="$OPTIMISATION" -DCOGRAD_WERROR=ON -DCOGRAD_PCH=ON \
+  -DCOGRAD_KERNEL_OPTIMISATION="$OPTIMISATION" -DCOGRAD_WERROR=ON \
   -DOpenBLAS32_LIBRARY="$lib/libscipy_openblas.so" \
   -DOpenBLAS32_INCLUDE_DIR="$PWD/$blas/scipy_openblas32/include" -DOpenBLAS32_VERSION=cross >"$OUT/configure.log"
 cmake --build "$OUT/build" -j "$JOBS" ${KEEP_GOING:+-- -k 0}

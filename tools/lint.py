@@ -17,9 +17,11 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -132,6 +134,16 @@ def tidy_files(which: str) -> list[str]:
     return chosen + changed[:room]
 
 
+def compile_commands(build: Path) -> list[dict[str, str]]:
+    """Returns a build's compile commands without its precompiled headers.
+
+    Clang cannot read those of GCC, and without them a file must include what it uses.
+    """
+    entries = json.loads((build / "compile_commands.json").read_text())
+    pch = re.compile(r"-Winvalid-pch|-include \S*/cmake_pch\.hxx")
+    return [e | {"command": pch.sub("", e["command"])} for e in entries]
+
+
 class TidyPasses:
     """Remembers which files passed clang-tidy, in the cache of .ci/steps.sh, for 30 days.
 
@@ -142,7 +154,7 @@ class TidyPasses:
         user = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
         folder = os.environ.get("COGRAD_CI_CACHE", str(Path(user) / "cograd-ci"))
         self.folder = Path(folder) if folder else None
-        entries = json.loads((build / "compile_commands.json").read_text())
+        entries = compile_commands(build)
         # Without the checkout's path, so that another checkout has the same keys.
         self.commands = {
             e["file"]: e["command"].replace(str(ROOT), ".").replace(str(build), "build")
@@ -191,13 +203,17 @@ def clang_tidy(which: str) -> bool:
     if len(new) < len(records):
         print(f"clang-tidy: {len(records) - len(new)} of {len(records)} files have passed before")
 
+    database = tempfile.TemporaryDirectory()
+
     def one(name: str) -> subprocess.CompletedProcess[str]:
-        command = [str(BIN / "clang-tidy"), "--quiet", "-p", str(build)]
+        command = [str(BIN / "clang-tidy"), "--quiet", "-p", database.name]
         command += ["--extra-arg=-Wno-unknown-warning-option", name]
         return subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
 
     ok = True
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with database, ThreadPoolExecutor(os.cpu_count()) as pool:
+        text = json.dumps(compile_commands(build))
+        Path(database.name, "compile_commands.json").write_text(text)
         for name, result in zip(new, pool.map(one, new)):
             if result.returncode:
                 print(result.stdout, result.stderr, sep="")

@@ -303,7 +303,10 @@ def lint(tmp_path, monkeypatch):
         (tmp_path / name).write_text(name)
     build.mkdir(parents=True)
     commands = [
-        {"file": str(tmp_path / f"csrc/tensor/{n}.cpp"), "command": f"true -I{tmp_path} -c {n}"}
+        {
+            "file": str(tmp_path / f"csrc/tensor/{n}.cpp"),
+            "command": f"true -I{tmp_path} -Winvalid-pch -include {tmp_path}/cmake_pch.hxx -c {n}",
+        }
         for n in "ab"
     ]
     (build / "compile_commands.json").write_text(json.dumps(commands))
@@ -311,6 +314,7 @@ def lint(tmp_path, monkeypatch):
     checker.parent.mkdir()
     checker.write_text(
         '#!/bin/sh\n[ "$1" = --version ] && exit\nfor name; do :; done\n'
+        'grep -q pch "$3/compile_commands.json" && exit 1\n'  # $2 is -p
         'echo "$name" >>checked\ngrep -q wrong "$name" && exit 1\nexit 0\n'
     )
     checker.chmod(0o755)
