@@ -162,16 +162,46 @@ Tensor wrapped_number(Scalar s, DType t) {
   return out;
 }
 
+namespace {
+
+// Returns the target of a call, or a new contiguous tensor with the sizes of the contiguous `x`:
+// these need no checks, because x has memory for its elements.
+Tensor out_like(CtxBase& ctx, const Tensor& x, DType dtype) {
+  if (ctx.target() != nullptr || x.numel() == 0) [[unlikely]]
+    return ctx.out(x.sizes(), dtype);
+  TensorImpl* p = TensorImpl::make(dtype, x.dim());
+  Tensor out = Tensor::steal(p);
+  p->storage = Storage::make(x.numel() * dtype_size(dtype));
+  p->data = static_cast<char*>(p->storage->data);
+  p->set_contiguous_geometry(x->sizes_);
+  return out;
+}
+
+// Converts an operand as raw_cast does, but without counting a reference if it has the dtype.
+struct Cast {
+  Cast(const Tensor& x, DType t) : converted_(x.dtype() == t ? Tensor() : raw_cast(x, t)), x_(x) {
+    check_one_value(x, "an operation that reads values");
+  }
+  const Tensor& get() const noexcept { return converted_.defined() ? converted_ : x_; }
+
+ private:
+  const Tensor converted_;
+  const Tensor& x_;
+};
+
+}  // namespace
+
 Tensor unary_op(CtxBase& ctx, kernels::UnaryOp op, const Tensor& x, Rule rule, const char* name,
                 const kernels::ElementParams* params) {
   const DType compute = computed_dtype(x.dtype(), rule);
   const LoopFn fn = kernels::unary_loop(op, compute);
   if (fn == nullptr) [[unlikely]]
     return unsigned_unary(ctx, op, x, compute, rule, name, params);
-  const Tensor in = raw_cast(x, compute);
+  const Cast cast(x, compute);
+  const Tensor& in = cast.get();
   const DType result = rule == Rule::Bool ? DType::Bool : compute;
   const Tensor* inputs[1] = {&x};
-  Tensor out = x.is_contiguous() ? ctx.out(x.sizes(), result) : ctx.out(x.sizes(), result, inputs);
+  Tensor out = x.is_contiguous() ? out_like(ctx, x, result) : ctx.out(x.sizes(), result, inputs);
   if (out.is_contiguous() && in.is_contiguous() && in.numel() <= kDirectMax) {
     char* ptrs[2] = {out.bytes(), in.bytes()};
     const int64_t steps[2] = {out.itemsize(), in.itemsize()};
@@ -216,12 +246,17 @@ Tensor binary_with_scalar(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScal
   const LoopFn fn = kernels::binary_loop(op, compute);
   if (fn == nullptr) [[unlikely]]
     return unsigned_binary(ctx, op, a, b, compute, rule, name, params);
-  const Tensor in = raw_cast(x, compute);
+  const Cast cast(x, compute);
+  const Tensor& in = cast.get();
   const DType result = rule == Rule::Bool ? DType::Bool : compute;
   const Tensor* const tensors[1] = {&x};
   // torch computes number ** tensor into a new contiguous tensor.
-  const bool plain = x.is_contiguous() || (left && op == kernels::BinaryOp::pow_tensor);
-  Tensor out = plain ? ctx.out(x.sizes(), result) : ctx.out(x.sizes(), result, tensors);
+  const bool plain = left && op == kernels::BinaryOp::pow_tensor;
+  Tensor out;
+  if (x.is_contiguous())
+    out = out_like(ctx, x, result);
+  else
+    out = plain ? ctx.out(x.sizes(), result) : ctx.out(x.sizes(), result, tensors);
   ScalarBytes number(s, compute);
   const int64_t n = in.numel();
   if (out.is_contiguous() && in.is_contiguous() && n <= kDirectMax) {
@@ -235,6 +270,35 @@ Tensor binary_with_scalar(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScal
   const Tensor boxed = raw_full({}, compute, s);  // wraps integers as torch does
   const Tensor* inputs[2] = {left ? &boxed : &in, left ? &in : &boxed};
   run_elementwise(fn, out, inputs, params, kernels::binary_cost(op));
+  return out;
+}
+
+}  // namespace
+
+namespace {
+
+bool is_direct(const Tensor& x) {
+  check_one_value(x, "an operation that reads values");
+  return x.is_contiguous() && x.numel() <= kDirectMax;
+}
+
+// Computes small contiguous operands of one shape and dtype, the most frequent call. Returns an
+// undefined tensor if the operands are not such.
+Tensor binary_direct(CtxBase& ctx, kernels::BinaryOp op, const Tensor& a, const Tensor& b,
+                     Rule rule, kernels::ElementParams* params) {
+  const DType t = a.dtype();
+  if (t != b.dtype() || !is_direct(a) || !is_direct(b) || !same(a.sizes(), b.sizes()) ||
+      computed_dtype(t, rule) != t)
+    return Tensor();
+  const LoopFn fn = kernels::binary_loop(op, t);
+  if (fn == nullptr) [[unlikely]]
+    return Tensor();
+  Tensor out = out_like(ctx, a, rule == Rule::Bool ? DType::Bool : t);
+  if (!out.is_contiguous()) [[unlikely]]
+    return Tensor();
+  char* ptrs[3] = {out.bytes(), a.bytes(), b.bytes()};
+  const int64_t steps[3] = {out.itemsize(), a.itemsize(), b.itemsize()};
+  fn(ptrs, steps, a.numel(), params);
   return out;
 }
 
@@ -256,6 +320,10 @@ Tensor binary_op(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
   }
   const Tensor& ta = a.tensor();
   const Tensor& tb = b.tensor();
+  if (Tensor out = binary_direct(ctx, op, ta, tb, rule, params); out.defined()) [[likely]] {
+    division.check();
+    return out;
+  }
   const bool same_type = ta.dtype() == tb.dtype();
   const DType compute = computed_dtype(same_type ? ta.dtype() : result_type(a, b), rule);
   if (!same_type && is_half(compute) && keeps_number(op, ta.dim() == 0) &&
@@ -275,22 +343,13 @@ Tensor binary_op(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
   }
   const Tensor xa = raw_cast(ta, compute);
   const Tensor xb = raw_cast(tb, compute);
-  const DType result = rule == Rule::Bool ? DType::Bool : compute;
-  if (same(ta.sizes(), tb.sizes()) && xa.is_contiguous() && xb.is_contiguous() &&
-      xa.numel() <= kDirectMax) {
-    Tensor out = ctx.out(ta.sizes(), result);
-    if (out.is_contiguous()) {
-      char* ptrs[3] = {out.bytes(), xa.bytes(), xb.bytes()};
-      const int64_t steps[3] = {out.itemsize(), xa.itemsize(), xb.itemsize()};
-      fn(ptrs, steps, xa.numel(), params);
+  if (!xa.is(ta) || !xb.is(tb)) {
+    if (Tensor out = binary_direct(ctx, op, xa, xb, rule, params); out.defined()) {
       division.check();
       return out;
     }
-    const Tensor* inputs[2] = {&xa, &xb};
-    run_elementwise(fn, out, inputs, params, kernels::binary_cost(op));
-    division.check();
-    return out;
   }
+  const DType result = rule == Rule::Bool ? DType::Bool : compute;
   Dims shape;
   if (!broadcast_shapes(ta.sizes(), tb.sizes(), shape))
     fail_broadcast(name, ta.sizes(), tb.sizes());
