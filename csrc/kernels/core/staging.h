@@ -201,6 +201,37 @@ __attribute__((noinline, noclone)) void run_staged(KernelFn kernel, const Layout
   }
 }
 
+template <class U>
+void load_padded(char* to, const char* from, int64_t n, int64_t padded) {
+  U first;
+  memcpy(&first, from, sizeof(U));
+  for (int64_t i = 0; i < padded; ++i) memcpy(to + i * int64_t{sizeof(U)}, &first, sizeof(U));
+  memcpy(to, from, static_cast<size_t>(n) * sizeof(U));
+}
+
+// Runs a kernel on fewer elements than it accepts at once, where all operands are contiguous and in
+// the compute type: a small tensor, or what is left of a large one. Does what run_staged does.
+__attribute__((noinline, noclone)) void run_tail(KernelFn kernel, const Layout& l,
+                                                 char* const* ptrs, int64_t n,
+                                                 const void* params) {
+  alignas(64) char block[kStages][64 * sizeof(Complex<double>)];
+  char* p[kStages];
+  p[0] = block[0];
+  for (int k = 1; k < l.nops; ++k) {
+    p[k] = block[k];
+    if (l.size[k] == 4)
+      load_padded<uint32_t>(p[k], ptrs[k], n, l.pad);
+    else if (l.size[k] == 8)
+      load_padded<uint64_t>(p[k], ptrs[k], n, l.pad);
+    else if (l.size[k] == 16)
+      load_padded<Complex<double>>(p[k], ptrs[k], n, l.pad);
+    else
+      load_padded<uint8_t>(p[k], ptrs[k], n, l.pad);
+  }
+  kernel(p, l.pad, params);
+  memcpy(ptrs[0], block[0], static_cast<size_t>(n * l.size[0]));
+}
+
 // The LoopFn of a kernel: passes contiguous data directly, everything else through blocks.
 template <KernelFn kKernel, const Layout& kLayout>
 void loop(char* const* ptrs, const int64_t* strides, int64_t n, const void* params) {
@@ -213,7 +244,7 @@ void loop(char* const* ptrs, const int64_t* strides, int64_t n, const void* para
   if (whole == n) return;
   char* tail[kStages];
   for (int k = 0; k < kLayout.nops; ++k) tail[k] = ptrs[k] + whole * kLayout.size[k];
-  run_staged(kKernel, kLayout, tail, strides, n - whole, params);
+  run_tail(kKernel, kLayout, tail, n - whole, params);
 }
 
 }  // namespace

@@ -338,8 +338,27 @@ bool parse_positional(const OpRecord& r, PyObject* const* args, size_t n, Parsed
   return true;
 }
 
+// Parses the most frequent call: tensors for the first parameters, and no others. Returns false for
+// any other call.
+bool parse_tensors_alone(const OpRecord& r, PyObject* const* args, size_t n, Parsed& p) {
+  const size_t count = r.args.size();
+  if (n > count) return false;
+  const ArgInfo* const infos = r.args.data();
+  for (size_t i = 0; i < n; ++i) {
+    const ArgInfo& a = infos[i];
+    if ((a.kind != ArgKind::Tensor && a.kind != ArgKind::TensorOrScalar) || a.keyword_only ||
+        !is_tensor(args[i]))
+      return false;
+    (new (p.values + i) Value)->set_tensor(reinterpret_cast<PyTensor*>(args[i])->impl);
+  }
+  for (size_t i = n; i < count; ++i)
+    if (!fill_missing(infos[i], *new (p.values + i) Value)) return false;
+  return true;
+}
+
 bool parse(const OpRecord& r, PyObject* const* args, size_t n, PyObject* kwnames, Parsed& p,
            std::string* why) {
+  if (kwnames == nullptr && parse_tensors_alone(r, args, n, p)) return true;
   uint64_t seen = 0;
   p.begin(r.args.size());
   if (!parse_positional(r, args, n, p, seen, why)) return false;
