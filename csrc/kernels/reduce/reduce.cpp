@@ -135,6 +135,8 @@ class Driver {
     HeavyScope heavy(outputs_ * terms_);
     if (columns_) {
       run_columns(finish);
+    } else if (outputs_ == 1 && terms_ <= kMinChunk && reduced_.size() == 1) {
+      run_one(finish);
     } else {
       run_rows(finish);
     }
@@ -148,6 +150,15 @@ class Driver {
     alignas(64) char state[kBatchBytes];
     leaf_.init(state, 1);
     for (int64_t i = 0; i < outputs_; ++i) finish(state, 1, i, 1);
+  }
+
+  // Runs what run_rows does for one output whose few terms lie at one stride.
+  template <class F>
+  void run_one(const F& finish) const {
+    alignas(64) char state[kBatchBytes];
+    leaf_.init(state, 1);
+    leaf_.row(leaf_, state, x_, terms_, inner_.stride, 0);
+    finish(state, 1, 0, 1);
   }
 
   // Folds flat positions [lo, hi) of the reduced dimensions at `base`: calls segment(pointer, n,
