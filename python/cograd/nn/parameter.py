@@ -207,6 +207,9 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """
 
     cls_to_become = Tensor
+    # A class that overrides functions would make every op of a program check its arguments' types.
+    __torch_function__ = cograd._C._disabled_torch_function_impl
+    __cograd_function__ = cograd._C._disabled_torch_function_impl
 
     def __new__(
         cls,
