@@ -1,4 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# Written by make stubs from the rows of python/surface/faces.toml: change those.
 """vmap under the path that older programs import."""
 
-from cograd._transforms.vmap import vmap as vmap
+from __future__ import annotations
+
+from cograd._transforms.vmap import vmap
+
+__all__ = [
+    "vmap",
+]

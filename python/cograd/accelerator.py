@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# Written by make stubs from the rows of python/surface/faces.toml: change those.
 """torch.accelerator for a library without accelerators."""
 
 from __future__ import annotations
@@ -21,6 +22,6 @@ def current_accelerator(check_available: bool = False) -> None:
     """Returns None."""
 
 
-if not TYPE_CHECKING:
+if not TYPE_CHECKING:  # type checkers would accept every name
     __getattr__ = _absent.reporter(__name__)
     del TYPE_CHECKING, annotations

@@ -28,6 +28,29 @@ __all__ = [
 _T = TypeVar("_T")
 
 
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """Returns ``fn``; without it, a decorator that returns what it decorates."""
+    return (lambda f: f) if fn is None else fn
+
+
+def substitute_in_graph(original_fn: Any, **options: Any) -> Callable[[_T], _T]:
+    """Returns a decorator that returns what it decorates."""
+    return lambda fn: fn
+
+
+@contextlib.contextmanager
+def _stance() -> Iterator[None]:
+    yield
+
+
+def set_stance(stance: str = "default", **options: Any) -> Any:
+    """Does nothing; the result may be used as a context manager or a decorator."""
+    return _stance()
+
+
+# ---- rows of python/surface/faces.toml, written by make stubs ------------------------------------
+
+
 def is_compiling() -> bool:
     """Returns False."""
     return False
@@ -41,14 +64,6 @@ def is_dynamo_compiling() -> bool:
 def is_exporting() -> bool:
     """Returns False."""
     return False
-
-
-def reset() -> None:
-    """Does nothing: there is no compiled code to discard."""
-
-
-def cudagraph_mark_step_begin() -> None:
-    """Does nothing."""
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
@@ -71,21 +86,12 @@ def wrap_numpy(fn: _T) -> _T:
     return fn
 
 
-def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Returns ``fn``; without it, a decorator that returns what it decorates."""
-    return (lambda f: f) if fn is None else fn
+def reset() -> None:
+    """Does nothing: there is no compiled code to discard."""
 
 
-def substitute_in_graph(original_fn: Any, **options: Any) -> Callable[[_T], _T]:
-    """Returns a decorator that returns what it decorates."""
-    return lambda fn: fn
+def cudagraph_mark_step_begin() -> None:
+    """Does nothing."""
 
 
-@contextlib.contextmanager
-def _stance() -> Iterator[None]:
-    yield
-
-
-def set_stance(stance: str = "default", **options: Any) -> Any:
-    """Does nothing; the result may be used as a context manager or a decorator."""
-    return _stance()
+# ---- end of the rows -----------------------------------------------------------------------------

@@ -33,23 +33,25 @@ __all__ = [
 
 _T = TypeVar("_T")
 
+# ---- rows of python/surface/faces.toml, written by make stubs ------------------------------------
+
 
 class ScriptModule:
     """torch's type of scripted modules. It has no instances."""
 
-    def __init__(self) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise _absent.refused("jit.ScriptModule", "jit")
 
 
 class ScriptFunction:
     """torch's type of scripted functions. It has no instances."""
 
-    def __init__(self) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise _absent.refused("jit.ScriptFunction", "jit")
 
 
 def script(obj: _T, optimize: Any = None, **options: Any) -> _T:
-    """Returns ``obj``, a module, class or function, which runs as Python."""
+    """Returns ``obj``: a module, class or function runs as Python."""
     return obj
 
 
@@ -78,11 +80,6 @@ def unused(fn: _T) -> _T:
     return fn
 
 
-def ignore(drop: Any = False, **options: Any) -> Any:
-    """Returns what it decorates, with or without arguments."""
-    return drop if callable(drop) else (lambda fn: fn)
-
-
 def is_scripting() -> bool:
     """Returns False."""
     return False
@@ -91,6 +88,33 @@ def is_scripting() -> bool:
 def is_tracing() -> bool:
     """Returns False."""
     return False
+
+
+def annotate(the_type: Any, the_value: _T) -> _T:
+    """Returns ``the_value``."""
+    return the_value
+
+
+def Attribute(value: _T, type: Any) -> _T:
+    """Returns ``value``."""
+    return value
+
+
+def _overload(fn: _T) -> _T:
+    """Returns ``fn``: a declaration that precedes the definition of the same name."""
+    return fn
+
+
+_script_if_tracing = script_if_tracing
+_overload_method = _overload
+
+
+# ---- end of the rows -----------------------------------------------------------------------------
+
+
+def ignore(drop: Any = False, **options: Any) -> Any:
+    """Returns what it decorates, with or without arguments."""
+    return drop if callable(drop) else (lambda fn: fn)
 
 
 def fork(func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -103,27 +127,6 @@ def fork(func: Any, *args: Any, **kwargs: Any) -> Any:
 def wait(future: Any) -> Any:
     """Returns the result of the function that was passed to ``fork``."""
     return future.wait()
-
-
-_script_if_tracing = script_if_tracing
-
-
-def _overload(fn: _T) -> _T:
-    """Returns ``fn``, a declaration that precedes the definition of the same name."""
-    return fn
-
-
-_overload_method = _overload
-
-
-def annotate(the_type: Any, the_value: _T) -> _T:
-    """Returns ``the_value``."""
-    return the_value
-
-
-def Attribute(value: _T, type: Any) -> _T:
-    """Returns ``value``."""
-    return value
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# Written by make stubs from the rows of python/surface/faces.toml: change those.
 """torch.mps for a library without this device."""
+
+from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
@@ -12,8 +15,14 @@ from cograd._as_torch.no_device import (
 )
 from cograd._base import absent as _absent
 
-__all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "synchronize"]
+__all__ = [
+    "device_count",
+    "empty_cache",
+    "is_available",
+    "manual_seed",
+    "synchronize",
+]
 
-if not TYPE_CHECKING:
+if not TYPE_CHECKING:  # type checkers would accept every name
     __getattr__ = _absent.reporter(__name__)
-    del TYPE_CHECKING
+    del TYPE_CHECKING, annotations

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# Written by make stubs from the rows of python/surface/faces.toml: change those.
 """torch.onnx for a library without export: programs can check for an export in progress."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cograd._base import absent as _absent
 
-__all__ = ["is_in_onnx_export"]
+__all__ = [
+    "is_in_onnx_export",
+]
 
 
 def is_in_onnx_export() -> bool:
@@ -16,6 +19,5 @@ def is_in_onnx_export() -> bool:
 
 
 if not TYPE_CHECKING:  # type checkers would accept every name
-
-    def __getattr__(name: str) -> Any:
-        raise _absent.missing(__name__, name)
+    __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING, annotations

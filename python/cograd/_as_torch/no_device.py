@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# Written by make stubs from the rows of python/surface/faces.toml: change those.
 """Functions of the namespaces of devices that cograd does not have."""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "synchronize"]
+__all__ = [
+    "device_count",
+    "empty_cache",
+    "is_available",
+    "manual_seed",
+    "synchronize",
+]
 
 
 def is_available() -> bool:

@@ -31,8 +31,47 @@ __all__ = [
 ]
 
 _DEBUG_MODES = ("default", "warn", "error")
-_PRECISIONS = ("highest", "high", "medium")
-_state: dict[str, Any] = {"deterministic": 0, "precision": "highest", "interop": None}
+_state = {"deterministic": 0}
+
+# ---- rows of python/surface/switches.toml, written by make stubs ---------------------------------
+
+_stored: dict[str, Any] = {}
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Stores "highest", "high" or "medium"; float32 products are always computed in float32."""
+    if precision not in ("highest", "high", "medium"):
+        warnings.warn(
+            f"{precision} is not one of 'highest', 'high', and 'medium'; the current setting "
+            "is kept",
+            stacklevel=2,
+        )
+        return
+    _stored["get_float32_matmul_precision"] = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """Returns the value of ``set_float32_matmul_precision``; at first "highest"."""
+    value: str = _stored.get("get_float32_matmul_precision", "highest")
+    return value
+
+
+def set_num_interop_threads(num: int) -> None:
+    """Stores the number without effect: a backward's ops use the threads of ``set_num_threads``."""
+    if not isinstance(num, int) or isinstance(num, bool):
+        raise TypeError(f"set_num_interop_threads expects an int, but got {type(num).__name__}")
+    if num <= 0:
+        raise RuntimeError("set_num_interop_threads expects a positive integer")
+    _stored["get_num_interop_threads"] = num
+
+
+def get_num_interop_threads() -> int:
+    """Returns the value of ``set_num_interop_threads``; at first ``get_num_threads()``."""
+    value: int = _stored.get("get_num_interop_threads", _C.get_num_threads())
+    return value
+
+
+# ---- end of the rows -----------------------------------------------------------------------------
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
@@ -78,42 +117,11 @@ def get_deterministic_debug_mode() -> int:
     return int(_state["deterministic"])
 
 
-def set_float32_matmul_precision(precision: str) -> None:
-    """Stores "highest", "high" or "medium"; float32 products are always computed in float32."""
-    if precision not in _PRECISIONS:
-        warnings.warn(
-            f"{precision} is not one of 'highest', 'high', and 'medium'; the current setting is "
-            "kept",
-            stacklevel=2,
-        )
-        return
-    _state["precision"] = precision
-
-
-def get_float32_matmul_precision() -> str:
-    """Returns the value of ``set_float32_matmul_precision``; "highest" at first."""
-    return str(_state["precision"])
-
-
 def set_flush_denormal(mode: bool) -> bool:
     """Returns whether the mode is supported: False for True, because subnormals are always kept."""
     if not isinstance(mode, bool):
         raise TypeError(f"set_flush_denormal expects a bool, but got {type(mode).__name__}")
     return not mode
-
-
-def get_num_interop_threads() -> int:
-    """Returns the value of ``set_num_interop_threads``; at first ``get_num_threads()``."""
-    return int(_state["interop"] or _C.get_num_threads())
-
-
-def set_num_interop_threads(num: int) -> None:
-    """Stores the number without effect: a backward's ops use the threads of ``set_num_threads``."""
-    if not isinstance(num, int) or isinstance(num, bool):
-        raise TypeError(f"set_num_interop_threads expects an int, but got {type(num).__name__}")
-    if num <= 0:
-        raise RuntimeError("set_num_interop_threads expects a positive integer")
-    _state["interop"] = num
 
 
 def get_default_device() -> cograd.device:

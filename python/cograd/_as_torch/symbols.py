@@ -15,6 +15,9 @@ class _Symbol:
         raise _absent.refused(type(self).__name__, "fx")
 
 
+# ---- rows of python/surface/faces.toml, written by make stubs ------------------------------------
+
+
 class SymInt(_Symbol):
     """torch's type of sizes while a graph is captured. It has no instances."""
 
@@ -25,6 +28,9 @@ class SymFloat(_Symbol):
 
 class SymBool(_Symbol):
     """torch's type of conditions while a graph is captured. It has no instances."""
+
+
+# ---- end of the rows -----------------------------------------------------------------------------
 
 
 class _Scripted:

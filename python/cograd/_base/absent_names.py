@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lists the names of torch 2.13 that cograd lacks: topics, their names, and what to use instead.
-
-Each topic is a heading of docs/coming_from_torch.md. ``tests/beside_torch/test_absent_names.py``
-compares the tables with the package: no name here is present, and every heading exists.
-"""
+# Written by make stubs from python/surface/absent.toml: change that.
+"""Lists torch's names that cograd lacks: topics, their names, and what to use instead."""
 
 from __future__ import annotations
 
@@ -46,7 +43,6 @@ TOPICS = {
     "first_class_dims": "first-class dims are not offered: index with brackets, or use func.vmap",
     "packages": "torch.package and torch.monitor are not offered: use zipimport and logging",
 }
-
 INSTEAD = {
     "eig": "cograd.linalg.eig",
     "lstsq": "cograd.linalg.lstsq",
@@ -74,7 +70,17 @@ INSTEAD = {
     "complex32": "cograd.complex64: there is no complex dtype of half precision",
     "nn.Container": "cograd.nn.Module",
 }
-
+WHOLE = {
+    "_higher_order_ops": "dispatcher",
+    "accelerator": "gpu",
+    "distributed": "distributed",
+    "distributed.tensor": "distributed",
+    "fx": "fx",
+    "mps": "gpu",
+    "mtia": "gpu",
+    "onnx": "export",
+    "xpu": "gpu",
+}
 NAMES = {
     "": {
         "sparse": (
@@ -151,16 +157,14 @@ NAMES = {
         ),
         "internal": (
             "AVG SUM AggregationType AcceleratorError BenchmarkConfig BenchmarkExecutionStats "
-            "BufferDict FatalError ModuleDict ParameterDict PyTorchFileReader "
-            "PyTorchFileWriter ThroughputBenchmark batch_norm_backward_elemt "
-            "batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats "
-            "batch_norm_gather_stats_with_counts batch_norm_stats batch_norm_update_stats "
-            "hash_tensor init_num_threads mkldnn_adaptive_avg_pool2d mkldnn_convolution "
-            "mkldnn_linear_backward_weights mkldnn_max_pool2d mkldnn_max_pool3d "
-            "mkldnn_rnn_layer native_channel_shuffle segment_reduce cpp "
-            "get_file_path _classes _guards _jit_internal "
-            "_linalg_utils _lobpcg _logging _sources _tensor_docs _torch_docs "
-            "_weights_only_unpickler"
+            "BufferDict FatalError ModuleDict ParameterDict PyTorchFileReader PyTorchFileWriter "
+            "ThroughputBenchmark batch_norm_backward_elemt batch_norm_backward_reduce "
+            "batch_norm_elemt batch_norm_gather_stats batch_norm_gather_stats_with_counts "
+            "batch_norm_stats batch_norm_update_stats hash_tensor init_num_threads "
+            "mkldnn_adaptive_avg_pool2d mkldnn_convolution mkldnn_linear_backward_weights "
+            "mkldnn_max_pool2d mkldnn_max_pool3d mkldnn_rnn_layer native_channel_shuffle "
+            "segment_reduce cpp get_file_path _classes _guards _jit_internal _linalg_utils "
+            "_lobpcg _logging _sources _tensor_docs _torch_docs _weights_only_unpickler"
         ),
         "packages": "package monitor",
     },
@@ -169,26 +173,32 @@ NAMES = {
         "internal": "backends LinearCrossEntropyLoss LinearCrossEntropyOptions",
     },
     "nn.attention": {
-        "compiler": "flex_attention varlen activate_flash_attention_impl "
-        "current_flash_attention_impl list_flash_attention_impls register_flash_attention_impl "
-        "restore_flash_attention_impl",
-        "internal": "SDPAParams WARN_FOR_UNFUSED_KERNELS bias can_use_efficient_attention "
-        "can_use_flash_attention",
+        "compiler": (
+            "flex_attention varlen activate_flash_attention_impl current_flash_attention_impl "
+            "list_flash_attention_impls register_flash_attention_impl "
+            "restore_flash_attention_impl"
+        ),
+        "internal": (
+            "SDPAParams WARN_FOR_UNFUSED_KERNELS bias can_use_efficient_attention "
+            "can_use_flash_attention"
+        ),
     },
     "nn.functional": {
-        "internal": "_canonical_mask _in_projection_packed grouped_mm scaled_grouped_mm "
-        "scaled_mm linear_cross_entropy ScalingType "
-        "SwizzleType native_channel_shuffle"
+        "internal": (
+            "_canonical_mask _in_projection_packed grouped_mm scaled_grouped_mm scaled_mm "
+            "linear_cross_entropy ScalingType SwizzleType native_channel_shuffle"
+        ),
     },
     "nn.parallel": {
         "distributed": "DistributedDataParallelCPU comm",
         "gpu": "gather parallel_apply replicate scatter _functions",
     },
     "utils": {
-        "internal": "ThroughputBenchmark get_cpp_backtrace swap_tensors set_module backcompat "
-        "backend_registration cpp_backtrace deterministic throughput_benchmark weak "
-        "_device _stats "
-        "generate_methods_for_privateuse1_backend rename_privateuse1_backend",
+        "internal": (
+            "ThroughputBenchmark get_cpp_backtrace swap_tensors set_module backcompat "
+            "backend_registration cpp_backtrace deterministic throughput_benchmark weak _device "
+            "_stats generate_methods_for_privateuse1_backend rename_privateuse1_backend"
+        ),
         "compiler": "_triton",
         "dispatcher": "_python_dispatch",
         "export": "bundled_inputs mobile_optimizer model_dump show_pickle viz",
@@ -200,24 +210,32 @@ NAMES = {
         "distributed": "_distributed_c10d",
     },
     "utils.benchmark": {
-        "internal": "CallgrindStats CopyIfCallgrind FunctionCount FunctionCounts Language "
-        "ordered_unique set_torch_threads trim_sigfig unit_to_english",
+        "internal": (
+            "CallgrindStats CopyIfCallgrind FunctionCount FunctionCounts Language ordered_unique "
+            "set_torch_threads trim_sigfig unit_to_english"
+        ),
     },
-    "storage": {"internal": "_LegacyStorage"},
-    "testing": {"internal": "_internal"},
+    "storage": {
+        "internal": "_LegacyStorage",
+    },
+    "testing": {
+        "internal": "_internal",
+    },
     "profiler": {
-        "internal": "_utils DeviceType ExecutionTraceObserver KinetoStepTracker RecordScope itt"
+        "internal": "_utils DeviceType ExecutionTraceObserver KinetoStepTracker RecordScope itt",
     },
     "utils.data": {
         "datapipes": (
             "DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation datapipes "
             "functional_datapipe graph graph_settings guaranteed_datapipes_determinism "
             "non_deterministic runtime_validation runtime_validation_disabled"
-        )
+        ),
     },
-    "autograd": {"internal": "_functions"},
+    "autograd": {
+        "internal": "_functions",
+    },
     "autograd.graph": {
-        "gpu": "set_override_stale_capture_stream set_warn_on_accumulate_grad_stream_mismatch"
+        "gpu": "set_override_stale_capture_stream set_warn_on_accumulate_grad_stream_mismatch",
     },
     "autograd.profiler": {
         "gpu": "emit_itt emit_nvtx load_nvprof parse_nvprof_trace EnforceUnique",
@@ -233,39 +251,26 @@ NAMES = {
     },
     "cuda": {
         "gpu": (
-            "CUDAPluggableAllocator CudaError ExternalStream GreenContext MemPool "
-            "StreamContext BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor "
-            "FloatTensor HalfTensor IntTensor LongTensor ShortTensor caching_allocator_alloc "
-            "caching_allocator_delete can_device_access_peer change_current_allocator "
-            "check_error clock_rate cudaStatus cudart current_blas_handle current_stream "
-            "default_stream get_device_capability get_device_name get_device_properties "
-            "get_gencode_flags graph graph_pool_handle graphs gds green_contexts jiterator "
-            "list_gpu_processes make_graphed_callables mem_get_info nccl nvtx power_draw "
-            "set_stream stream streams temperature tunable use_mem_pool utilization memory_usage "
-            "set_per_process_memory_fraction get_per_process_memory_fraction"
-        )
+            "CUDAPluggableAllocator CudaError ExternalStream GreenContext MemPool StreamContext "
+            "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor "
+            "IntTensor LongTensor ShortTensor caching_allocator_alloc caching_allocator_delete "
+            "can_device_access_peer change_current_allocator check_error clock_rate cudaStatus "
+            "cudart current_blas_handle current_stream default_stream get_device_capability "
+            "get_device_name get_device_properties get_gencode_flags graph graph_pool_handle "
+            "graphs gds green_contexts jiterator list_gpu_processes make_graphed_callables "
+            "mem_get_info nccl nvtx power_draw set_stream stream streams temperature tunable "
+            "use_mem_pool utilization memory_usage set_per_process_memory_fraction "
+            "get_per_process_memory_fraction"
+        ),
     },
     "jit": {
         "jit": (
-            "CompilationUnit Error ScriptWarning TracedModule "
-            "TracerWarning TracingCheckError enable_onednn_fusion freeze fuser "
-            "jit_module_from_flatbuffer load onednn_fusion_enabled optimize_for_inference "
-            "optimized_execution run_frozen_optimizations save save_jit_module_to_flatbuffer "
-            "set_fusion_strategy set_module strict_fusion trace trace_module "
-            "last_executed_optimized_graph export_opnames RecursiveScriptModule"
-        )
+            "CompilationUnit Error ScriptWarning TracedModule TracerWarning TracingCheckError "
+            "enable_onednn_fusion freeze fuser jit_module_from_flatbuffer load "
+            "onednn_fusion_enabled optimize_for_inference optimized_execution "
+            "run_frozen_optimizations save save_jit_module_to_flatbuffer set_fusion_strategy "
+            "set_module strict_fusion trace trace_module last_executed_optimized_graph "
+            "export_opnames RecursiveScriptModule"
+        ),
     },
-}
-
-# These modules have only a few names; the topic explains all others.
-WHOLE = {
-    "_higher_order_ops": "dispatcher",
-    "accelerator": "gpu",
-    "distributed": "distributed",
-    "distributed.tensor": "distributed",
-    "fx": "fx",
-    "mps": "gpu",
-    "mtia": "gpu",
-    "onnx": "export",
-    "xpu": "gpu",
 }

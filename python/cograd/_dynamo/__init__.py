@@ -44,6 +44,14 @@ class _Nothing(contextlib.ContextDecorator):
 config: Any = _Config()
 
 
+# ---- rows of python/surface/faces.toml, written by make stubs ------------------------------------
+
+
+def is_dynamo_supported() -> bool:
+    """Returns False."""
+    return False
+
+
 def graph_break(msg: str = "") -> None:
     """Does nothing: there are no graphs to break."""
 
@@ -56,16 +64,14 @@ def mark_static(t: Any, index: Any = None) -> None:
     """Does nothing: every size may change."""
 
 
-maybe_mark_dynamic = mark_dynamic
-
-
 def mark_static_address(t: Any, guard: bool = True) -> None:
     """Does nothing: no address is compiled into code."""
 
 
-def is_dynamo_supported() -> bool:
-    """Returns False."""
-    return False
+maybe_mark_dynamic = mark_dynamic
+
+
+# ---- end of the rows -----------------------------------------------------------------------------
 
 
 if not TYPE_CHECKING:

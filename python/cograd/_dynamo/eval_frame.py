@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""OptimizedModule, torch's type of compiled modules, for isinstance checks."""
+# Written by make stubs from the rows of python/surface/faces.toml: change those.
+"""torch's type of compiled modules."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ from typing import Any
 from cograd._base import absent as _absent
 from cograd.nn import Module
 
-__all__ = ["OptimizedModule"]
+__all__ = [
+    "OptimizedModule",
+]
 
 
 class OptimizedModule(Module):

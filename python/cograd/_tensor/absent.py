@@ -8,13 +8,13 @@ from typing import Any, NoReturn
 from cograd._base import absent as _absent
 from cograd._C import Tensor
 
-# Methods of Tensor that exist only to raise.
+# ---- rows of python/surface/absent.toml, written by make stubs -----------------------------------
+
 TENSOR = {
     "sparse": (
-        "ccol_indices coalesce col_indices crow_indices dense_dim is_coalesced "
-        "resize_as_sparse_ row_indices smm sparse_dim sparse_mask sparse_resize_ "
-        "sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo "
-        "to_sparse_csc to_sparse_csr"
+        "ccol_indices coalesce col_indices crow_indices dense_dim is_coalesced resize_as_sparse_ "
+        "row_indices smm sparse_dim sparse_mask sparse_resize_ sparse_resize_and_clear_ sspaddmm "
+        "to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr"
     ),
     "quantized": (
         "dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points "
@@ -26,6 +26,9 @@ TENSOR = {
     "first_class_dims": "index",
     "copies": "narrow_copy",
 }
+
+
+# ---- end of the rows -----------------------------------------------------------------------------
 
 
 def _refusal(name: str, topic: str) -> Any:

@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# Written by make stubs from the rows of python/surface/faces.toml: change those.
 """Events of profiles, under torch's path."""
 
-from .profiler import EventList, FunctionEvent, FunctionEventAvg
+from __future__ import annotations
 
-__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg"]
+from cograd.autograd.profiler import EventList, FunctionEvent, FunctionEventAvg
+
+__all__ = [
+    "EventList",
+    "FunctionEvent",
+    "FunctionEventAvg",
+]

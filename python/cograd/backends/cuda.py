@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 __all__ = [
     "cudnn_sdp_enabled",
@@ -22,6 +23,8 @@ __all__ = [
     "sdp_kernel",
 ]
 
+# ---- rows of python/surface/switches.toml, written by make stubs ---------------------------------
+
 matmul = SimpleNamespace(
     allow_tf32=False,
     allow_fp16_reduced_precision_reduction=True,
@@ -30,7 +33,6 @@ matmul = SimpleNamespace(
     fp32_precision="none",
 )
 cufft_plan_cache = SimpleNamespace(size=0, max_size=0, clear=lambda: None)
-_attention = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
 
 
 def is_built() -> bool:
@@ -38,44 +40,54 @@ def is_built() -> bool:
     return False
 
 
-def flash_sdp_enabled() -> bool:
-    """Returns the value of ``enable_flash_sdp``; True at first."""
-    return _attention["flash"]
+_stored: dict[str, Any] = {}
 
 
 def enable_flash_sdp(enabled: bool) -> None:
     """Stores the flag, which has no effect: attention is always computed in blocks."""
-    _attention["flash"] = enabled
+    _stored["flash_sdp_enabled"] = enabled
 
 
-def mem_efficient_sdp_enabled() -> bool:
-    """Returns the value of ``enable_mem_efficient_sdp``; True at first."""
-    return _attention["mem_efficient"]
+def flash_sdp_enabled() -> bool:
+    """Returns the value of ``enable_flash_sdp``; at first True."""
+    value: bool = _stored.get("flash_sdp_enabled", True)
+    return value
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
     """Stores the flag, which has no effect: attention is always computed in blocks."""
-    _attention["mem_efficient"] = enabled
+    _stored["mem_efficient_sdp_enabled"] = enabled
 
 
-def math_sdp_enabled() -> bool:
-    """Returns the value of ``enable_math_sdp``; True at first."""
-    return _attention["math"]
+def mem_efficient_sdp_enabled() -> bool:
+    """Returns the value of ``enable_mem_efficient_sdp``; at first True."""
+    value: bool = _stored.get("mem_efficient_sdp_enabled", True)
+    return value
 
 
 def enable_math_sdp(enabled: bool) -> None:
     """Stores the flag, which has no effect: attention is always computed in blocks."""
-    _attention["math"] = enabled
+    _stored["math_sdp_enabled"] = enabled
 
 
-def cudnn_sdp_enabled() -> bool:
-    """Returns the value of ``enable_cudnn_sdp``; True at first."""
-    return _attention["cudnn"]
+def math_sdp_enabled() -> bool:
+    """Returns the value of ``enable_math_sdp``; at first True."""
+    value: bool = _stored.get("math_sdp_enabled", True)
+    return value
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
     """Stores the flag, which has no effect: attention is always computed in blocks."""
-    _attention["cudnn"] = enabled
+    _stored["cudnn_sdp_enabled"] = enabled
+
+
+def cudnn_sdp_enabled() -> bool:
+    """Returns the value of ``enable_cudnn_sdp``; at first True."""
+    value: bool = _stored.get("cudnn_sdp_enabled", True)
+    return value
+
+
+# ---- end of the rows -----------------------------------------------------------------------------
 
 
 @contextmanager
@@ -86,14 +98,13 @@ def sdp_kernel(
     enable_cudnn: bool = True,
 ) -> Iterator[None]:
     """Stores the four flags for the duration of a with block."""
-    before = dict(_attention)
-    _attention.update(
-        flash=enable_flash,
-        math=enable_math,
-        mem_efficient=enable_mem_efficient,
-        cudnn=enable_cudnn,
-    )
+    before = dict(_stored)
+    enable_flash_sdp(enable_flash)
+    enable_math_sdp(enable_math)
+    enable_mem_efficient_sdp(enable_mem_efficient)
+    enable_cudnn_sdp(enable_cudnn)
     try:
         yield
     finally:
-        _attention.update(before)
+        _stored.clear()
+        _stored.update(before)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# Written by make stubs from the rows of python/surface/switches.toml: change those.
 """Switches of cuDNN, a library for GPUs: stored without effect."""
 
 from __future__ import annotations
@@ -6,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from cograd._as_torch.stored import store as _store
 
 __all__ = [
     "allow_tf32",
@@ -33,7 +36,6 @@ depthwise_kernel = "auto"
 
 def version() -> None:
     """Returns None: cograd does not use cuDNN."""
-    return None
 
 
 def is_available() -> bool:
@@ -56,19 +58,27 @@ def set_flags(
     _depthwise_kernel: str | None = None,
 ) -> tuple[Any, ...]:
     """Stores the given switches and returns the former values of all."""
-    switches = globals()
-    values = {
-        "enabled": _enabled,
-        "benchmark": _benchmark,
-        "benchmark_limit": _benchmark_limit,
-        "deterministic": _deterministic,
-        "allow_tf32": _allow_tf32,
-        "fp32_precision": _fp32_precision,
-        "depthwise_kernel": _depthwise_kernel,
-    }
-    before = tuple(switches[name] for name in values)
-    switches.update({name: value for name, value in values.items() if value is not None})
-    return before
+    return _store(
+        globals(),
+        enabled=_enabled,
+        benchmark=_benchmark,
+        benchmark_limit=_benchmark_limit,
+        deterministic=_deterministic,
+        allow_tf32=_allow_tf32,
+        fp32_precision=_fp32_precision,
+        depthwise_kernel=_depthwise_kernel,
+    )
+
+
+_SWITCHES = (
+    "enabled",
+    "benchmark",
+    "benchmark_limit",
+    "deterministic",
+    "allow_tf32",
+    "fp32_precision",
+    "depthwise_kernel",
+)
 
 
 @contextmanager
@@ -82,7 +92,8 @@ def flags(
     depthwise_kernel: str = "auto",
 ) -> Iterator[None]:
     """Stores the switches for the duration of a with block."""
-    before = set_flags(
+    before = {name: globals()[name] for name in _SWITCHES}
+    set_flags(
         enabled,
         benchmark,
         benchmark_limit,
@@ -94,5 +105,4 @@ def flags(
     try:
         yield
     finally:
-        set_flags(*before)
-        globals()["benchmark_limit"] = before[2]
+        globals().update(before)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# Written by make stubs from the rows of python/surface/switches.toml: change those.
 """The flag of NNPACK, which cograd does not use: stored without effect."""
 
 from __future__ import annotations
@@ -6,7 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["enabled", "flags", "is_available", "set_flags"]
+from cograd._as_torch.stored import store as _store
+
+__all__ = [
+    "enabled",
+    "flags",
+    "is_available",
+    "set_flags",
+]
 
 enabled = False
 
@@ -17,17 +25,19 @@ def is_available() -> bool:
 
 
 def set_flags(_enabled: bool) -> tuple[bool]:
-    """Stores the flag and returns its former value."""
-    global enabled
-    before, enabled = enabled, _enabled
-    return (before,)
+    """Stores the given switches and returns the former values of all."""
+    return _store(globals(), enabled=_enabled)
+
+
+_SWITCHES = ("enabled",)
 
 
 @contextmanager
 def flags(enabled: bool = False) -> Iterator[None]:
-    """Stores the flag for the duration of a with block."""
-    (before,) = set_flags(enabled)
+    """Stores the switches for the duration of a with block."""
+    before = {name: globals()[name] for name in _SWITCHES}
+    set_flags(enabled)
     try:
         yield
     finally:
-        set_flags(before)
+        globals().update(before)

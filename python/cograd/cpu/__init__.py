@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# Written by make stubs from the rows of python/surface/faces.toml: change those.
 """torch.cpu: the only device of cograd."""
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ def current_device() -> str:
     return "cpu"
 
 
+def current_stream(device: Any = None) -> None:
+    """Returns None: there are no streams."""
+
+
 def set_device(device: Any) -> None:
     """Does nothing."""
 
 
 def synchronize(device: Any = None) -> None:
     """Does nothing: work is done when a call returns."""
-
-
-def current_stream(device: Any = None) -> None:
-    """Returns None: there are no streams."""

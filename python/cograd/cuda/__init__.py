@@ -63,11 +63,6 @@ __all__ = [
 
 _initialized = False  # packages read this
 
-has_half = False
-has_magma = False
-default_generators: tuple[Any, ...] = ()
-
-
 _NONE = (
     "cograd runs on the CPU only, so there is no cuda device to use; ask cuda.is_available() "
     "first, or pass device='cpu'"
@@ -83,6 +78,72 @@ class _OfGpu:
         raise RuntimeError(f"cuda.{type(self).__name__} requires CUDA support: {_NONE}")
 
 
+def is_available() -> bool:
+    """Returns False: cograd runs on the CPU."""
+    return False
+
+
+def device_count() -> int:
+    """Returns 0."""
+    return 0
+
+
+# ---- seeds and states: there are no generators to seed -------------------------------------------
+
+
+def manual_seed(seed: int) -> None:
+    """Does nothing; ``cograd.manual_seed`` seeds the CPU."""
+    int(seed)
+
+
+def manual_seed_all(seed: int) -> None:
+    """Does nothing."""
+    int(seed)
+
+
+def get_rng_state_all() -> list[Any]:
+    """Returns an empty list."""
+    return []
+
+
+def set_rng_state_all(new_states: Iterable[Any]) -> None:
+    """Does nothing for an empty list: there are no devices with states.
+
+    Raises:
+        RuntimeError: the list is not empty.
+    """
+    if list(new_states):
+        _no_gpu("set_rng_state_all()")
+
+
+# ---- devices -------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def device(device: Any) -> Iterator[None]:
+    """Does nothing for None or a negative number, as torch does without a GPU.
+
+    Raises:
+        RuntimeError: a device is named.
+    """
+    if device is not None and not (isinstance(device, int) and device < 0):
+        _no_gpu(f"device({device!r})")
+    yield
+
+
+@contextlib.contextmanager
+def device_of(obj: Any) -> Iterator[None]:
+    """Does nothing: no tensor is on a GPU."""
+    yield
+
+
+# ---- rows of python/surface/faces.toml, written by make stubs ------------------------------------
+
+has_half = False
+has_magma = False
+default_generators: tuple[Any, ...] = ()
+
+
 class Stream(_OfGpu):
     """torch's type of GPU queues. It has no instances; creating one raises RuntimeError."""
 
@@ -93,16 +154,6 @@ class Event(_OfGpu):
 
 class CUDAGraph(_OfGpu):
     """torch's type of recorded queues. It has no instances; creating one raises RuntimeError."""
-
-
-def is_available() -> bool:
-    """Returns False: cograd runs on the CPU."""
-    return False
-
-
-def device_count() -> int:
-    """Returns 0."""
-    return 0
 
 
 def is_initialized() -> bool:
@@ -135,115 +186,9 @@ def get_allocator_backend() -> str:
     return "native"
 
 
-# ---- seeds and states: there are no generators to seed -------------------------------------------
-
-
-def manual_seed(seed: int) -> None:
-    """Does nothing; ``cograd.manual_seed`` seeds the CPU."""
-    int(seed)
-
-
-def manual_seed_all(seed: int) -> None:
-    """Does nothing."""
-    int(seed)
-
-
-def seed() -> None:
-    """Does nothing."""
-
-
-def seed_all() -> None:
-    """Does nothing."""
-
-
-def initial_seed() -> int:
-    """Raises RuntimeError: there is no device."""
-    _no_gpu("initial_seed()")
-
-
-def get_rng_state(device: Any = "cuda") -> Any:
-    """Raises RuntimeError: there is no device."""
-    _no_gpu("get_rng_state()")
-
-
-def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
-    """Raises RuntimeError: there is no device."""
-    _no_gpu("set_rng_state()")
-
-
-def get_rng_state_all() -> list[Any]:
-    """Returns an empty list."""
-    return []
-
-
-def set_rng_state_all(new_states: Iterable[Any]) -> None:
-    """Does nothing for an empty list: there are no devices with states.
-
-    Raises:
-        RuntimeError: the list is not empty.
-    """
-    if list(new_states):
-        _no_gpu("set_rng_state_all()")
-
-
-# ---- devices -------------------------------------------------------------------------------------
-
-
-def init() -> None:
-    """Raises RuntimeError: there is no device."""
-    _no_gpu("init()")
-
-
-def current_device() -> int:
-    """Raises RuntimeError: there is no device."""
-    _no_gpu("current_device()")
-
-
-def set_device(device: Any) -> None:
-    """Raises RuntimeError: there is no device."""
-    _no_gpu("set_device()")
-
-
-def synchronize(device: Any = None) -> None:
-    """Does nothing: work is done when a call returns."""
-
-
-@contextlib.contextmanager
-def device(device: Any) -> Iterator[None]:
-    """Does nothing for None or a negative number, as torch does without a GPU.
-
-    Raises:
-        RuntimeError: a device is named.
-    """
-    if device is not None and not (isinstance(device, int) and device < 0):
-        _no_gpu(f"device({device!r})")
-    yield
-
-
-@contextlib.contextmanager
-def device_of(obj: Any) -> Iterator[None]:
-    """Does nothing: no tensor is on a GPU."""
-    yield
-
-
 def get_sync_debug_mode() -> int:
     """Returns 0."""
     return 0
-
-
-def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """Does nothing."""
-
-
-# ---- memory: none is used ------------------------------------------------------------------------
-
-
-def empty_cache() -> None:
-    """Does nothing."""
-
-
-def ipc_collect() -> None:
-    """Does nothing."""
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -266,9 +211,6 @@ def max_memory_reserved(device: Any = None) -> int:
     return 0
 
 
-memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
-
-
 def memory_stats(device: Any = None) -> dict[str, Any]:
     """Returns an empty dict."""
     return {}
@@ -280,8 +222,32 @@ def memory_snapshot(mempool_id: Any = None) -> list[Any]:
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """Returns a text that says that there is no GPU."""
+    """Returns "no cuda device"."""
     return "no cuda device"
+
+
+def seed() -> None:
+    """Does nothing."""
+
+
+def seed_all() -> None:
+    """Does nothing."""
+
+
+def synchronize(device: Any = None) -> None:
+    """Does nothing: work is done when a call returns."""
+
+
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """Does nothing."""
+
+
+def empty_cache() -> None:
+    """Does nothing."""
+
+
+def ipc_collect() -> None:
+    """Does nothing."""
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
@@ -299,6 +265,42 @@ def reset_max_memory_allocated(device: Any = None) -> None:
 def reset_max_memory_cached(device: Any = None) -> None:
     """Does nothing."""
 
+
+def init() -> None:
+    """Raises RuntimeError: there is no device."""
+    _no_gpu("init()")
+
+
+def initial_seed() -> int:
+    """Raises RuntimeError: there is no device."""
+    _no_gpu("initial_seed()")
+
+
+def get_rng_state(device: Any = "cuda") -> Any:
+    """Raises RuntimeError: there is no device."""
+    _no_gpu("get_rng_state()")
+
+
+def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
+    """Raises RuntimeError: there is no device."""
+    _no_gpu("set_rng_state()")
+
+
+def current_device() -> int:
+    """Raises RuntimeError: there is no device."""
+    _no_gpu("current_device()")
+
+
+def set_device(device: Any) -> None:
+    """Raises RuntimeError: there is no device."""
+    _no_gpu("set_device()")
+
+
+memory_cached = memory_reserved
+max_memory_cached = max_memory_reserved
+
+
+# ---- end of the rows -----------------------------------------------------------------------------
 
 from cograd.cuda import amp  # noqa: E402
 

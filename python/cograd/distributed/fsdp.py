@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# Written by make stubs from the rows of python/surface/faces.toml: change those.
 """Names of torch.distributed.fsdp for isinstance checks: nothing is sharded."""
 
 from __future__ import annotations
@@ -7,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from cograd._base import absent as _absent
 
-__all__ = ["FSDPModule", "FullyShardedDataParallel"]
+__all__ = [
+    "FSDPModule",
+    "FullyShardedDataParallel",
+]
 
 
 class FullyShardedDataParallel:
@@ -24,5 +28,6 @@ class FSDPModule:
         raise _absent.refused("distributed.fsdp.FSDPModule", "distributed")
 
 
-if not TYPE_CHECKING:
+if not TYPE_CHECKING:  # type checkers would accept every name
     __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING, annotations

@@ -18,6 +18,9 @@ class _OfTraces:
         raise _absent.refused(f"fx.{cls.__name__}", "fx")
 
 
+# ---- rows of python/surface/faces.toml, written by make stubs ------------------------------------
+
+
 class Graph(_OfTraces):
     """torch's type of captured graphs. It has no instances."""
 
@@ -36,6 +39,9 @@ class Proxy(_OfTraces):
 
 class Tracer(_OfTraces):
     """torch's base class of tracers: it can be subclassed, but creating an instance raises."""
+
+
+# ---- end of the rows -----------------------------------------------------------------------------
 
 
 def wrap(fn_or_name: _T) -> _T:
