@@ -47,9 +47,9 @@ from cograd._C import (
     uint64,
 )
 from cograd._version import __version__
+from cograd._base import finders as _finders
 from cograd._base.lazy_names import NAMES as _LAZY_NAMES
 from cograd._base.memory_format import layout, memory_format
-from cograd._base.moved import watch as _watch_old_names
 
 half = float16
 float = float32
@@ -225,11 +225,15 @@ def is_inference(input: Tensor) -> _Any:
     return input.is_inference()
 
 
-from cograd._as_torch.einops import watch as _watch
+def _tell_einops() -> None:
+    from cograd._as_torch.einops import tell_einops
 
-_watch()
-_watch_old_names()
-del _watch, _watch_old_names
+    tell_einops()
+
+
+_finders.when_loaded("einops", _tell_einops)
+_finders.watch_old_names()
+del _finders
 
 # `from cograd import *` leaves modules out, as in torch; `from cograd import nn` imports one.
 __all__ = sorted(

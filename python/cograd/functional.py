@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from cograd import _C
-from cograd._base import absent as _absent
 from cograd._base.return_types import make
 from cograd._C import Size, Tensor
 
@@ -204,4 +203,8 @@ if not TYPE_CHECKING:
             import cograd
 
             return getattr(cograd, name)
-        raise _absent.missing(__name__, name)
+        if name == "__path__":  # the root's `import *` asks for it, and needs no advice
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+        from cograd._base import absent
+
+        raise absent.missing(__name__, name)

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Registers cograd's tensors with einops, which finds array types by subclasses of its base class.
 
-Nothing is imported for this: if einops is already loaded, the rules are registered at once,
-otherwise when the program imports it.
+This module is imported when the program has loaded both (``_base.finders.when_loaded``).
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 import cograd
 
-__all__ = ["watch"]
+__all__ = ["tell_einops"]
 
 
 class _Rules:
@@ -81,40 +79,8 @@ class _Rules:
 _told: list[type] = []  # keeps the class alive: einops itself holds no reference
 
 
-def _tell_einops() -> None:
+def tell_einops() -> None:
     """Creates the backend subclass that einops discovers."""
-    base = getattr(sys.modules.get("einops._backends"), "AbstractBackend", None)
+    base = getattr(import_module("einops._backends"), "AbstractBackend", None)
     if base is not None and not _told:
         _told.append(type("CogradBackend", (_Rules, base), {}))
-
-
-class _Waiting:
-    """A module finder that comes first until einops is imported, and then removes itself."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != "einops":
-            return None
-        from importlib.util import find_spec
-
-        sys.meta_path.remove(self)
-        spec = find_spec(name)
-        if spec is None or spec.loader is None:
-            sys.meta_path.insert(0, self)
-            return spec
-        run = spec.loader.exec_module
-
-        def run_and_tell(module: Any) -> None:
-            run(module)
-            import_module("einops._backends")
-            _tell_einops()
-
-        spec.loader.exec_module = run_and_tell  # type: ignore[method-assign]
-        return spec
-
-
-def watch() -> None:
-    """Registers with einops now, or when it is imported."""
-    if "einops" in sys.modules:
-        _tell_einops()
-    else:
-        sys.meta_path.insert(0, _Waiting())

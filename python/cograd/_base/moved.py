@@ -4,12 +4,9 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
-from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
 
-__all__ = ["keep_old_places", "watch"]
+__all__ = ["MOVED", "keep_old_places"]
 
 # The old name, and the module that has its classes and functions now.
 MOVED = {
@@ -68,25 +65,3 @@ def keep_old_places(package: ModuleType) -> None:
             vars(sys.modules[place]).update(
                 {name: getattr(package, name) for name in names.split()}
             )
-
-
-class _Finder:
-    """Comes last in ``sys.meta_path``, so it is asked only for modules that nothing else has."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        return ModuleSpec(name, self) if name in MOVED else None  # type: ignore[arg-type]
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        new = MOVED[spec.name]
-        module = ModuleType(spec.name, f"The old name of {new}.")
-        vars(module)["__getattr__"] = lambda name: getattr(import_module(new), name)
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Does nothing: the module is complete."""
-
-
-def watch() -> None:
-    """Makes the old names importable; a second call, as of a reload, does nothing."""
-    if not any(type(finder).__module__ == __name__ for finder in sys.meta_path):
-        sys.meta_path.append(_Finder())

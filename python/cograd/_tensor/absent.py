@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from cograd._base import absent as _absent
 from cograd._C import Tensor
 
 # ---- rows of python/surface/absent.toml, written by make stubs -----------------------------------
@@ -33,7 +32,9 @@ TENSOR = {
 
 def _refusal(name: str, topic: str) -> Any:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> NoReturn:
-        raise _absent.refused(f"Tensor.{name}()", topic)
+        from cograd._base import absent
+
+        raise absent.refused(f"Tensor.{name}()", topic)
 
     method.__doc__ = "Not offered: raises NotImplementedError."
     return method

@@ -13,7 +13,6 @@ from cograd._base.dtypes import dtype_name
 from cograd._C import Tensor, UntypedStorage, from_numpy, tensor
 from cograd._tensor import absent, pickle, rest, storage
 from cograd._tensor.asarray import is_ndarray
-from cograd._tensor.sharers import tensors_over
 
 # ---- NumPy's protocols --------------------------------------------------------------------------
 
@@ -145,6 +144,8 @@ def _share_memory_(self: Tensor) -> Tensor:
     Raises:
         RuntimeError: arrays, buffers or a recorded graph use the memory and would not move along.
     """
+    from cograd._tensor.sharers import tensors_over
+
     if not _C._share_tensor(self, []) and not _C._share_tensor(self, tensors_over(self)):
         raise RuntimeError(
             "share_memory_(): arrays, buffers or a recorded graph use the same memory and would no "

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from cograd import _C
-from cograd._base import absent as _absent
 from cograd._C import (
     Tensor,
     get_num_backward_threads,
@@ -78,7 +77,9 @@ if not TYPE_CHECKING:  # type checkers would accept every name
             return import_module(f"cograd.autograd.{name}")
         if name in ("handle_torch_function", "has_torch_function", "is_tensor_like"):
             return getattr(import_module("cograd.overrides"), name)
-        raise _absent.missing(__name__, name)
+        from cograd._base import absent
+
+        raise absent.missing(__name__, name)
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cograd._base import absent as _absent
 from cograd._C import Node
 from cograd.autograd._edges import (
     GradientEdge,
@@ -77,4 +76,6 @@ if not TYPE_CHECKING:  # type checkers would accept every name
             value = getattr(import_module(f"cograd.autograd.{_LAZY[name]}"), name)
             globals()[name] = value
             return value
-        raise _absent.missing(__name__, name)
+        from cograd._base import absent
+
+        raise absent.missing(__name__, name)
