@@ -53,9 +53,8 @@ def test_nothing_is_wrong_here():
     rest.pop("files", None)  # the installed package may have been edited
     assert not rest
     assert status == ("files" in wrong(findings))
-    assert {"Python", "NumPy", "OpenBLAS", "import cograd", "threads", "/dev/shm"} <= {
-        what for _, what, _ in findings
-    }
+    expected = {"Python", "NumPy", "OpenBLAS", "import cograd", "threads", "/dev/shm", "headers"}
+    assert expected <= {what for _, what, _ in findings}
     assert any(what == "CPU" and "level base" in text for _, what, text in findings)
 
 
@@ -98,6 +97,16 @@ def test_shadowed_modules_and_bad_settings(tmp_path):
     assert "hides the module random" in wrong(findings)["shadowed"]
     assert "'many'" in wrong(findings)["threads"]
     assert not any("notes" in text for _, _, text in findings)
+
+
+def test_building_extensions_is_a_section(copy, tmp_path):
+    """The copy has no headers, and there is no compiler, which only extensions need."""
+    env = {"PYTHONPATH": str(copy.parent), "PATH": str(tmp_path), "CXX": "", "CC": ""}
+    status, findings = run("-m", "cograd", "doctor", **env)
+    assert status == 1
+    assert "headers are in none of" in wrong(findings)["headers"]
+    assert ("note", "C++ compiler") in [f[:2] for f in findings]
+    assert "C++ compiler" not in wrong(findings)
 
 
 def test_changed_and_missing_files(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["Finding", "main", "show"]
+__all__ = ["Finding", "main", "report"]
 
 # Import the standard library, not user files with the same names as its modules.
 sys.path.insert(0, os.path.dirname(os.__file__))
@@ -28,7 +28,7 @@ import shutil
 import signal
 import subprocess
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 sys.path.pop(0)
@@ -54,7 +54,21 @@ print(json.dumps({
 """
 
 
-def child(code: str, **env: str) -> tuple[str, str]:
+# Prints nothing if cograd cannot be imported: another line says that already.
+_EXTENSIONS = """
+import json
+try:
+    import cograd
+except ImportError:
+    found = []
+else:
+    from cograd.utils.cpp_extension import __main__ as extensions, _paths
+    found = list(extensions.findings(_paths.build_root(), BUILD))
+print(json.dumps(found))
+"""
+
+
+def child(code: str, seconds: float = 120, **env: str) -> tuple[str, str]:
     """Runs code in another interpreter; returns its output, and why it failed or ""."""
     # The probe must find the package that this file belongs to.
     path = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]))
@@ -63,12 +77,12 @@ def child(code: str, **env: str) -> tuple[str, str]:
             [sys.executable, "-c", code],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=seconds,
             check=False,
             env={**os.environ, "PYTHONPATH": path, **env},
         )
     except subprocess.TimeoutExpired:
-        return "", "it did not end within 120 s"
+        return "", f"it did not end within {seconds} s"
     if done.returncode < 0:
         return "", f"it was ended by {signal.Signals(-done.returncode).name}"
     if done.returncode:
@@ -313,20 +327,13 @@ def check_memory() -> Iterator[Finding]:
         yield "note", "memory", f"the address space is limited to {soft / 1e9:.1f} GB (ulimit -v)"
 
 
-def check_building() -> Iterator[Finding]:
-    """Checks what only extensions need: a compiler and the headers."""
-    header = PACKAGE / "include" / "cograd" / "extension.h"
-    if (PACKAGE / "lib").is_dir() and not header.exists():
-        yield "FAIL", "headers", f"{header} is missing; {REINSTALL}"
-    name = os.environ.get("CXX") or next(filter(shutil.which, ("c++", "g++", "clang++")), "")
-    command = shutil.which(name.split()[0]) if name.split() else None
-    if command is None:
-        text = f"{name or 'no C++ compiler'} is not here; only extensions need one"
-        yield "note", "C++ compiler", text
+def check_extensions(build: bool = False) -> Iterator[Finding]:
+    """Checks what only extensions need; ``build`` also builds one."""
+    told, why = child(_EXTENSIONS.replace("BUILD", str(build)), seconds=600)
+    if why:
+        yield "FAIL", "extensions", why
         return
-    done = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)
-    version = (done.stdout or done.stderr).splitlines() or ["does not run"]
-    yield ("note" if done.returncode else "ok"), "C++ compiler", f"{command}: {version[0]}"
+    yield from json.loads(told.splitlines()[-1])
 
 
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
@@ -337,14 +344,33 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     check_requirements,
     check_computing,
     check_memory,
-    check_building,
 )
 
 
-def show(finding: Finding) -> None:
-    """Prints the line of a finding."""
-    status, what, text = finding
-    print(f"{status:4}  {what}: {text}", flush=True)
+def report(sections: Iterable[Iterator[Finding]], good: str, as_json: bool = False) -> int:
+    """Prints a line for each finding, or a JSON list, and at the end whether something is wrong.
+
+    Args:
+        sections: the findings; each is printed when it is found.
+        good: what to print at the end if nothing is wrong.
+        as_json: prints a JSON list instead.
+
+    Returns:
+        1 if something is wrong, else 0.
+    """
+    findings: list[Finding] = []
+    for section in sections:
+        for status, what, text in section:
+            findings.append((status, what, text))
+            if not as_json:
+                print(f"{status:4}  {what}: {text}", flush=True)
+    wrong = sum(status == "FAIL" for status, _, _ in findings)
+    if as_json:
+        keys = ("status", "what", "text")
+        print(json.dumps([dict(zip(keys, f, strict=True)) for f in findings], indent=2))
+    else:
+        print(good if wrong == 0 else f"{wrong} things are wrong: see FAIL")
+    return int(wrong > 0)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -352,24 +378,13 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m cograd doctor",
         description="Says what is wrong with this installation. The exit status is 1 if "
-        "something is. For building extensions see also: "
-        "python -m cograd.utils.cpp_extension doctor",
+        "something is.",
     )
     parser.add_argument("--json", action="store_true", help="print the findings as a JSON list")
-    as_json = parser.parse_args(arguments).json
-    findings: list[Finding] = []
-    for check in CHECKS:
-        for finding in check():
-            findings.append(finding)
-            if not as_json:
-                show(finding)
-    wrong = sum(status == "FAIL" for status, _, _ in findings)
-    if as_json:
-        keys = ("status", "what", "text")
-        print(json.dumps([dict(zip(keys, f, strict=True)) for f in findings], indent=2))
-    else:
-        print("nothing is wrong" if wrong == 0 else f"{wrong} things are wrong: see FAIL")
-    return int(wrong > 0)
+    parser.add_argument("--build", action="store_true", help="also compile and load an extension")
+    args = parser.parse_args(arguments)
+    sections = (*(check() for check in CHECKS), check_extensions(args.build))
+    return report(sections, "nothing is wrong", args.json)
 
 
 if __name__ == "__main__":

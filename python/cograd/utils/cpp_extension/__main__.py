@@ -10,11 +10,11 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from cograd import __version__
-from cograd.commands.doctor import show
+from cograd.commands.doctor import Finding, report
 from cograd.utils.cpp_extension import _cache, _compiler, _helpers, _job, _paths, _python_modules
 from cograd.utils.cpp_extension._job import ExtensionError
 
@@ -62,7 +62,7 @@ def prune_command(args: argparse.Namespace) -> int:
 
 def doctor_command(args: argparse.Namespace) -> int:
     """Checks that extensions can be built here; says what to install if they cannot."""
-    return diagnose(args.root)
+    return report([findings(args.root, build=True)], "extensions can be built")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -211,114 +211,100 @@ def remove(listed: list[Listed]) -> int:
 PROBE = "cograd::Tensor cograd_probe(const cograd::Tensor& x) { return x + x; }\n"
 
 
-class _Report:
-    """Prints one line per check, as `python -m cograd doctor` does; records whether one failed."""
+def findings(root: str, build: bool) -> Iterator[Finding]:
+    """Checks what building extensions needs; a section of `python -m cograd doctor`.
 
-    def __init__(self) -> None:
-        self.failed = False
-
-    def ok(self, what: str, text: str) -> None:
-        show(("ok", what, text))
-
-    def note(self, what: str, text: str) -> None:
-        show(("note", what, text))
-
-    def bad(self, what: str, text: str) -> None:
-        self.failed = True
-        show(("FAIL", what, text))
-
-
-def diagnose(root: str) -> int:
-    """Runs every check and returns 0 if extensions can be built."""
-    report = _Report()
+    Args:
+        root: the cache's directory.
+        build: also builds a probe, and a missing compiler is a fault; otherwise it is a note.
+    """
+    worst = "FAIL" if build else "note"
     major, minor = _job.abi_version()
-    report.ok("cograd", f"{__version__}, ABI {major}.{minor}, Python {sys.version.split()[0]}")
-    _check_files(report)
-    found = _check_compilers(report)
-    _check_cache(report, root)
-    _check_optional(report, found)
-    if found and not report.failed:
-        _check_probe(report)
-    print("extensions can be built" if not report.failed else "see the lines with FAIL")
-    return int(report.failed)
+    yield "ok", "extensions", f"{__version__}, ABI {major}.{minor}, Python {sys.version.split()[0]}"
+    failed = False
+    for finding in (
+        *_check_files(),
+        *_check_compilers(worst),
+        *_check_cache(root, worst),
+        *_check_optional(),
+    ):
+        failed = failed or finding[0] == "FAIL"
+        yield finding
+    if build and not failed:
+        yield _check_probe()
 
 
-def _check_files(report: _Report) -> None:
+def _check_files() -> Iterator[Finding]:
     try:
         header = os.path.join(_paths.include_dir(), "cograd", "extension.h")
     except FileNotFoundError as e:
-        report.bad("headers", str(e))
+        yield "FAIL", "headers", str(e)
         return
-    if os.path.exists(header):
-        report.ok("headers", header)
-    else:
-        report.bad("headers", f"{header} is missing; reinstall cograd")
-    library = os.path.join(_paths.library_dir(), "libcograd.so")
-    if os.path.exists(library):
-        report.ok("library", library)
-    else:
-        report.bad("library", f"{library} is missing; reinstall cograd")
+    for what, path in (
+        ("headers", header),
+        ("library", os.path.join(_paths.library_dir(), "libcograd.so")),
+    ):
+        if os.path.exists(path):
+            yield "ok", what, path
+        else:
+            yield "FAIL", what, f"{path} is missing; reinstall cograd"
 
 
-def _check_compilers(report: _Report) -> bool:
+def _check_compilers(worst: str) -> Iterator[Finding]:
     try:
         command = _compiler.compiler_command()
     except ExtensionError as e:
-        report.bad("C++ compiler", str(e))
-        return False
+        rest = "" if worst == "FAIL" else "; only extensions need one"
+        yield worst, "C++ compiler", f"{e}{rest}"
+        return
+    name, hint = shlex.join(command), _compiler.install_hint()
     line = _compiler.version_line(command)
-    good, version = _helpers.get_compiler_abi_compatibility_and_version(shlex.join(command))
+    good, version = _helpers.get_compiler_abi_compatibility_and_version(name)
     if not line:
-        report.bad(
-            "C++ compiler", f"{shlex.join(command)} does not run. {_compiler.install_hint()}"
-        )
+        yield worst, "C++ compiler", f"{name} does not run. {hint}"
     elif not good:
         text = ".".join(map(str, version)) or "an unknown version"
-        report.bad(
-            "C++ compiler",
-            f"{line} has {text}; C++20 needs GCC 10 or Clang 13. {_compiler.install_hint()}",
-        )
+        text = f"{line} has {text}; C++20 needs GCC 10 or Clang 13. {hint}"
+        yield worst, "C++ compiler", text
     else:
-        report.ok("C++ compiler", f"{shlex.join(command)}: {line}")
+        yield "ok", "C++ compiler", f"{name}: {line}"
     try:
-        report.ok("C compiler", shlex.join(_compiler.compiler_command("c")))
+        yield "ok", "C compiler", shlex.join(_compiler.compiler_command("c"))
     except ExtensionError as e:
-        report.note("C compiler", f"only needed for .c files: {e}")
-    return bool(line)
+        yield "note", "C compiler", f"only needed for .c files: {e}"
+    asan = _compiler.runtime_library(command, "libasan.so") if line else None
+    if asan is not None:
+        text = f"for AddressSanitizer run LD_PRELOAD={asan} ASAN_OPTIONS=detect_leaks=0 python ..."
+        yield "note", "debug=True", text
+    elif line:
+        yield "note", "debug=True", "the compiler has no libasan.so; UBSAN alone is used"
 
 
-def _check_cache(report: _Report, root: str) -> None:
+def _check_cache(root: str, worst: str) -> Iterator[Finding]:
     try:
         os.makedirs(root, exist_ok=True)
         with tempfile.TemporaryFile(dir=root):
             pass
     except OSError as e:
-        report.bad("cache", f"{root} cannot be written ({e.strerror}); set {_paths.ROOT_VARIABLE}")
+        text = f"{root} cannot be written ({e.strerror}); set {_paths.ROOT_VARIABLE}"
+        yield worst, "cache", text
         return
-    report.ok("cache", root)
+    yield "ok", "cache", root
 
 
-def _check_optional(report: _Report, found: bool) -> None:
+def _check_optional() -> Iterator[Finding]:
     pybind11 = _compiler.pybind11_include()
     if pybind11 is None:
-        report.note("pybind11", "only needed for PYBIND11_MODULE: pip install pybind11")
+        yield "note", "pybind11", "only needed for PYBIND11_MODULE: pip install pybind11"
     else:
-        report.ok("pybind11", pybind11)
+        yield "ok", "pybind11", pybind11
     try:
-        report.ok("Python.h", _compiler.python_include())
+        yield "ok", "Python.h", _compiler.python_include()
     except ExtensionError as e:
-        report.note("Python.h", f"only needed for PYBIND11_MODULE: {e}")
-    if not found:
-        return
-    asan = _compiler.runtime_library(_compiler.compiler_command(), "libasan.so")
-    if asan is None:
-        report.note("debug=True", "the compiler has no libasan.so; UBSAN alone is used")
-    else:
-        text = f"for AddressSanitizer run LD_PRELOAD={asan} ASAN_OPTIONS=detect_leaks=0 python ..."
-        report.note("debug=True", text)
+        yield "note", "Python.h", f"only needed for PYBIND11_MODULE: {e}"
 
 
-def _check_probe(report: _Report) -> None:
+def _check_probe() -> Finding:
     """Builds, loads and calls an op in a separate cache."""
     import cograd
     from cograd.utils import cpp_extension
@@ -331,13 +317,11 @@ def _check_probe(report: _Report) -> None:
             )
             value = module.cograd_probe(cograd.ones(2)).sum().item()
         except (ExtensionError, ImportError) as e:
-            report.bad("probe", str(e))
-            return
+            return "FAIL", "probe", str(e)
         seconds = time.perf_counter() - start
     if value == 4.0:
-        report.ok("probe", f"an op was compiled, loaded and called in {seconds:.1f} s")
-    else:
-        report.bad("probe", f"the op returned {value}, expected 4.0")
+        return "ok", "probe", f"an op was compiled, loaded and called in {seconds:.1f} s"
+    return "FAIL", "probe", f"the op returned {value}, expected 4.0"
 
 
 if __name__ == "__main__":
