@@ -55,7 +55,7 @@ help:
 	@echo "make docs    build the documentation into docs/_build/html; DOCS_VERSION=x: _build/site/x"
 	@echo "make pictures  copy the examples' pictures and the last benchmark's figures into the docs"
 	@echo "make install build and install into $(VENV), showing the progress; PIP_ARGS=-v shows all output"
-	@echo "make stubs   rewrite the generated type stubs, op pages and C++ headers"
+	@echo "make stubs   rewrite torch's surface (python/surface), the type stubs and the C++ headers"
 	@echo "make clean   remove build products; make distclean removes the environments too"
 
 $(STAMPS)/venv: tools/preflight.sh
@@ -155,7 +155,10 @@ pictures: demo
 	cp demo.png legendre.png docs/_static/
 	$(PY) tools/fill_results.py
 
-stubs: $(STAMPS)/installed
+# The surface comes first: the stubs are read from an installed package that has it.
+stubs: $(STAMPS)/venv
+	$(PY) tools/gen_surface.py
+	$(MAKE) --no-print-directory install
 	$(PY) tools/gen_stubs.py
 	$(PY) tools/gen_headers.py
 

@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TABLES = ROOT / "python" / "surface"
 PACKAGE = ROOT / "python" / "cograd"
 SPDX = "# SPDX-License-Identifier: BSD-3-Clause\n"
+WRITTEN = "# Written by make stubs from the rows of python/surface/{file}: change those.\n"
 BEGIN = "# ---- rows of python/surface/{file}, written by make stubs "
 END = "# ---- end of the rows "
 WIDTH = 100
@@ -248,8 +249,7 @@ def whole(path: str, rows: Rows, file: str) -> str:
         if group
     ]
     parts.append("__all__ = [\n" + "".join(f'    "{n}",\n' for n in public) + "]")
-    head = SPDX + f"# Written by make stubs from the rows of python/surface/{file}: change those.\n"
-    text = head + f'"""{rows["doc"]}"""\n\n' + "\n\n".join(parts) + "\n"
+    text = SPDX + WRITTEN.format(file=file) + f'"""{rows["doc"]}"""\n\n' + "\n\n".join(parts) + "\n"
     if body:
         text += ("\n\n" if body.startswith(COMPOUND) else "\n") + body + "\n"
     if absent:
@@ -286,6 +286,8 @@ def inserted(place: Path, rows: str, file: str) -> str:
     """Returns the text of a module written by hand, with its rows replaced."""
     text = place.read_text()
     begin, end = (mark.ljust(WIDTH, "-") + "\n" for mark in (BEGIN.format(file=file), END))
+    if begin not in text and WRITTEN.format(file=file) in text:  # it had a `doc` until now
+        text = text.replace(WRITTEN.format(file=file), "").replace(rows, begin + end, 1)
     before, found, rest = text.partition(begin)
     _, ended, after = rest.partition(end)
     if not found or not ended:
@@ -307,8 +309,11 @@ def entry(key: str, text: str, depth: int) -> str:
 def absent_names(table: Rows) -> str:
     """Returns the text of _base/absent_names.py."""
     doc = "Lists torch's names that cograd lacks: topics, their names, and what to use instead."
-    text = SPDX + "# Written by make stubs from python/surface/absent.toml: change that.\n"
-    text += f'"""{doc}"""\n\nfrom __future__ import annotations\n\n'
+    text = (
+        SPDX
+        + WRITTEN.format(file="absent.toml")
+        + f'"""{doc}"""\n\nfrom __future__ import annotations\n\n'
+    )
     text += '__all__ = ["INSTEAD", "NAMES", "TOPICS", "WHOLE"]\n\n'
     for name in ("topics", "instead", "whole"):
         rows = "".join(entry(key, row, 1) for key, row in table[name].items())

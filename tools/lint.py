@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs the linters: lint.py [--fix] [--tidy core|changed|all] [--but STEP] [step ...].
 
-Steps, all of them by default: ruff, format, clang-format, files, stubs, headers, abi, mypy,
-typing, clang-tidy.
+Steps, all of them by default: ruff, format, clang-format, files, surface, stubs, headers, abi,
+mypy, typing, clang-tidy.
 clang-tidy takes seconds per file, so by default it checks the autograd core and the first files
 that differ from the branch main; `--tidy all` checks everything. It leaves out files that have
 passed with the same headers (COGRAD_CI_CACHE= turns that off). Every step runs; the exit status is
@@ -84,6 +84,11 @@ def files(_fix: bool) -> bool:
             print(f"{name}: {len(lines)} lines, split it (limit {limit})")
             ok = False
     return ok
+
+
+def surface(fix: bool) -> bool:
+    """Checks that the modules of torch's surface are those of the tables in python/surface."""
+    return run(sys.executable, "tools/gen_surface.py", *([] if fix else ["--check"]))
 
 
 def stubs(fix: bool) -> bool:
@@ -236,6 +241,7 @@ def main() -> int:
         "format": ruff_format,
         "clang-format": clang_format,
         "files": files,
+        "surface": surface,
         "stubs": stubs,
         "headers": headers,
         "abi": abi,

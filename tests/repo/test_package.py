@@ -114,8 +114,9 @@ def test_run_time_requirements():
 
 
 @pytest.mark.skipif(not (ROOT / "tools" / "gen_stubs.py").exists(), reason="no source checkout")
-def test_stubs_are_up_to_date():
-    command = [sys.executable, str(ROOT / "tools" / "gen_stubs.py"), "--check"]
+@pytest.mark.parametrize("generator", ["gen_surface.py", "gen_stubs.py"])
+def test_generated_files_are_up_to_date(generator):
+    command = [sys.executable, str(ROOT / "tools" / generator), "--check"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Written by make stubs from python/surface/absent.toml: change that.
+# Written by make stubs from the rows of python/surface/absent.toml: change those.
 """Lists torch's names that cograd lacks: topics, their names, and what to use instead."""
 
 from __future__ import annotations
