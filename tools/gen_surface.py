@@ -188,8 +188,8 @@ def flags(_path: str, row: Rows) -> Iterator[str]:
     kept = [name.removeprefix("_") for name in given]
     passed = ", ".join(f"{name}=_{name}" for name in kept)
     doc = "Stores the given switches and returns the former values of all"
-    store = folded("return _store(", f"globals(), {passed}", ")", 1)
-    yield function(f"set_flags({row['set']}) -> {row['returns']}", doc, store)
+    store = folded(f"before: {row['returns']} = _store(", f"globals(), {passed}", ")", 1)
+    yield function(f"set_flags({row['set']}) -> {row['returns']}", doc, store, "return before")
     doc = "Stores the switches for the duration of a with block"
     before = "before = {name: globals()[name] for name in _SWITCHES}"
     call = folded("set_flags(", ", ".join(kept), ")", 1)

@@ -58,7 +58,7 @@ def set_flags(
     _depthwise_kernel: str | None = None,
 ) -> tuple[Any, ...]:
     """Stores the given switches and returns the former values of all."""
-    return _store(
+    before: tuple[Any, ...] = _store(
         globals(),
         enabled=_enabled,
         benchmark=_benchmark,
@@ -68,6 +68,7 @@ def set_flags(
         fp32_precision=_fp32_precision,
         depthwise_kernel=_depthwise_kernel,
     )
+    return before
 
 
 _SWITCHES = (

@@ -26,7 +26,8 @@ def is_available() -> bool:
 
 def set_flags(_enabled: bool) -> tuple[bool]:
     """Stores the given switches and returns the former values of all."""
-    return _store(globals(), enabled=_enabled)
+    before: tuple[bool] = _store(globals(), enabled=_enabled)
+    return before
 
 
 _SWITCHES = ("enabled",)

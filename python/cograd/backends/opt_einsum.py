@@ -35,7 +35,8 @@ def set_flags(
     _enabled: bool | None = None, _strategy: str | None = None
 ) -> tuple[bool, str | None]:
     """Stores the given switches and returns the former values of all."""
-    return _store(globals(), enabled=_enabled, strategy=_strategy)
+    before: tuple[bool, str | None] = _store(globals(), enabled=_enabled, strategy=_strategy)
+    return before
 
 
 _SWITCHES = ("enabled", "strategy")
