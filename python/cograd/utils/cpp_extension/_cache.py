@@ -253,8 +253,8 @@ def read_depfile(text: str) -> list[str]:
     return [re.sub(r"\\([ #\\])", r"\1", w).replace("$$", "$") for w in words]
 
 
-# Not filelock: it has no heartbeat, so its waiters block as long as a holder is stopped; it does not
-# say which process holds the lock, leaves the file behind, and would be a run-time dependency.
+# Not filelock: it has no heartbeat, so its waiters block as long as a holder is stopped; it does
+# not name the holder, leaves the file behind, and is one more package to install.
 SILENCE = 30.0  # seconds without a heartbeat after which a holder counts as stuck
 _HOST = os.uname().nodename
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW  # a symbolic link is not a lock
