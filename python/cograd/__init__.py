@@ -233,7 +233,7 @@ def _tell_einops() -> None:
 
 _finders.when_loaded("einops", _tell_einops)
 _finders.watch_old_names()
-del _finders
+del _finders, _tell_einops
 
 # `from cograd import *` leaves modules out, as in torch; `from cograd import nn` imports one.
 __all__ = sorted(
