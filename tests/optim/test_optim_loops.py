@@ -16,7 +16,7 @@ from optim_cases import CASES, OPTIMIZERS, Run, label
 import cograd as torch
 from cograd import optim
 
-BY_LOOP = [case for case in CASES if getattr(optim, case[0])._kernel is not None]
+BY_LOOP = [case for case in CASES if getattr(optim, case[0])._rule.op is not None]
 FIRST = [(name, several[0]) for name, several in OPTIMIZERS.items()]
 LAST = [(name, several[-1]) for name, several in OPTIMIZERS.items()]
 FIRST_BY_LOOP = [case for case in FIRST if case in BY_LOOP]
@@ -347,7 +347,7 @@ def test_lower_instruction_sets(isa):
     code = """
 import numpy as np, optim_cases, cograd
 for case in optim_cases.CASES:
-    if getattr(cograd.optim, case[0])._kernel is None: continue
+    if getattr(cograd.optim, case[0])._rule.op is None: continue
     for dtype in ("float64", "float32", "bfloat16"):
         mine = optim_cases.Run(cograd, *case, dtype).trajectory(4)
         other = optim_cases.Run(cograd, *case, dtype, foreach=False).trajectory(4)

@@ -7,11 +7,17 @@
 
 namespace cograd::kernels {
 
-COGRAD_ISA_VALUE(OptimLoops, optim_loops)
+COGRAD_ISA_VALUE(OptimRules, optim_rules)
 
-LoopFn optim_loop(OptimRule rule, unsigned flags, DType t) noexcept {
+const OptimRule* optim_rule(std::string_view name) noexcept {
+  for (const OptimRule& rule : optim_rules())
+    if (name == rule.name) return &rule;
+  return nullptr;
+}
+
+LoopFn optim_loop(const OptimRule& rule, unsigned flags, DType t) noexcept {
   if (flags >= kOptimVariants) return nullptr;
-  const OptimVariant& v = optim_loops().of[static_cast<int>(rule)][flags];
+  const OptimVariant& v = rule.variants[flags];
   switch (t) {
     case DType::Float16:
       return v.loops[0];
@@ -24,10 +30,6 @@ LoopFn optim_loop(OptimRule rule, unsigned flags, DType t) noexcept {
     default:
       return nullptr;
   }
-}
-
-int optim_operands(OptimRule rule, unsigned flags) noexcept {
-  return flags < kOptimVariants ? optim_loops().of[static_cast<int>(rule)][flags].operands : 0;
 }
 
 }  // namespace cograd::kernels

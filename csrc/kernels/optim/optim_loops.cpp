@@ -2,7 +2,6 @@
 // The update rules of optimizers, element by element, for one instruction set.
 #include "kernels/optim/optim_loops.h"
 
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -25,9 +24,10 @@ inline T root(T x) {
   return std::sqrt(x);
 }
 
-// Each rule defines its variants (bits of flags), its number of operands, and the step of one
-// element.
+// Each rule defines its name, its variants (bits of flags), its number of operands, and the step of
+// one element. optim_rules() lists them.
 struct SgdRule {  // kOwn: momentum, 1 - dampening
+  static constexpr const char* kName = "sgd";
   static constexpr unsigned kBits = 15;
   static constexpr int operands(unsigned f) { return f & kOptimMomentum ? 3 : 2; }
   template <unsigned F, class T>
@@ -43,6 +43,7 @@ struct SgdRule {  // kOwn: momentum, 1 - dampening
 
 // kOwn: 1 - beta1, beta2, 1 - beta2, 1 / sqrt(1 - beta2^step), eps. kRate: lr / (1 - beta1^step).
 struct AdamRule {
+  static constexpr const char* kName = "adam";
   static constexpr unsigned kBits = kOptimDecay | kOptimAmsgrad;
   static constexpr int operands(unsigned f) { return f & kOptimAmsgrad ? 5 : 4; }
   template <unsigned F, class T>
@@ -60,6 +61,7 @@ struct AdamRule {
 };
 
 struct RmsPropRule {  // kOwn: alpha, 1 - alpha, eps, momentum
+  static constexpr const char* kName = "rmsprop";
   static constexpr unsigned kBits = kOptimDecay | kOptimMomentum | kOptimCentered;
   static constexpr int operands(unsigned f) {
     return 3 + ((f & kOptimMomentum) != 0) + ((f & kOptimCentered) != 0);
@@ -83,6 +85,7 @@ struct RmsPropRule {  // kOwn: alpha, 1 - alpha, eps, momentum
 };
 
 struct AdagradRule {  // kOwn: eps. kRate: lr / (1 + (step - 1) * lr_decay)
+  static constexpr const char* kName = "adagrad";
   static constexpr unsigned kBits = kOptimDecay;
   static constexpr int operands(unsigned) { return 3; }
   template <unsigned F, class T>
@@ -93,6 +96,7 @@ struct AdagradRule {  // kOwn: eps. kRate: lr / (1 + (step - 1) * lr_decay)
 };
 
 struct AdadeltaRule {  // kOwn: rho, 1 - rho, eps
+  static constexpr const char* kName = "adadelta";
   static constexpr unsigned kBits = kOptimDecay;
   static constexpr int operands(unsigned) { return 4; }
   template <unsigned F, class T>
@@ -105,6 +109,7 @@ struct AdadeltaRule {  // kOwn: rho, 1 - rho, eps
 };
 
 struct AdamaxRule {  // kOwn: 1 - beta1, beta2, eps. kRate: lr / (1 - beta1^step)
+  static constexpr const char* kName = "adamax";
   static constexpr unsigned kBits = kOptimDecay;
   static constexpr int operands(unsigned) { return 4; }
   template <unsigned F, class T>
@@ -118,6 +123,7 @@ struct AdamaxRule {  // kOwn: 1 - beta1, beta2, eps. kRate: lr / (1 - beta1^step
 
 // kOwn holds Adam's scalars, then the factor of the gradient; kRate is the factor of the mean.
 struct NAdamRule {
+  static constexpr const char* kName = "nadam";
   static constexpr unsigned kBits = kOptimDecay;
   static constexpr int operands(unsigned) { return 4; }
   template <unsigned F, class T>
@@ -131,6 +137,7 @@ struct NAdamRule {
 };
 
 struct RAdamRule {  // kOwn: 1 - beta1, beta2, 1 - beta2, eps
+  static constexpr const char* kName = "radam";
   static constexpr unsigned kBits = kOptimDecay | kOptimRectified;
   static constexpr int operands(unsigned) { return 4; }
   template <unsigned F, class T>
@@ -145,6 +152,7 @@ struct RAdamRule {  // kOwn: 1 - beta1, beta2, 1 - beta2, eps
 };
 
 struct RpropRule {  // kOwn: etaminus, etaplus, smallest and largest step
+  static constexpr const char* kName = "rprop";
   static constexpr unsigned kBits = 0;
   static constexpr int operands(unsigned) { return 4; }
   template <unsigned F, class T>
@@ -160,6 +168,7 @@ struct RpropRule {  // kOwn: etaminus, etaplus, smallest and largest step
 };
 
 struct AsgdRule {  // kOwn: mu
+  static constexpr const char* kName = "asgd";
   static constexpr unsigned kBits = kOptimDecay | kOptimAveraged;
   static constexpr int operands(unsigned) { return 3; }
   template <unsigned F, class T>
@@ -244,35 +253,25 @@ constexpr OptimVariant variant() {
 }
 
 template <class Rule, unsigned... F>
-void fill(OptimVariant (&into)[kOptimVariants], std::integer_sequence<unsigned, F...>) {
-  ((into[F] = variant<Rule, F>()), ...);
+constexpr OptimRule rule_of(std::integer_sequence<unsigned, F...>) {
+  return {Rule::kName, {variant<Rule, F>()...}};
 }
 
-template <class Rule>
-void fill_rule(OptimLoops& loops, OptimRule rule) {
-  fill<Rule>(loops.of[static_cast<int>(rule)],
-             std::make_integer_sequence<unsigned, kOptimVariants>());
-}
+template <class... Rule>
+struct Table {
+  static constexpr OptimRule kRules[] = {
+      rule_of<Rule>(std::make_integer_sequence<unsigned, kOptimVariants>())...};
+};
 
 }  // namespace
 }  // namespace cograd::kernels
 
 namespace cograd::kernels::COGRAD_ISA {
 
-OptimLoops optim_loops();
-OptimLoops optim_loops() {
-  OptimLoops loops;
-  fill_rule<SgdRule>(loops, OptimRule::SGD);
-  fill_rule<AdamRule>(loops, OptimRule::Adam);
-  fill_rule<RmsPropRule>(loops, OptimRule::RMSprop);
-  fill_rule<AdagradRule>(loops, OptimRule::Adagrad);
-  fill_rule<AdadeltaRule>(loops, OptimRule::Adadelta);
-  fill_rule<AdamaxRule>(loops, OptimRule::Adamax);
-  fill_rule<NAdamRule>(loops, OptimRule::NAdam);
-  fill_rule<RAdamRule>(loops, OptimRule::RAdam);
-  fill_rule<RpropRule>(loops, OptimRule::Rprop);
-  fill_rule<AsgdRule>(loops, OptimRule::ASGD);
-  return loops;
+OptimRules optim_rules();
+OptimRules optim_rules() {
+  return Table<SgdRule, AdamRule, RmsPropRule, AdagradRule, AdadeltaRule, AdamaxRule, NAdamRule,
+               RAdamRule, RpropRule, AsgdRule>::kRules;
 }
 
 }  // namespace cograd::kernels::COGRAD_ISA

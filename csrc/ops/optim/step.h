@@ -1,32 +1,109 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs one step of an optimizer over many parameters.
+// What the ops of optimizers' steps share: each updates many parameters by one rule. steps.cpp
+// declares the ops.
 #pragma once
-#include <span>
+#include <algorithm>
+#include <initializer_list>
 
 #include "kernels/optim/optim.h"
-#include "tensor/tensor.h"
+#include "ops/declare/batch_call.h"
 
 namespace cograd {
 
-using kernels::OptimRule;
+// The scalars of one parameter's step; counters are read before it and written after it.
+struct StepPlan {
+  static constexpr int kCounters = 3;  // one-element tensors: the step, then the rule's own
 
-inline constexpr int kOptimState = 3;     // tensors of the parameter's size
-inline constexpr int kOptimCounters = 3;  // one-element tensors: the step, then the rule's own
+  unsigned flags = 0;
+  double s[kernels::kOptimScalars] = {};
+  double counters[kCounters] = {};
+  bool single[kCounters] = {};  // the counter is a float32 tensor
 
-struct OptimItem {
-  Tensor param, grad;
-  Tensor state[kOptimState];
-  Tensor counters[kOptimCounters];
-  bool fresh = false;  // the state was created for this step
+  void set(unsigned flag, bool on) noexcept { flags |= on ? flag : 0; }
+  void rate(double v) noexcept { s[kernels::optim_scalar::kRate] = v; }
+  // Scales the parameter first.
+  void shrink(double v) noexcept { s[kernels::optim_scalar::kShrink] = v; }
+  // Scales the parameter by weight decay instead of adding the decay to the gradient.
+  void decouple(double lr, double weight_decay) noexcept {
+    shrink(1 - lr * weight_decay);
+    flags &= ~unsigned{kernels::kOptimDecay};
+  }
+  // Sets the rule's own scalars.
+  void own(std::initializer_list<double> v) noexcept {
+    std::copy(v.begin(), v.end(), s + kernels::optim_scalar::kOwn);
+  }
+  // Rounds a value of counter i as its tensor does.
+  double rounded(int i, double v) const noexcept { return single[i] ? static_cast<float>(v) : v; }
 };
 
-// Updates every item in one pass over its memory; step.cpp lists the `options`. Returns false
-// without changes if the loops do not apply (transforms, dtypes that differ or have no loop).
-// Raises before the first write if an item must not be written.
-COGRAD_API bool optim_step(const char* op, OptimRule rule, std::span<OptimItem> items,
-                           std::span<const double> options);
-// Return the number of state tensors and counters of an item; raise if options are missing.
-COGRAD_API int optim_states(OptimRule rule, std::span<const double> options);
-COGRAD_API int optim_counters(OptimRule rule) noexcept;
+// A call of a step: lists with one tensor for each parameter.
+class StepCall {
+ public:
+  static constexpr int kStates = 3;  // tensors of the parameter's size
+
+  // `subject` starts error messages: "Adam.step".
+  StepCall(const char* subject, const kernels::OptimRule& rule, bool maximize, double weight_decay,
+           TensorList params, TensorList grads);
+  // Add a list of one-element tensors, or of tensors of the parameter's size, that the step writes.
+  void count(TensorList list);
+  void keep(TensorList list);
+  // Updates every parameter in one pass over its memory; plan(StepPlan&, size_t i) sets the scalars
+  // of parameter i. Returns false without changes if the loops do not apply (transforms, dtypes
+  // that differ or have no loop). Raises before the first write if a tensor must not be written.
+  template <class Plan>
+  bool run(Plan plan) const {
+    return run_erased([](void* f, StepPlan& p, size_t i) { (*static_cast<Plan*>(f))(p, i); },
+                      &plan);
+  }
+
+ private:
+  struct Item;  // the tensors of one parameter
+  using ErasedPlan = void (*)(void*, StepPlan&, size_t);
+  bool run_erased(ErasedPlan plan, void* context) const;
+  TensorList checked(TensorList list) const;
+  Item item(size_t i) const noexcept;
+  bool applies(const Item& item) const;
+  bool check_memory(const Item& item) const;
+  StepPlan begin(const Item& item) const;
+  void update(const StepPlan& p, const Item& item) const;
+  void store(const StepPlan& p, const Item& item) const;
+
+  const char* subject_;
+  const kernels::OptimRule& rule_;
+  bool maximize_;
+  double weight_decay_;
+  TensorList params_, grads_;
+  TensorList counters_[StepPlan::kCounters] = {}, states_[kStates] = {};
+  int num_counters_ = 0, num_states_ = 0;
+};
+
+// Finds the rule of the op "_adam_step": "adam". Raises if there is none.
+const kernels::OptimRule& step_rule(std::string_view op);
+
+// The members that the ops have in common. Their order of parameters: params, grads, lists of
+// state, and after the star the options.
+struct StepOp {
+  static constexpr OpFlags kFlags = kInternal | kNondiff | kOther | kNoCpp;
+  static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
+  static constexpr BatchRule kBatch{};  // transforms see the call; batch() handles it
+  static void batch(BatchCall& call) { box(call.out(), false); }  // the formula in Python runs
+};
+
+template <class Op>
+StepCall step_call(bool maximize, double weight_decay, TensorList params, TensorList grads) {
+  static const kernels::OptimRule& rule = step_rule(Op::spec.name);
+  return {Op::kSubject, rule, maximize, weight_decay, params, grads};
+}
+
+// Adds an op to the table; marks every list of tensors but the gradients as written.
+template <class Op>
+bool add_step() {
+  OpRecord* r = detail::make_record<Op>();
+  for (size_t i = 0; i < r->args.size(); ++i)
+    r->args[i].mutated = r->args[i].kind == ArgKind::Tensors && i != 1;
+  return add_record(r);
+}
+#define COGRAD_STEP(Op) \
+  [[maybe_unused]] static const bool cograd_registered_##Op = ::cograd::add_step<Op>();
 
 }  // namespace cograd

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs optimizer steps: gathers parameters, gradients and state from Python's lists and dicts.
+// Runs the op of an optimizer's step: gathers its tensors and options from Python's lists and
+// dicts.
 #include "python/ops/optim.h"
 
+#include <map>
 #include <vector>
 
 #include "autograd/modes/watch.h"
-#include "ops/optim/step.h"
 #include "python/exchange/interop.h"
+#include "python/ops/call.h"
 #include "python/ops/overrides.h"
 #include "python/runtime/held.h"
 
@@ -14,43 +16,81 @@ namespace cograd::python {
 
 namespace {
 
+using TensorLists = std::vector<std::vector<Tensor>>;
+
 struct Request {
-  std::string op;
-  OptimRule rule;
-  PyObject* state;
-  PyObject* names;  // a tuple of str: the counters, then the tensors of the parameter's size
-  std::vector<double> options;
+  std::string name;  // of the event in a profile: "Adam.step"
+  const OpRecord& op;
+  PyObject* state;    // a dict: parameter -> its dict
+  PyObject* columns;  // a tuple: for each list of state its key in these dicts, or None if unused
+  PyObject* group;    // the options
+  PyObject* keys;     // a tuple: for each option its key in the group, or (key, position)
 };
 
+// The op's parameters in their order: params, grads, lists of state, options, and for some ops the
+// positions of new parameters.
+struct Arguments {
+  TensorLists lists;
+  std::vector<Value> options;
+  std::vector<int64_t> created;
+};
+
+const OpRecord& step_op(PyObject* name) {
+  static auto* known = new std::map<std::string, const OpRecord*, std::less<>>;
+  const char* text = PyUnicode_AsUTF8(name);
+  if (text == nullptr) throw_python_error();
+  if (const auto at = known->find(std::string_view(text)); at != known->end()) return *at->second;
+  const OpRecord* op = find_op(text, kInternal);
+  COGRAD_CHECK(op != nullptr, "_optim_step(): there is no op ", text);
+  known->emplace(text, op);
+  return *op;
+}
+
+Value option_of(const ArgInfo& parameter, PyObject* group, PyObject* key) {
+  const bool part = PyTuple_Check(key) != 0;
+  PyObject* name = part ? PyTuple_GET_ITEM(key, 0) : key;
+  py::object o = py::reinterpret_steal<py::object>(PyObject_GetItem(group, name));
+  if (o && part)
+    o = py::reinterpret_steal<py::object>(PyObject_GetItem(o.ptr(), PyTuple_GET_ITEM(key, 1)));
+  if (!o) throw_python_error();
+  if (is_tensor(o.ptr())) o = o.attr("item")();
+  Value v;
+  if (parameter.kind == ArgKind::Bool) {
+    const int truth = PyObject_IsTrue(o.ptr());
+    if (truth < 0) throw_python_error();
+    v.set_truth(truth == 1);
+    return v;
+  }
+  v.set_number(PyFloat_AsDouble(o.ptr()));
+  if (PyErr_Occurred() != nullptr) throw_python_error();
+  return v;
+}
+
 // Returns a tensor from a parameter's dict, or an undefined one.
-Tensor of_dict(PyObject* dict, PyObject* name) {
-  PyObject* value = PyDict_GetItemWithError(dict, name);
+Tensor of_dict(PyObject* dict, PyObject* key) {
+  PyObject* value = PyDict_GetItemWithError(dict, key);
   if (value == nullptr && PyErr_Occurred() != nullptr) throw_python_error();
   if (value == nullptr || !is_tensor(value)) return Tensor();
   return unwrap(value);
 }
 
-// Reads the state into `item`; returns false if a part of it is missing.
-bool take_state(const Request& r, PyObject* param, OptimItem& item, int counters, int states) {
-  if (counters + states == 0) return true;
-  PyObject* dict = PyDict_GetItemWithError(r.state, param);
-  if (dict == nullptr && PyErr_Occurred() != nullptr) throw_python_error();
-  if (dict == nullptr || !PyDict_Check(dict)) return false;
-  const py::object held = py::reinterpret_borrow<py::object>(dict);
-  for (int i = 0; i < counters + states; ++i) {
-    Tensor t = of_dict(dict, PyTuple_GET_ITEM(r.names, i));
+// Appends a parameter's state to the lists; returns false if a part of it is missing.
+bool take_state(const Request& r, PyObject* param, TensorLists& lists) {
+  py::object dict;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(r.columns); ++i) {
+    PyObject* key = PyTuple_GET_ITEM(r.columns, i);
+    if (key == Py_None) continue;
+    if (!dict) {
+      PyObject* found = PyDict_GetItemWithError(r.state, param);
+      if (found == nullptr && PyErr_Occurred() != nullptr) throw_python_error();
+      if (found == nullptr || !PyDict_Check(found)) return false;
+      dict = py::reinterpret_borrow<py::object>(found);
+    }
+    Tensor t = of_dict(dict.ptr(), key);
     if (!t.defined()) return false;
-    (i < counters ? item.counters[i] : item.state[i - counters]) = std::move(t);
+    lists[static_cast<size_t>(i) + 2].push_back(std::move(t));
   }
   return true;
-}
-
-// Runs optim_step and records its time if a profile is being made.
-bool run_step(const Request& r, std::vector<OptimItem>& items) {
-  const int64_t begin = watching(kWatchProfile) ? now_ns() : 0;
-  const bool done = optim_step(r.op.c_str(), r.rule, items, r.options);
-  if (begin != 0 && done) add_profile_event({ProfileEvent::Kind::Op, r.op, 0, begin, now_ns()});
-  return done;
 }
 
 // True if Python code can observe calls with objects of this type. `known` caches a type that
@@ -62,19 +102,51 @@ bool can_override(PyTypeObject* type, PyTypeObject*& known) {
   return false;
 }
 
+// Runs the op as a call from Python; a profile gets an event with the optimizer's name, too.
+bool call_step(const Request& r, const Arguments& a) {
+  std::vector<Value> values;
+  values.reserve(r.op.args.size());
+  for (const std::vector<Tensor>& list : a.lists)
+    values.emplace_back().set_list(COGRAD_TENSORS, list.data(), list.size());
+  values.insert(values.end(), a.options.begin(), a.options.end());
+  if (values.size() < r.op.args.size())
+    values.emplace_back().set_list(COGRAD_INTS, a.created.data(), a.created.size());
+  const int64_t begin = watching(kWatchProfile) ? now_ns() : 0;
+  Result result;
+  call_record(&r.op, values.data(), result);
+  if (begin != 0 && result.truth)
+    add_profile_event({ProfileEvent::Kind::Op, r.name, 0, begin, now_ns()});
+  return result.truth;
+}
+
+// Raises unless the op has the parameters that `columns` and `keys` are for.
+void check_parameters(const Request& r, size_t lists, size_t options) {
+  const std::vector<ArgInfo>& args = r.op.args;
+  size_t wanted = 0;
+  while (wanted < args.size() && args[wanted].kind == ArgKind::Tensors) ++wanted;
+  const size_t rest = args.size() - wanted - (args.back().kind == ArgKind::Ints ? 1 : 0);
+  COGRAD_CHECK(lists == wanted && options == rest && r.op.result == Result::Kind::Bool,
+               "_optim_step(): ", r.op.spec.name, " has ", wanted, " lists and ", rest,
+               " options, got ", lists, " and ", options);
+}
+
 // Returns True if the step was done, False if the Python formula must do it, or the list of
 // parameters whose state must be created first.
-py::object step(const Request& r, PyObject* params, const py::list& fresh) {
-  const int counters = optim_counters(r.rule), states = optim_states(r.rule, r.options);
-  COGRAD_CHECK(PyTuple_GET_SIZE(r.names) == counters + states, r.op, "(): expected ",
-               counters + states, " names of state, got ", PyTuple_GET_SIZE(r.names));
+py::object step(const Request& r, PyObject* params, const py::list& created) {
+  Arguments a;
+  a.lists.resize(static_cast<size_t>(PyTuple_GET_SIZE(r.columns)) + 2);
+  const auto options = static_cast<size_t>(PyTuple_GET_SIZE(r.keys));
+  check_parameters(r, a.lists.size(), options);
+  for (size_t i = 0; i < options; ++i)
+    a.options.push_back(option_of(r.op.args[a.lists.size() + i], r.group,
+                                  PyTuple_GET_ITEM(r.keys, static_cast<Py_ssize_t>(i))));
   if (overrides_possible && modes_active()) return py::bool_(false);
   const HeldItems held(params);
   PyTypeObject* plain_type = nullptr;
-  std::vector<OptimItem> items;
-  items.reserve(held.size());
+  for (size_t i = 0; i < a.lists.size(); ++i)
+    if (i < 2 || PyTuple_GET_ITEM(r.columns, static_cast<Py_ssize_t>(i) - 2) != Py_None)
+      a.lists[i].reserve(held.size());
   py::list missing;
-  size_t next_fresh = 0;
   for (Py_ssize_t i = 0; i < held.ssize(); ++i) {
     PyObject* o = held[i];
     if (!is_tensor(o) || can_override(Py_TYPE(o), plain_type)) return py::bool_(false);
@@ -82,41 +154,33 @@ py::object step(const Request& r, PyObject* params, const py::list& fresh) {
     if (is_batched(param)) return py::bool_(false);
     Tensor grad = grad_of(param.impl());
     if (!grad.defined()) continue;
-    OptimItem& item = items.emplace_back();
-    item.param = param;
-    item.grad = std::move(grad);
-    if (!take_state(r, o, item, counters, states)) missing.append(py::handle(o));
-    if (next_fresh < fresh.size() && fresh[next_fresh].ptr() == o) {
-      item.fresh = true;
-      ++next_fresh;
-    }
+    if (a.created.size() < created.size() && created[a.created.size()].ptr() == o)
+      a.created.push_back(static_cast<int64_t>(a.lists[0].size()));
+    a.lists[0].push_back(param);
+    a.lists[1].push_back(std::move(grad));
+    if (!take_state(r, o, a.lists)) missing.append(py::handle(o));
   }
   if (!missing.empty()) return missing;
-  return py::bool_(run_step(r, items));
+  return py::bool_(call_step(r, a));
 }
 
 PyObject* optim_step_call(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
-    COGRAD_CHECK_TYPE(n == 7 && PyUnicode_Check(args[0]) && PyLong_Check(args[1]) &&
+    COGRAD_CHECK_TYPE(n == 8 && PyUnicode_Check(args[0]) && PyUnicode_Check(args[1]) &&
                           PyList_Check(args[2]) && PyDict_Check(args[3]) &&
-                          PyTuple_Check(args[4]) && PyTuple_Check(args[5]) && PyList_Check(args[6]),
-                      "_optim_step(): expected (str, int, list, dict, tuple, tuple, list)");
-    const long rule = PyLong_AsLong(args[1]);
-    COGRAD_CHECK(rule >= 0 && rule < static_cast<long>(OptimRule::kCount),
-                 "_optim_step(): there is no rule ", rule);
-    Request r{py::cast<std::string>(args[0]), static_cast<OptimRule>(rule), args[3], args[4], {}};
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args[5]); ++i) {
-      r.options.push_back(PyFloat_AsDouble(PyTuple_GET_ITEM(args[5], i)));
-      if (PyErr_Occurred() != nullptr) throw_python_error();
-    }
-    return step(r, args[2], py::reinterpret_borrow<py::list>(args[6])).release().ptr();
+                          PyTuple_Check(args[4]) && PyDict_Check(args[5]) &&
+                          PyTuple_Check(args[6]) && PyList_Check(args[7]),
+                      "_optim_step(): expected (str, str, list, dict, tuple, dict, tuple, list)");
+    const Request r{
+        py::cast<std::string>(args[0]), step_op(args[1]), args[3], args[4], args[5], args[6]};
+    return step(r, args[2], py::reinterpret_borrow<py::list>(args[7])).release().ptr();
   });
 }
 
 PyMethodDef functions[] = {
     {"_optim_step", COGRAD_FASTCALL(optim_step_call), METH_FASTCALL,
-     "_optim_step(op, rule, params, state, names, options, fresh)\n--\n\nRuns an optimizer step "
-     "over all parameters that have a gradient."},
+     "_optim_step(name, op, params, state, columns, group, keys, created)\n--\n\nRuns the op of an "
+     "optimizer's step over all parameters that have a gradient."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import cograd
 from cograd import Tensor
 
-from ._lists import step_lists
-from ._options import check_lr, new_counter, number
+from ._lists import for_lists, step_lists
+from ._options import number, rate, within
+from ._rule import Rule, State, counter
 from .optimizer import Optimizer
 
 __all__ = ["Adafactor", "adafactor"]
@@ -18,6 +19,30 @@ __all__ = ["Adafactor", "adafactor"]
 def _mean_square(grad: Tensor, dim: int) -> Tensor:
     """Returns (grad * grad).mean(dim, keepdim=True) without storing the squares of all elements."""
     return cograd.norm(grad, dim=dim, keepdim=True).square_().div_(grad.size(dim))
+
+
+def _row(param: Tensor, group: dict[str, Any]) -> Tensor | None:
+    grad = param.grad
+    return grad.new_zeros([*grad.shape[:-1], 1]) if grad is not None and grad.dim() > 1 else None
+
+
+def _column(param: Tensor, group: dict[str, Any]) -> Tensor | None:
+    grad = param.grad
+    if grad is None or grad.dim() <= 1:
+        return None
+    return grad.new_zeros([*grad.shape[:-2], 1, grad.shape[-1]])
+
+
+def _whole(param: Tensor, group: dict[str, Any]) -> Tensor | None:
+    grad = param.grad
+    return cograd.zeros_like(grad).detach() if grad is not None and grad.dim() <= 1 else None
+
+
+def _check_eps(eps: Any) -> None:
+    if eps[0] is not None and not eps[0] >= 0.0:
+        raise ValueError(f"epsilon1 should be >= 0 but is: {eps[0]}")
+    if not eps[1] >= 0.0:
+        raise ValueError(f"epsilon2 should be >= 0 but is: {eps[1]}")
 
 
 class Adafactor(Optimizer):
@@ -37,7 +62,6 @@ class Adafactor(Optimizer):
     step (t), row_var (r) and col_var (c), or variance.
 
     Args:
-        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the largest relative step, a number or a tensor of one element.
         beta2_decay: each step, the running mean of squares keeps the fraction 1 - step^beta2_decay.
         eps: the lower limit of the root of the running mean of squares, None for that of the dtype;
@@ -45,14 +69,28 @@ class Adafactor(Optimizer):
         d: the upper limit of the root mean square of an update.
         weight_decay: lr * weight_decay times the parameter is subtracted from it first.
         foreach: accepted and ignored.
-        maximize: whether to maximize instead of minimize.
 
     Raises:
         ValueError: an option is out of range.
         RuntimeError: a parameter is complex, in ``step``.
     """
 
-    _later_options: ClassVar[dict[str, Any]] = {"foreach": None}
+    _rule = Rule(
+        state=(
+            counter("step"),
+            State("row_var", _row, column="row_vars"),
+            State("col_var", _column, column="col_vars"),
+            State("variance", _whole, column="variances"),
+        ),
+        checks={
+            "lr": rate("Learning rate should be >= 0 but is: {}"),
+            "beta2_decay": within(lambda v: v <= 0.0, "beta2_decay should be <= 0 but is: {}"),
+            "eps": _check_eps,
+            "d": within(lambda v: v >= 1.0, "Clipping threshold d should be >= 1 but is: {}"),
+            "weight_decay": within(lambda v: v >= 0.0, "weight_decay should be >= 0 but is: {}"),
+        },
+        parts={"eps": ("eps1", "eps2")},
+    )
 
     def __init__(
         self,
@@ -66,42 +104,7 @@ class Adafactor(Optimizer):
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
-        check_lr(lr, "Learning rate should be >= 0 but is: {}")
-        if not beta2_decay <= 0.0:
-            raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
-        if eps[0] is not None and not eps[0] >= 0.0:
-            raise ValueError(f"epsilon1 should be >= 0 but is: {eps[0]}")
-        if not eps[1] >= 0.0:
-            raise ValueError(f"epsilon2 should be >= 0 but is: {eps[1]}")
-        if not d >= 1.0:
-            raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
-        if not weight_decay >= 0.0:
-            raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
-        defaults = {
-            "lr": lr,
-            "beta2_decay": beta2_decay,
-            "eps": eps,
-            "d": d,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
-
-    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        state: dict[str, Any] = self.state[param]
-        if state:
-            return state
-        grad = param.grad
-        assert grad is not None
-        state["step"] = new_counter()
-        if grad.dim() > 1:
-            shape = list(grad.shape)
-            state["row_var"] = grad.new_zeros([*shape[:-1], 1])
-            state["col_var"] = grad.new_zeros([*shape[:-2], 1, shape[-1]])
-        else:
-            state["variance"] = cograd.zeros_like(grad).detach()
-        return state
+        super().__init__(params, self._rule.defaults(locals()))
 
     def _update(self, group: dict[str, Any]) -> None:
         params = [param for param in group["params"] if param.grad is not None]
@@ -136,6 +139,7 @@ class Adafactor(Optimizer):
         return estimate.div_(row.mean(dim=-2, keepdim=True).clamp_(min=least))
 
 
+@for_lists(Adafactor)
 def adafactor(
     params: list[Tensor],
     grads: list[Tensor],
@@ -158,34 +162,10 @@ def adafactor(
 ) -> None:
     """Runs one step of Adafactor on tensors and state that no optimizer owns.
 
-    Args:
-        params: the tensors to update in place.
-        grads: one gradient for each parameter.
-        row_vars, col_vars, variances, state_steps: the state of each parameter, written in place;
-            vectors have a variance, all other parameters have a row and a column.
-        grad_scale: the divisor of the gradients.
-        found_inf: if it is not 0, the step is skipped.
-        has_complex: accepted and ignored.
-        foreach, d, lr, beta2_decay, weight_decay, maximize: as in Adafactor.
-        eps1, eps2: the two values of Adafactor's ``eps``.
+    Vectors have a variance, all other parameters have a row and a column.
 
     Raises:
         ValueError: the lists have different lengths.
         RuntimeError: a parameter is complex, or a leaf requires grad while grad mode is on.
     """
-    group = {
-        "d": d,
-        "lr": lr,
-        "beta2_decay": beta2_decay,
-        "weight_decay": weight_decay,
-        "eps": (eps1, eps2),
-        "maximize": maximize,
-        "foreach": foreach,
-    }
-    columns: dict[str, Any] = {
-        "row_var": row_vars,
-        "col_var": col_vars,
-        "variance": variances,
-        "step": state_steps,
-    }
-    step_lists(Adafactor, params, grads, columns, group, grad_scale=grad_scale, found_inf=found_inf)
+    step_lists(Adafactor, locals())

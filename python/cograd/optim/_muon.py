@@ -9,7 +9,8 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-from ._options import check_lr, number
+from ._options import number, rate, within
+from ._rule import Rule, zeros
 from .optimizer import Optimizer
 
 __all__ = ["Muon"]
@@ -61,7 +62,6 @@ class Muon(Optimizer):
 
     Args:
         params: matrices, (name, matrix) pairs, or dicts with 'params' and options of the group.
-        lr: the learning rate, a number or a tensor of one element.
         weight_decay: lr * weight_decay times the parameter is subtracted from it first.
         momentum: decay rate of the running mean of gradients.
         nesterov: whether to mix the gradient into the mean once more.
@@ -76,7 +76,20 @@ class Muon(Optimizer):
         RuntimeError: a parameter is complex, in ``step``.
     """
 
-    _counters = ()
+    _rule = Rule(
+        state=(zeros("momentum_buffer"),),
+        checks={
+            "lr": rate("Learning rate should be >= 0 but is: {}"),
+            "momentum": within(lambda value: value >= 0.0, "momentum should be >= 0 but is: {}"),
+            "weight_decay": within(
+                lambda value: value >= 0.0, "weight decay should be >= 0 but is: {}"
+            ),
+            "adjust_lr_fn": within(
+                lambda name: name in (None, "original", "match_rms_adamw"),
+                "Adjust learning rate function {} is not supported",
+            ),
+        },
+    )
 
     def __init__(
         self,
@@ -90,24 +103,7 @@ class Muon(Optimizer):
         ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
     ) -> None:
-        check_lr(lr, "Learning rate should be >= 0 but is: {}")
-        if not momentum >= 0.0:
-            raise ValueError(f"momentum should be >= 0 but is: {momentum}")
-        if not weight_decay >= 0.0:
-            raise ValueError(f"weight decay should be >= 0 but is: {weight_decay}")
-        if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
-            raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients,
-            "eps": eps,
-            "ns_steps": ns_steps,
-            "adjust_lr_fn": adjust_lr_fn,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, self._rule.defaults(locals()))
         for group in self.param_groups:
             for param in group["params"]:
                 if param.ndim != 2:
@@ -122,9 +118,7 @@ class Muon(Optimizer):
             raise RuntimeError("Muon does not support complex parameters")
         lr, momentum = number(group["lr"]), group["momentum"]
         for param in params:
-            grad, state = param.grad, self.state[param]
-            if "momentum_buffer" not in state:
-                state["momentum_buffer"] = cograd.zeros_like(grad).detach()
+            grad, state = param.grad, self._init_state(param, group)
             buf = state["momentum_buffer"].lerp_(grad, 1 - momentum)
             update = grad.lerp(buf, momentum) if group["nesterov"] else buf
             args = (group["ns_coefficients"], group["ns_steps"], group["eps"])

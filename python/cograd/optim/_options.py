@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import cograd
 from cograd import Tensor
+
+Check: TypeAlias = Callable[[Any], None]
+# Options that say how a step is computed, which all optimizers have got over time.
+MODES = ("foreach", "maximize", "capturable", "differentiable", "fused", "decoupled_weight_decay")
 
 
 class _Required:
@@ -33,18 +37,31 @@ def plain(group: dict[str, Any]) -> dict[str, Any]:
     return group
 
 
-def check_lr(lr: Any, message: str = "Invalid learning rate: {}") -> None:
-    """Raises ValueError if the learning rate is negative."""
-    if isinstance(lr, Tensor) and lr.numel() != 1:
-        raise ValueError("Tensor lr must be 1-element")
-    if not number(lr) >= 0.0:
-        raise ValueError(message.format(lr))
+def within(test: Callable[[Any], Any], message: str) -> Check:
+    """Returns a check that raises ValueError, with the value in the message, if a test fails."""
+
+    def check(value: Any) -> None:
+        if not test(value):
+            raise ValueError(message.format(value))
+
+    return check
 
 
-def check_not_negative(name: str, value: Any) -> None:
-    """Raises ValueError if the option is negative."""
-    if not value >= 0.0:
-        raise ValueError(f"Invalid {name} value: {value}")
+def not_negative(name: str) -> Check:
+    """Returns a check that raises ValueError if an option, which messages call so, is negative."""
+    return within(lambda value: value >= 0.0, f"Invalid {name} value: {{}}")
+
+
+def rate(message: str = "Invalid learning rate: {}") -> Check:
+    """Returns a check that raises ValueError if a learning rate is negative."""
+    sign = within(lambda lr: number(lr) >= 0.0, message)
+
+    def check(lr: Any) -> None:
+        if isinstance(lr, Tensor) and lr.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+        sign(lr)
+
+    return check
 
 
 def check_betas(betas: Sequence[Any]) -> None:
@@ -56,19 +73,14 @@ def check_betas(betas: Sequence[Any]) -> None:
             raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
 
 
-def check_modes(
-    *,
-    foreach: bool | None = None,
-    fused: bool | None = None,
-    differentiable: bool = False,
-    capturable: bool = False,
-) -> None:
+def check_modes(options: Mapping[str, Any]) -> None:
     """Raises RuntimeError for modes that exclude each other or are not supported."""
-    if fused and differentiable:
+    fused = options.get("fused")
+    if fused and options.get("differentiable"):
         raise RuntimeError("`fused` does not support `differentiable`")
-    if fused and foreach:
+    if fused and options.get("foreach"):
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-    if capturable:
+    if options.get("capturable"):
         refuse_capturable()
 
 

@@ -3,17 +3,27 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
-import cograd
 from cograd import Tensor
 
-from . import _rules
-from ._lists import step_lists
-from ._options import check_lr, check_modes, check_not_negative, new_counter
+from ._formula import decayed
+from ._lists import for_lists, step_lists
+from ._options import not_negative, within
+from ._rule import Rule, counter, zeros
 from .optimizer import Optimizer
 
 __all__ = ["Adadelta", "adadelta"]
+
+
+def _formula(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+    """Returns Adadelta's new parameter."""
+    rho, eps = group["rho"], group["eps"]
+    grad = decayed(param, grad, group)
+    square = state["square_avg"] = rho * state["square_avg"] + (1 - rho) * grad * grad
+    delta = (state["acc_delta"] + eps).sqrt() / (square + eps).sqrt() * grad
+    state["acc_delta"] = rho * state["acc_delta"] + (1 - rho) * delta * delta
+    return param.sub(group["lr"] * delta)
 
 
 class Adadelta(Optimizer):
@@ -34,29 +44,20 @@ class Adadelta(Optimizer):
     count as pairs of real ones.
 
     Args:
-        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
-        lr: the learning rate, a number or a tensor of one element.
         rho: decay rate of both running means of squares.
         eps: added to both running means of squares.
-        weight_decay: ``weight_decay`` times the parameter is added to the gradient.
-        foreach: None and True update all parameters in one call, False applies the formula to each.
-        maximize: whether to maximize instead of minimize.
-        capturable: not supported, as it is for CUDA graphs; True raises.
-        differentiable: whether autograd records the steps.
-
-    Raises:
-        ValueError: an option is out of range.
-        RuntimeError: ``capturable`` is set.
     """
 
-    _later_options: ClassVar[dict[str, Any]] = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
-    _rule = staticmethod(_rules.adadelta)
-    _kernel = 4
+    _rule = Rule(
+        _formula,
+        "_adadelta_step",
+        state=(counter("step"), zeros("square_avg"), zeros("acc_delta")),
+        checks={
+            "rho": within(lambda rho: 0.0 <= rho <= 1.0, "Invalid rho value: {}"),
+            "eps": not_negative("epsilon"),
+            "weight_decay": not_negative("weight_decay"),
+        },
+    )
 
     def __init__(
         self,
@@ -71,39 +72,10 @@ class Adadelta(Optimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_lr(lr)
-        if not 0.0 <= rho <= 1.0:
-            raise ValueError(f"Invalid rho value: {rho}")
-        check_not_negative("epsilon", eps)
-        check_not_negative("weight_decay", weight_decay)
-        check_modes(capturable=capturable)
-        defaults = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "capturable": capturable,
-            "foreach": foreach,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
-
-    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        state: dict[str, Any] = self.state[param]
-        if not state:
-            state["step"] = new_counter()
-            state["square_avg"] = cograd.zeros_like(param).detach()
-            state["acc_delta"] = cograd.zeros_like(param).detach()
-        return state
-
-    def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        return group["rho"], group["eps"]
-
-    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        return ("step", "square_avg", "acc_delta")
+        super().__init__(params, self._rule.defaults(locals()))
 
 
+@for_lists(Adadelta)
 def adadelta(
     params: list[Tensor],
     grads: list[Tensor],
@@ -121,33 +93,5 @@ def adadelta(
     weight_decay: float,
     maximize: bool,
 ) -> None:
-    """Runs one step of Adadelta on tensors and state that no optimizer owns.
-
-    Args:
-        params: the tensors to update in place.
-        grads: one gradient for each parameter.
-        square_avgs, acc_deltas, state_steps: the state of each parameter, written in place.
-        has_complex: accepted and ignored.
-        capturable, foreach, differentiable, lr, rho, eps, weight_decay, maximize: as in Adadelta.
-
-    Raises:
-        ValueError: the lists have different lengths.
-        RuntimeError: modes exclude each other, ``capturable`` is set, or a leaf requires grad while
-            grad mode is on and the step is not differentiable.
-    """
-    group = {
-        "lr": lr,
-        "rho": rho,
-        "eps": eps,
-        "weight_decay": weight_decay,
-        "maximize": maximize,
-        "capturable": capturable,
-        "foreach": foreach,
-        "differentiable": differentiable,
-    }
-    columns: dict[str, Any] = {
-        "square_avg": square_avgs,
-        "acc_delta": acc_deltas,
-        "step": state_steps,
-    }
-    step_lists(Adadelta, params, grads, columns, group)
+    """Runs one step of Adadelta on tensors and state that no optimizer owns."""
+    step_lists(Adadelta, locals())

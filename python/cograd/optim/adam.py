@@ -3,17 +3,31 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import cograd
 from cograd import Tensor
 
-from . import _rules
-from ._lists import step_lists
-from ._options import check_betas, check_lr, check_modes, check_not_negative, new_counter
+from ._formula import decay, moments
+from ._lists import for_lists, step_lists
+from ._options import check_betas, not_negative
+from ._rule import Rule, counter, zeros
 from .optimizer import Optimizer
 
 __all__ = ["Adam", "adam"]
+
+
+def _formula(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+    """Returns the new parameter of Adam and AdamW."""
+    lr, (beta1, beta2) = group["lr"], group["betas"]
+    step = state["step"].item()
+    param, grad = decay(param, grad, group)
+    mean, square = moments(grad, state, beta1, beta2)
+    if group["amsgrad"]:
+        square = cograd.maximum(state["max_exp_avg_sq"], square)
+        state["max_exp_avg_sq"] = square
+    denom = square.sqrt() / (1 - beta2**step) ** 0.5 + group["eps"]
+    return param.sub(lr / (1 - beta1**step) * mean / denom)
 
 
 class Adam(Optimizer):
@@ -34,35 +48,27 @@ class Adam(Optimizer):
     are floating or complex; complex ones count as pairs of real ones.
 
     Args:
-        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
-        lr: the learning rate, a number or a tensor of one element.
-        betas: decay rates of the running means of the gradient and of its square.
-        eps: added to the denominator.
-        weight_decay: ``weight_decay`` times the parameter is added to the gradient.
         amsgrad: whether to divide by the largest running mean of squares so far.
-        foreach: None and True update all parameters in one call, False applies the formula to each.
-        maximize: whether to maximize instead of minimize.
-        capturable: not supported, as it is for CUDA graphs; True raises.
-        differentiable: whether autograd records the steps.
-        fused: as ``foreach``; with True, parameters that are not floating raise.
         decoupled_weight_decay: whether to decay as AdamW does.
-
-    Raises:
-        ValueError: an option is out of range.
-        RuntimeError: modes exclude each other, or ``capturable`` is set.
     """
 
-    _later_options: ClassVar[dict[str, Any]] = {
-        "amsgrad": False,
-        "maximize": False,
-        "foreach": None,
-        "capturable": False,
-        "differentiable": False,
-        "decoupled_weight_decay": False,
-        "fused": None,
-    }
-    _rule = staticmethod(_rules.adam)
-    _kernel = 1
+    _rule = Rule(
+        _formula,
+        "_adam_step",
+        state=(
+            counter("step"),
+            zeros("exp_avg"),
+            zeros("exp_avg_sq"),
+            zeros("max_exp_avg_sq", when="amsgrad"),
+        ),
+        checks={
+            "eps": not_negative("epsilon"),
+            "betas": check_betas,
+            "weight_decay": not_negative("weight_decay"),
+        },
+        parts={"betas": ("beta1", "beta2")},
+        later={"amsgrad": False},
+    )
 
     def __init__(
         self,
@@ -80,48 +86,10 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        check_lr(lr)
-        check_not_negative("epsilon", eps)
-        check_betas(betas)
-        check_not_negative("weight_decay", weight_decay)
-        check_modes(
-            foreach=foreach, fused=fused, differentiable=differentiable, capturable=capturable
-        )
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        super().__init__(params, defaults)
-
-    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        state: dict[str, Any] = self.state[param]
-        if not state:
-            state["step"] = new_counter(fused=group["fused"])
-            state["exp_avg"] = cograd.zeros_like(param).detach()
-            state["exp_avg_sq"] = cograd.zeros_like(param).detach()
-            if group["amsgrad"]:
-                state["max_exp_avg_sq"] = cograd.zeros_like(param).detach()
-        return state
-
-    def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        modes = (group["amsgrad"], group["decoupled_weight_decay"])
-        return (*group["betas"], group["eps"], *modes)
-
-    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        if group["amsgrad"]:
-            return ("step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq")
-        return ("step", "exp_avg", "exp_avg_sq")
+        super().__init__(params, self._rule.defaults(locals()))
 
 
+@for_lists(Adam)
 def adam(
     params: list[Tensor],
     grads: list[Tensor],
@@ -146,38 +114,5 @@ def adam(
     eps: float,
     maximize: bool,
 ) -> None:
-    """Runs one step of Adam on tensors and state that no optimizer owns.
-
-    Args:
-        params: the tensors to update in place.
-        grads: one gradient for each parameter.
-        exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps: the state of each parameter, written in
-            place.
-        grad_scale: the divisor of the gradients.
-        found_inf: if it is not 0, the step is skipped.
-        has_complex: accepted and ignored.
-        foreach, capturable, differentiable, fused, decoupled_weight_decay, amsgrad, beta1,
-            beta2, lr, weight_decay, eps, maximize: as in Adam.
-
-    Raises:
-        ValueError: the lists have different lengths.
-        RuntimeError: modes exclude each other, ``capturable`` is set, or a leaf requires grad while
-            grad mode is on and the step is not differentiable.
-    """
-    group = {
-        "amsgrad": amsgrad,
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "eps": eps,
-        "maximize": maximize,
-        "foreach": foreach,
-        "capturable": capturable,
-        "differentiable": differentiable,
-        "fused": fused,
-        "decoupled_weight_decay": decoupled_weight_decay,
-        "betas": (beta1, beta2),
-    }
-    columns: dict[str, Any] = {"exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs, "step": state_steps}
-    if amsgrad:
-        columns["max_exp_avg_sq"] = max_exp_avg_sqs
-    step_lists(Adam, params, grads, columns, group, grad_scale=grad_scale, found_inf=found_inf)
+    """Runs one step of Adam on tensors and state that no optimizer owns."""
+    step_lists(Adam, locals())

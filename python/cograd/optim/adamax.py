@@ -3,17 +3,28 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import cograd
 from cograd import Tensor
 
-from . import _rules
-from ._lists import step_lists
-from ._options import check_betas, check_lr, check_modes, check_not_negative, new_counter
+from ._formula import decayed
+from ._lists import for_lists, step_lists
+from ._options import check_betas, not_negative
+from ._rule import Rule, counter, zeros
 from .optimizer import Optimizer
 
 __all__ = ["Adamax", "adamax"]
+
+
+def _formula(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+    """Returns Adamax's new parameter."""
+    beta1, beta2 = group["betas"]
+    grad = decayed(param, grad, group)
+    mean = state["exp_avg"] = state["exp_avg"] + (1 - beta1) * (grad - state["exp_avg"])
+    norm = cograd.maximum(beta2 * state["exp_inf"], grad.abs() + group["eps"])
+    state["exp_inf"] = norm
+    return param.sub(group["lr"] / (1 - beta1 ** state["step"].item()) * mean / norm)
 
 
 class Adamax(Optimizer):
@@ -33,29 +44,21 @@ class Adamax(Optimizer):
     count as pairs of real ones.
 
     Args:
-        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
-        lr: the learning rate, a number or a tensor of one element.
         betas: decay rates of the running mean and of the running maximum.
         eps: added to the absolute value of a gradient.
-        weight_decay: ``weight_decay`` times the parameter is added to the gradient.
-        foreach: None and True update all parameters in one call, False applies the formula to each.
-        maximize: whether to maximize instead of minimize.
-        capturable: not supported, as it is for CUDA graphs; True raises.
-        differentiable: whether autograd records the steps.
-
-    Raises:
-        ValueError: an option is out of range.
-        RuntimeError: ``capturable`` is set.
     """
 
-    _later_options: ClassVar[dict[str, Any]] = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
-    _rule = staticmethod(_rules.adamax)
-    _kernel = 5
+    _rule = Rule(
+        _formula,
+        "_adamax_step",
+        state=(counter("step"), zeros("exp_avg"), zeros("exp_inf")),
+        checks={
+            "eps": not_negative("epsilon"),
+            "betas": check_betas,
+            "weight_decay": not_negative("weight_decay"),
+        },
+        parts={"betas": ("beta1", "beta2")},
+    )
 
     def __init__(
         self,
@@ -70,38 +73,10 @@ class Adamax(Optimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_lr(lr)
-        check_not_negative("epsilon", eps)
-        check_betas(betas)
-        check_not_negative("weight_decay", weight_decay)
-        check_modes(capturable=capturable)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
-
-    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        state: dict[str, Any] = self.state[param]
-        if not state:
-            state["step"] = new_counter()
-            state["exp_avg"] = cograd.zeros_like(param).detach()
-            state["exp_inf"] = cograd.zeros_like(param).detach()
-        return state
-
-    def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        return (*group["betas"], group["eps"])
-
-    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        return ("step", "exp_avg", "exp_inf")
+        super().__init__(params, self._rule.defaults(locals()))
 
 
+@for_lists(Adamax)
 def adamax(
     params: list[Tensor],
     grads: list[Tensor],
@@ -120,30 +95,5 @@ def adamax(
     lr: float,
     weight_decay: float,
 ) -> None:
-    """Runs one step of Adamax on tensors and state that no optimizer owns.
-
-    Args:
-        params: the tensors to update in place.
-        grads: one gradient for each parameter.
-        exp_avgs, exp_infs, state_steps: the state of each parameter, written in place.
-        has_complex: accepted and ignored.
-        foreach, maximize, differentiable, capturable, eps, beta1, beta2, lr, weight_decay: as in
-            Adamax.
-
-    Raises:
-        ValueError: the lists have different lengths.
-        RuntimeError: modes exclude each other, ``capturable`` is set, or a leaf requires grad while
-            grad mode is on and the step is not differentiable.
-    """
-    group = {
-        "eps": eps,
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "foreach": foreach,
-        "maximize": maximize,
-        "differentiable": differentiable,
-        "capturable": capturable,
-        "betas": (beta1, beta2),
-    }
-    columns: dict[str, Any] = {"exp_avg": exp_avgs, "exp_inf": exp_infs, "step": state_steps}
-    step_lists(Adamax, params, grads, columns, group)
+    """Runs one step of Adamax on tensors and state that no optimizer owns."""
+    step_lists(Adamax, locals())

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 from cograd import Tensor
 
-from .adam import Adam, adam
+from ._lists import for_lists, step_lists
+from .adam import Adam
 
 __all__ = ["AdamW", "adamw"]
 
@@ -30,27 +32,11 @@ class AdamW(Adam):
     are floating or complex; complex ones count as pairs of real ones.
 
     Args:
-        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
-        lr: the learning rate, a number or a tensor of one element.
-        betas: decay rates of the running means of the gradient and of its square.
-        eps: added to the denominator.
         weight_decay: lr * weight_decay times the parameter is subtracted from it first.
         amsgrad: whether to divide by the largest running mean of squares so far.
-        foreach: None and True update all parameters in one call, False applies the formula to each.
-        maximize: whether to maximize instead of minimize.
-        capturable: not supported, as it is for CUDA graphs; True raises.
-        differentiable: whether autograd records the steps.
-        fused: as ``foreach``; with True, parameters that are not floating raise.
-
-    Raises:
-        ValueError: an option is out of range.
-        RuntimeError: modes exclude each other, or ``capturable`` is set.
     """
 
-    _later_options: ClassVar[dict[str, Any]] = {
-        **Adam._later_options,
-        "decoupled_weight_decay": True,
-    }
+    _rule = replace(Adam._rule, later={**Adam._rule.later, "decoupled_weight_decay": True})
 
     def __init__(
         self,
@@ -67,20 +53,8 @@ class AdamW(Adam):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            foreach=foreach,
-            maximize=maximize,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-            decoupled_weight_decay=True,
-        )
+        options = {**locals(), "decoupled_weight_decay": True}
+        super(Adam, self).__init__(params, self._rule.defaults(options))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -88,6 +62,7 @@ class AdamW(Adam):
             group["decoupled_weight_decay"] = True
 
 
+@for_lists(AdamW)
 def adamw(
     params: list[Tensor],
     grads: list[Tensor],
@@ -111,27 +86,5 @@ def adamw(
     eps: float,
     maximize: bool,
 ) -> None:
-    """Runs ``adam`` with decoupled_weight_decay; arguments and errors are the same."""
-    adam(
-        params,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        max_exp_avg_sqs,
-        state_steps,
-        foreach,
-        capturable,
-        differentiable,
-        fused,
-        grad_scale,
-        found_inf,
-        has_complex,
-        decoupled_weight_decay=True,
-        amsgrad=amsgrad,
-        beta1=beta1,
-        beta2=beta2,
-        lr=lr,
-        weight_decay=weight_decay,
-        eps=eps,
-        maximize=maximize,
-    )
+    """Runs one step of AdamW on tensors and state that no optimizer owns."""
+    step_lists(Adam, {**locals(), "decoupled_weight_decay": True})

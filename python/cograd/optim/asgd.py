@@ -3,17 +3,30 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import cograd
 from cograd import Tensor
 
-from . import _rules
-from ._lists import step_lists
-from ._options import check_lr, check_modes, check_not_negative, new_counter, number
+from ._formula import counter_value, decayed, used
+from ._lists import for_lists, step_lists
+from ._options import not_negative, number
+from ._rule import Rule, counter, zeros
 from .optimizer import Optimizer
 
 __all__ = ["ASGD", "asgd"]
+
+
+def _formula(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+    """Returns ASGD's new parameter."""
+    lr, lambd = group["lr"], group["lambd"]
+    step, eta, mu = state["step"].item(), counter_value(state["eta"]), counter_value(state["mu"])
+    param = param * (1 - lambd * eta) - eta * decayed(param, grad, group)
+    state["ax"] = state["ax"] + mu * (param - state["ax"]) if used(mu - 1) else param.clone()
+    eta = lr / (1 + lambd * lr * step) ** group["alpha"]
+    state["eta"] = state["eta"] * 0 + eta
+    state["mu"] = cograd.full_like(state["mu"], 1 / max(1, step - group["t0"])).detach()
+    return param
 
 
 class ASGD(Optimizer):
@@ -34,31 +47,22 @@ class ASGD(Optimizer):
     real ones.
 
     Args:
-        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
-        lr: the learning rate, a number or a tensor of one element.
         lambd: decay rate of the parameters.
         alpha: the exponent of the decrease of the rate.
         t0: the step at which averaging begins.
-        weight_decay: ``weight_decay`` times the parameter is added to the gradient.
-        foreach: None and True update all parameters in one call, False applies the formula to each.
-        maximize: whether to maximize instead of minimize.
-        capturable: not supported, as it is for CUDA graphs; True raises.
-        differentiable: whether autograd records the steps.
-
-    Raises:
-        ValueError: an option is out of range.
-        RuntimeError: ``capturable`` is set.
     """
 
-    _later_options: ClassVar[dict[str, Any]] = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
-    _counters = ("step", "eta", "mu")
-    _rule = staticmethod(_rules.asgd)
-    _kernel = 9
+    _rule = Rule(
+        _formula,
+        "_asgd_step",
+        state=(
+            counter("step"),
+            counter("eta", lambda group: number(group["lr"])),
+            counter("mu", 1.0),
+            zeros("ax"),
+        ),
+        checks={"weight_decay": not_negative("weight_decay")},
+    )
 
     def __init__(
         self,
@@ -73,38 +77,10 @@ class ASGD(Optimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_lr(lr)
-        check_not_negative("weight_decay", weight_decay)
-        check_modes(capturable=capturable)
-        defaults = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
-
-    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        state: dict[str, Any] = self.state[param]
-        if not state:
-            state["step"] = new_counter()
-            state["eta"] = new_counter(number(group["lr"]))
-            state["mu"] = new_counter(1.0)
-            state["ax"] = cograd.zeros_like(param).detach()
-        return state
-
-    def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        return group["lambd"], group["alpha"], group["t0"]
-
-    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        return ("step", "eta", "mu", "ax")
+        super().__init__(params, self._rule.defaults(locals()))
 
 
+@for_lists(ASGD)
 def asgd(
     params: list[Tensor],
     grads: list[Tensor],
@@ -124,31 +100,5 @@ def asgd(
     alpha: float,
     weight_decay: float,
 ) -> None:
-    """Runs one step of ASGD on tensors and state that no optimizer owns.
-
-    Args:
-        params: the tensors to update in place.
-        grads: one gradient for each parameter.
-        axs, mus, etas, state_steps: the state of each parameter, written in place.
-        has_complex: accepted and ignored.
-        foreach, maximize, differentiable, capturable, lambd, lr, t0, alpha, weight_decay: as in
-            ASGD.
-
-    Raises:
-        ValueError: the lists have different lengths.
-        RuntimeError: modes exclude each other, ``capturable`` is set, or a leaf requires grad while
-            grad mode is on and the step is not differentiable.
-    """
-    group = {
-        "lambd": lambd,
-        "lr": lr,
-        "t0": t0,
-        "alpha": alpha,
-        "weight_decay": weight_decay,
-        "foreach": foreach,
-        "maximize": maximize,
-        "differentiable": differentiable,
-        "capturable": capturable,
-    }
-    columns: dict[str, Any] = {"ax": axs, "mu": mus, "eta": etas, "step": state_steps}
-    step_lists(ASGD, params, grads, columns, group)
+    """Runs one step of ASGD on tensors and state that no optimizer owns."""
+    step_lists(ASGD, locals())

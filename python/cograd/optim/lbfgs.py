@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import cograd
 from cograd import Tensor
 
-from ._options import check_lr, number
+from ._options import number
+from ._rule import Rule
 from .optimizer import Optimizer
 
 __all__ = ["LBFGS"]
@@ -129,7 +130,7 @@ class LBFGS(Optimizer):
         ValueError: the learning rate is negative, or there are several groups.
     """
 
-    _counters = ()
+    _rule = Rule()
 
     def __init__(
         self,
@@ -142,17 +143,9 @@ class LBFGS(Optimizer):
         history_size: int = 100,
         line_search_fn: str | None = None,
     ) -> None:
-        check_lr(lr)
-        defaults = {
-            "lr": lr,
-            "max_iter": max_iter,
-            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
-            "tolerance_grad": tolerance_grad,
-            "tolerance_change": tolerance_change,
-            "history_size": history_size,
-            "line_search_fn": line_search_fn,
-        }
-        super().__init__(params, defaults)
+        if max_eval is None:
+            max_eval = max_iter * 5 // 4
+        super().__init__(params, self._rule.defaults(locals()))
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         self._params = self.param_groups[0]["params"]

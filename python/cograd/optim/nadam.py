@@ -3,17 +3,33 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
-import cograd
 from cograd import Tensor
 
-from . import _rules
-from ._lists import step_lists
-from ._options import check_betas, check_lr, check_modes, check_not_negative, new_counter
+from ._formula import counter_value, decay, moments
+from ._lists import for_lists, step_lists
+from ._options import check_betas, not_negative
+from ._rule import Rule, counter, zeros
 from .optimizer import Optimizer
 
 __all__ = ["NAdam", "nadam"]
+
+
+def _formula(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+    """Returns NAdam's new parameter."""
+    lr, (beta1, beta2), psi = group["lr"], group["betas"], group["momentum_decay"]
+    step = state["step"].item()
+    param, grad = decay(param, grad, group)
+    mean, square = moments(grad, state, beta1, beta2)
+    mu = beta1 * (1 - 0.5 * 0.96 ** (step * psi))
+    mu_next = beta1 * (1 - 0.5 * 0.96 ** ((step + 1) * psi))
+    state["mu_product"] = state["mu_product"] * mu
+    product = counter_value(state["mu_product"])
+    denom = (square / (1 - beta2**step)).sqrt() + group["eps"]
+    of_grad = lr * (1 - mu) / (1 - product)
+    of_mean = lr * mu_next / (1 - product * mu_next)
+    return param.sub((of_grad * grad + of_mean * mean) / denom)
 
 
 class NAdam(Optimizer):
@@ -35,34 +51,26 @@ class NAdam(Optimizer):
     complex ones count as pairs of real ones.
 
     Args:
-        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
-        lr: the learning rate, a number or a tensor of one element.
-        betas: decay rates of the running means of the gradient and of its square.
-        eps: added to the denominator.
-        weight_decay: ``weight_decay`` times the parameter is added to the gradient.
         momentum_decay: how fast the momentum approaches its limit.
-        decoupled_weight_decay: whether lr * weight_decay times the parameter is subtracted from it
-            instead.
-        foreach: None and True update all parameters in one call, False applies the formula to each.
-        maximize: whether to maximize instead of minimize.
-        capturable: not supported, as it is for CUDA graphs; True raises.
-        differentiable: whether autograd records the steps.
-
-    Raises:
-        ValueError: an option is out of range.
-        RuntimeError: ``capturable`` is set.
     """
 
-    _later_options: ClassVar[dict[str, Any]] = {
-        "maximize": False,
-        "foreach": None,
-        "capturable": False,
-        "differentiable": False,
-        "decoupled_weight_decay": False,
-    }
-    _counters = ("step", "mu_product")
-    _rule = staticmethod(_rules.nadam)
-    _kernel = 6
+    _rule = Rule(
+        _formula,
+        "_nadam_step",
+        state=(
+            counter("step"),
+            counter("mu_product", 1.0),
+            zeros("exp_avg"),
+            zeros("exp_avg_sq"),
+        ),
+        checks={
+            "eps": not_negative("epsilon"),
+            "betas": check_betas,
+            "weight_decay": not_negative("weight_decay"),
+            "momentum_decay": not_negative("momentum_decay"),
+        },
+        parts={"betas": ("beta1", "beta2")},
+    )
 
     def __init__(
         self,
@@ -79,43 +87,10 @@ class NAdam(Optimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_lr(lr)
-        check_not_negative("epsilon", eps)
-        check_betas(betas)
-        check_not_negative("weight_decay", weight_decay)
-        check_not_negative("momentum_decay", momentum_decay)
-        check_modes(capturable=capturable)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
-
-    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        state: dict[str, Any] = self.state[param]
-        if not state:
-            state["step"] = new_counter()
-            state["mu_product"] = new_counter(1.0)
-            state["exp_avg"] = cograd.zeros_like(param).detach()
-            state["exp_avg_sq"] = cograd.zeros_like(param).detach()
-        return state
-
-    def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        rest = (group["eps"], group["momentum_decay"], group["decoupled_weight_decay"])
-        return (*group["betas"], *rest)
-
-    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        return ("step", "mu_product", "exp_avg", "exp_avg_sq")
+        super().__init__(params, self._rule.defaults(locals()))
 
 
+@for_lists(NAdam)
 def nadam(
     params: list[Tensor],
     grads: list[Tensor],
@@ -137,38 +112,5 @@ def nadam(
     momentum_decay: float,
     eps: float,
 ) -> None:
-    """Runs one step of NAdam on tensors and state that no optimizer owns.
-
-    Args:
-        params: the tensors to update in place.
-        grads: one gradient for each parameter.
-        exp_avgs, exp_avg_sqs, mu_products, state_steps: the state of each parameter, written in
-            place.
-        has_complex: accepted and ignored.
-        decoupled_weight_decay, foreach, capturable, differentiable, maximize, beta1, beta2,
-            lr, weight_decay, momentum_decay, eps: as in NAdam.
-
-    Raises:
-        ValueError: the lists have different lengths.
-        RuntimeError: modes exclude each other, ``capturable`` is set, or a leaf requires grad while
-            grad mode is on and the step is not differentiable.
-    """
-    group = {
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "momentum_decay": momentum_decay,
-        "eps": eps,
-        "decoupled_weight_decay": decoupled_weight_decay,
-        "foreach": foreach,
-        "capturable": capturable,
-        "differentiable": differentiable,
-        "maximize": maximize,
-        "betas": (beta1, beta2),
-    }
-    columns: dict[str, Any] = {
-        "exp_avg": exp_avgs,
-        "exp_avg_sq": exp_avg_sqs,
-        "mu_product": mu_products,
-        "step": state_steps,
-    }
-    step_lists(NAdam, params, grads, columns, group)
+    """Runs one step of NAdam on tensors and state that no optimizer owns."""
+    step_lists(NAdam, locals())

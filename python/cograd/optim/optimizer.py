@@ -14,13 +14,15 @@ import cograd
 from cograd import _C, Tensor
 from cograd.overrides import refuse_torch
 
-from . import _rules
+from . import _formula
+from ._docs import complete_class
 from ._hooks import (
     Hooked,
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
-from ._options import new_counter, number, plain, refuse_capturable, required
+from ._options import new_counter, plain, refuse_capturable, required
+from ._rule import Rule, later_options, options_of
 
 __all__ = [
     "Optimizer",
@@ -38,22 +40,29 @@ _NO_STEP = cograd.tensor(0.0)  # passed where an optimizer counts no steps
 class Optimizer(Hooked):
     """Base class of optimizers.
 
-    Subclasses define ``step``, or ``_rule`` (the formula) and the members that the core's loop
-    reads.
+    Subclasses define ``step``. Those of this package declare a ``_rule`` instead: see _rule.py.
 
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         defaults: options of groups that do not set them.
     """
 
+    _rule: ClassVar[Rule] = Rule()
+    _option_names: ClassVar[tuple[str, ...]] = ()
     # Options that checkpoints of older releases lack, with the values that they imply.
     _later_options: ClassVar[dict[str, Any]] = {}
-    # The formula of a step; see _rules.py.
-    _rule: Callable[[Tensor, Tensor, dict[str, Any], dict[str, Any]], Tensor] | None = None
-    # The number of the core's loop; None: there is only the formula.
-    _kernel: ClassVar[int | None] = None
     # Keys of a parameter's state that older checkpoints may store as plain numbers.
     _counters: ClassVar[tuple[str, ...]] = ("step",)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "_rule" not in cls.__dict__:
+            return
+        rule = cls._rule
+        cls._option_names = tuple(options_of(cls))
+        cls._later_options = later_options(cls, rule)
+        cls._counters = tuple(part.name for part in rule.state if part.counter)
+        complete_class(cls, cls._option_names)
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
@@ -213,24 +222,26 @@ class Optimizer(Hooked):
 
     def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """Returns the state of a parameter; creates it in the first step."""
-        return self.state[param]  # type: ignore[no-any-return]
-
-    def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        """Returns the options that the core's loop reads after maximize, weight_decay and lr."""
-        raise NotImplementedError
-
-    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """Returns the keys of a parameter's state: the counters, then the tensors of its size."""
-        raise NotImplementedError
+        rule = self._rule
+        if not rule.keeps_state(group):
+            return {}
+        state: dict[str, Any] = self.state[param]
+        if not state:
+            for part in rule.state:
+                if not part.late and part.active(group):
+                    value = part.make(param, group)
+                    if value is not None:
+                        state[part.name] = value
+        return state
 
     def _update(self, group: dict[str, Any]) -> None:
-        """Runs one step of a group, by the core's loop if that supports it."""
+        """Runs one step of a group, by its op if that supports it."""
         if group.get("fused"):
             self._check_fused(group)
         loops = group.get("fused") or group.get("foreach") is not False
-        if loops and not group.get("differentiable") and self._run_kernel(group):
+        if loops and not group.get("differentiable") and self._run_op(group):
             return
-        self._run_rule(group)
+        self._run_formula(group)
 
     def _check_fused(self, group: dict[str, Any]) -> None:
         for param in group["params"]:
@@ -240,19 +251,19 @@ class Optimizer(Hooked):
                     f"supported devices: ['cpu'] but {param.dtype} and {param.device.type}"
                 )
 
-    def _run_kernel(self, group: dict[str, Any]) -> bool:
+    def _run_op(self, group: dict[str, Any]) -> bool:
         """Updates all parameters in one call of the core; returns False if it changed nothing."""
-        params = group["params"]
-        if self._kernel is None or not isinstance(self.state, dict):
+        params, rule = group["params"], self._rule
+        if rule.op is None or not isinstance(self.state, dict):
             return False
-        options = (group["maximize"], group.get("weight_decay", 0), group["lr"])
         call = (
             type(self).__name__ + ".step",
-            self._kernel,
+            rule.op,
             params if type(params) is list else list(params),
             self.state,
-            self._state_names(group),
-            tuple(number(option) for option in (*options, *self._options(group))),
+            tuple([part.name if part.active(group) else None for part in rule.columns]),
+            group,
+            rule.keys,
         )
         done = _C._optim_step(*call, [])
         if not isinstance(done, list):
@@ -262,16 +273,19 @@ class Optimizer(Hooked):
         settled = False
         try:
             for param in done:
-                self._begin_state(param, group)
+                self._begin_state(param, group, rule)
             settled = _C._optim_step(*call, done) is True
         finally:
             if not settled:
                 self._put_back(had)
         return settled
 
-    def _begin_state(self, param: Tensor, group: dict[str, Any]) -> None:
-        """Creates the state that the core's loop needs and that is missing."""
-        self._init_state(param, group)
+    def _begin_state(self, param: Tensor, group: dict[str, Any], rule: Rule) -> None:
+        """Creates the state that the op needs and that is missing."""
+        state = self._init_state(param, group)
+        for part in rule.state:
+            if part.late and part.active(group):
+                state[part.name] = part.make(param, group)
 
     def _put_back(self, states: list[tuple[Tensor, dict[str, Any] | None]]) -> None:
         for param, state in states:
@@ -280,10 +294,9 @@ class Optimizer(Hooked):
             else:
                 self.state[param] = state
 
-    def _run_rule(self, group: dict[str, Any]) -> None:
+    def _run_formula(self, group: dict[str, Any]) -> None:
         """Runs one step of a group by the formula."""
-        rule = type(self)._rule
-        if rule is None:
+        if self._rule.formula is None:
             raise NotImplementedError(f"{type(self).__name__} defines neither step nor a rule")
         recorded = cograd.is_grad_enabled()
         options = group if recorded else plain(group)
@@ -296,7 +309,7 @@ class Optimizer(Hooked):
                 raise RuntimeError(
                     "`requires_grad` is not supported for `step` in differentiable mode"
                 )
-            _rules.apply(rule, param, grad, state, options)
+            _formula.apply(self._rule.formula, param, grad, state, options)
 
     # saving
 

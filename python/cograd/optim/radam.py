@@ -3,17 +3,33 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
-import cograd
 from cograd import Tensor
 
-from . import _rules
-from ._lists import step_lists
-from ._options import check_betas, check_lr, check_modes, check_not_negative, new_counter
+from ._formula import decay, moments
+from ._lists import for_lists, step_lists
+from ._options import check_betas, not_negative
+from ._rule import Rule, counter, zeros
 from .optimizer import Optimizer
 
 __all__ = ["RAdam", "radam"]
+
+
+def _formula(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+    """Returns RAdam's new parameter."""
+    beta1, beta2 = group["betas"]
+    step = state["step"].item()
+    param, grad = decay(param, grad, group)
+    mean, square = moments(grad, state, beta1, beta2)
+    correction = 1 - beta2**step
+    limit = 2 / (1 - beta2) - 1
+    rho = limit - 2 * step * beta2**step / correction
+    update = mean / (1 - beta1**step) * group["lr"]
+    if rho > 5:
+        rect = (rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho)
+        update = update * (correction**0.5 * rect**0.5) / (square.sqrt() + group["eps"])
+    return param.sub(update)
 
 
 class RAdam(Optimizer):
@@ -33,34 +49,19 @@ class RAdam(Optimizer):
 
     State: step (t), exp_avg (m), exp_avg_sq (v). Parameters are floating or complex; complex ones
     count as pairs of real ones.
-
-    Args:
-        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
-        lr: the learning rate, a number or a tensor of one element.
-        betas: decay rates of the running means of the gradient and of its square.
-        eps: added to the denominator.
-        weight_decay: ``weight_decay`` times the parameter is added to the gradient.
-        decoupled_weight_decay: whether lr * weight_decay times the parameter is subtracted from it
-            instead.
-        foreach: None and True update all parameters in one call, False applies the formula to each.
-        maximize: whether to maximize instead of minimize.
-        capturable: not supported, as it is for CUDA graphs; True raises.
-        differentiable: whether autograd records the steps.
-
-    Raises:
-        ValueError: an option is out of range.
-        RuntimeError: ``capturable`` is set.
     """
 
-    _later_options: ClassVar[dict[str, Any]] = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "decoupled_weight_decay": False,
-        "capturable": False,
-    }
-    _rule = staticmethod(_rules.radam)
-    _kernel = 7
+    _rule = Rule(
+        _formula,
+        "_radam_step",
+        state=(counter("step"), zeros("exp_avg"), zeros("exp_avg_sq")),
+        checks={
+            "eps": not_negative("epsilon"),
+            "betas": check_betas,
+            "weight_decay": not_negative("weight_decay"),
+        },
+        parts={"betas": ("beta1", "beta2")},
+    )
 
     def __init__(
         self,
@@ -76,39 +77,10 @@ class RAdam(Optimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_lr(lr)
-        check_not_negative("epsilon", eps)
-        check_betas(betas)
-        check_not_negative("weight_decay", weight_decay)
-        check_modes(capturable=capturable)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
-
-    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        state: dict[str, Any] = self.state[param]
-        if not state:
-            state["step"] = new_counter()
-            state["exp_avg"] = cograd.zeros_like(param).detach()
-            state["exp_avg_sq"] = cograd.zeros_like(param).detach()
-        return state
-
-    def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        return (*group["betas"], group["eps"], group["decoupled_weight_decay"])
-
-    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        return ("step", "exp_avg", "exp_avg_sq")
+        super().__init__(params, self._rule.defaults(locals()))
 
 
+@for_lists(RAdam)
 def radam(
     params: list[Tensor],
     grads: list[Tensor],
@@ -128,31 +100,5 @@ def radam(
     weight_decay: float,
     eps: float,
 ) -> None:
-    """Runs one step of RAdam on tensors and state that no optimizer owns.
-
-    Args:
-        params: the tensors to update in place.
-        grads: one gradient for each parameter.
-        exp_avgs, exp_avg_sqs, state_steps: the state of each parameter, written in place.
-        has_complex: accepted and ignored.
-        decoupled_weight_decay, foreach, differentiable, capturable, maximize, beta1, beta2,
-            lr, weight_decay, eps: as in RAdam.
-
-    Raises:
-        ValueError: the lists have different lengths.
-        RuntimeError: modes exclude each other, ``capturable`` is set, or a leaf requires grad while
-            grad mode is on and the step is not differentiable.
-    """
-    group = {
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "eps": eps,
-        "decoupled_weight_decay": decoupled_weight_decay,
-        "foreach": foreach,
-        "differentiable": differentiable,
-        "capturable": capturable,
-        "maximize": maximize,
-        "betas": (beta1, beta2),
-    }
-    columns: dict[str, Any] = {"exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs, "step": state_steps}
-    step_lists(RAdam, params, grads, columns, group)
+    """Runs one step of RAdam on tensors and state that no optimizer owns."""
+    step_lists(RAdam, locals())

@@ -3,17 +3,31 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
-import cograd
 from cograd import Tensor
 
-from . import _rules
-from ._lists import step_lists
-from ._options import check_lr, check_modes, check_not_negative, new_counter
+from ._formula import decayed
+from ._lists import for_lists, step_lists
+from ._options import not_negative
+from ._rule import Rule, counter, zeros
 from .optimizer import Optimizer
 
 __all__ = ["RMSprop", "rmsprop"]
+
+
+def _formula(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+    """Returns RMSprop's new parameter."""
+    alpha, momentum = group["alpha"], group["momentum"]
+    grad = decayed(param, grad, group)
+    square = state["square_avg"] = alpha * state["square_avg"] + (1 - alpha) * grad * grad
+    if group["centered"]:
+        mean = state["grad_avg"] = state["grad_avg"] + (1 - alpha) * (grad - state["grad_avg"])
+        square = square - mean * mean
+    step = grad / (square.sqrt() + group["eps"])
+    if isinstance(momentum, Tensor) or momentum > 0:
+        step = state["momentum_buffer"] = momentum * state["momentum_buffer"] + step
+    return param.sub(group["lr"] * step)
 
 
 class RMSprop(Optimizer):
@@ -35,34 +49,29 @@ class RMSprop(Optimizer):
     ones count as pairs of real ones.
 
     Args:
-        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
-        lr: the learning rate, a number or a tensor of one element.
         alpha: decay rate of the running mean of squares.
-        eps: added to the denominator.
-        weight_decay: ``weight_decay`` times the parameter is added to the gradient.
         momentum: momentum of the steps; 0 keeps no buffer.
         centered: whether to subtract the square of the running mean from the running mean of
             squares.
-        foreach: None and True update all parameters in one call, False applies the formula to each.
-        maximize: whether to maximize instead of minimize.
-        capturable: not supported, as it is for CUDA graphs; True raises.
-        differentiable: whether autograd records the steps.
-
-    Raises:
-        ValueError: an option is out of range.
-        RuntimeError: ``capturable`` is set.
     """
 
-    _later_options: ClassVar[dict[str, Any]] = {
-        "momentum": 0,
-        "centered": False,
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
-    _rule = staticmethod(_rules.rmsprop)
-    _kernel = 2
+    _rule = Rule(
+        _formula,
+        "_rmsprop_step",
+        state=(
+            counter("step"),
+            zeros("square_avg"),
+            zeros("momentum_buffer", when="momentum", column="momentum_buffer_list"),
+            zeros("grad_avg", when="centered"),
+        ),
+        checks={
+            "eps": not_negative("epsilon"),
+            "momentum": not_negative("momentum"),
+            "weight_decay": not_negative("weight_decay"),
+            "alpha": not_negative("alpha"),
+        },
+        later={"momentum": 0, "centered": False},
+    )
 
     def __init__(
         self,
@@ -78,46 +87,10 @@ class RMSprop(Optimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_lr(lr)
-        check_not_negative("epsilon", eps)
-        check_not_negative("momentum", momentum)
-        check_not_negative("weight_decay", weight_decay)
-        check_not_negative("alpha", alpha)
-        check_modes(capturable=capturable)
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "capturable": capturable,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
-
-    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        state: dict[str, Any] = self.state[param]
-        if not state:
-            state["step"] = new_counter()
-            state["square_avg"] = cograd.zeros_like(param).detach()
-            if group["momentum"] > 0:
-                state["momentum_buffer"] = cograd.zeros_like(param).detach()
-            if group["centered"]:
-                state["grad_avg"] = cograd.zeros_like(param).detach()
-        return state
-
-    def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        return group["alpha"], group["eps"], group["momentum"], group["centered"]
-
-    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        names: tuple[str, ...] = ("step", "square_avg")
-        names += ("grad_avg",) if group["centered"] else ()
-        return names + (("momentum_buffer",) if group["momentum"] > 0 else ())
+        super().__init__(params, self._rule.defaults(locals()))
 
 
+@for_lists(RMSprop)
 def rmsprop(
     params: list[Tensor],
     grads: list[Tensor],
@@ -138,37 +111,5 @@ def rmsprop(
     momentum: float,
     centered: bool,
 ) -> None:
-    """Runs one step of RMSprop on tensors and state that no optimizer owns.
-
-    Args:
-        params: the tensors to update in place.
-        grads: one gradient for each parameter.
-        square_avgs, grad_avgs, momentum_buffer_list, state_steps: the state of each parameter,
-            written in place.
-        has_complex: accepted and ignored.
-        foreach, maximize, differentiable, capturable, lr, alpha, eps, weight_decay, momentum,
-            centered: as in RMSprop.
-
-    Raises:
-        ValueError: the lists have different lengths.
-        RuntimeError: modes exclude each other, ``capturable`` is set, or a leaf requires grad while
-            grad mode is on and the step is not differentiable.
-    """
-    group = {
-        "lr": lr,
-        "alpha": alpha,
-        "eps": eps,
-        "weight_decay": weight_decay,
-        "momentum": momentum,
-        "centered": centered,
-        "foreach": foreach,
-        "maximize": maximize,
-        "differentiable": differentiable,
-        "capturable": capturable,
-    }
-    columns: dict[str, Any] = {"square_avg": square_avgs, "step": state_steps}
-    if centered:
-        columns["grad_avg"] = grad_avgs
-    if momentum > 0:
-        columns["momentum_buffer"] = momentum_buffer_list
-    step_lists(RMSprop, params, grads, columns, group)
+    """Runs one step of RMSprop on tensors and state that no optimizer owns."""
+    step_lists(RMSprop, locals())

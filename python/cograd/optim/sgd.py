@@ -3,16 +3,34 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from cograd import Tensor
 
-from . import _rules
-from ._lists import step_lists
-from ._options import check_lr, check_modes, check_not_negative
+from ._formula import decayed, used
+from ._lists import for_lists, step_lists
+from ._options import not_negative
+from ._rule import Rule, State
 from .optimizer import Optimizer
 
 __all__ = ["SGD", "sgd"]
+
+
+def _formula(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+    """Returns SGD's new parameter. Unlike in torch, the first momentum buffer keeps its history."""
+    grad, momentum = decayed(param, grad, group), group["momentum"]
+    if used(momentum):
+        buf = state.get("momentum_buffer")
+        buf = grad.clone() if buf is None else momentum * buf + (1 - group["dampening"]) * grad
+        state["momentum_buffer"] = buf
+        grad = grad + momentum * buf if group["nesterov"] else buf
+    return param.sub(group["lr"] * grad)
+
+
+def _buffer(param: Tensor, group: dict[str, Any]) -> Tensor:
+    """Creates the buffer for the op, which writes the first step's values to it."""
+    assert param.grad is not None
+    return param.grad.detach().clone()
 
 
 class SGD(Optimizer):
@@ -33,16 +51,9 @@ class SGD(Optimizer):
     complex ones count as pairs of real ones.
 
     Args:
-        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
-        lr: the learning rate, a number or a tensor of one element.
         momentum: momentum of the buffer; 0 keeps no buffer.
         dampening: the fraction of a gradient that is not added to the buffer.
-        weight_decay: ``weight_decay`` times the parameter is added to the gradient.
         nesterov: whether to step by grad + momentum * buf.
-        maximize: whether to maximize instead of minimize.
-        foreach: None and True update all parameters in one call, False applies the formula to each.
-        differentiable: whether autograd records the steps.
-        fused: as ``foreach``; with True, parameters that are not floating raise.
 
     Raises:
         ValueError: an option is negative, or ``nesterov`` is set without momentum or with
@@ -50,15 +61,18 @@ class SGD(Optimizer):
         RuntimeError: ``fused`` is set together with ``differentiable`` or ``foreach``.
     """
 
-    _later_options: ClassVar[dict[str, Any]] = {
-        "nesterov": False,
-        "maximize": False,
-        "foreach": None,
-        "differentiable": False,
-        "fused": False,
-    }
-    _rule = staticmethod(_rules.sgd)
-    _kernel = 0
+    _rule = Rule(
+        _formula,
+        "_sgd_step",
+        state=(
+            State("momentum_buffer", _buffer, "momentum", column="momentum_buffer_list", late=True),
+        ),
+        checks={
+            "momentum": not_negative("momentum"),
+            "weight_decay": not_negative("weight_decay"),
+        },
+        later={"nesterov": False, "fused": False},
+    )
 
     def __init__(
         self,
@@ -74,42 +88,13 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_lr(lr)
-        check_not_negative("momentum", momentum)
-        check_not_negative("weight_decay", weight_decay)
-        check_modes(foreach=foreach, fused=fused, differentiable=differentiable)
+        defaults = self._rule.defaults(locals())
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
         super().__init__(params, defaults)
 
-    def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        return group["momentum"], group["dampening"], group["nesterov"]
 
-    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        return ("momentum_buffer",) if group["momentum"] != 0 else ()
-
-    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        momentum = group["momentum"]
-        keeps = isinstance(momentum, Tensor) or momentum != 0
-        return super()._init_state(param, group) if keeps else {}
-
-    def _begin_state(self, param: Tensor, group: dict[str, Any]) -> None:
-        # Only creates the buffer: the loop writes this step's values to it.
-        assert param.grad is not None
-        self.state[param]["momentum_buffer"] = param.grad.detach().clone()
-
-
+@for_lists(SGD)
 def sgd(
     params: list[Tensor],
     d_p_list: list[Tensor],
@@ -127,33 +112,5 @@ def sgd(
     nesterov: bool,
     maximize: bool,
 ) -> None:
-    """Runs one step of SGD on tensors and state that no optimizer owns.
-
-    Args:
-        params: the tensors to update in place.
-        d_p_list: one gradient for each parameter.
-        momentum_buffer_list: the state of each parameter, written in place.
-        grad_scale: the divisor of the gradients.
-        found_inf: if it is not 0, the step is skipped.
-        has_sparse_grad: accepted and ignored.
-        foreach, fused, weight_decay, momentum, lr, dampening, nesterov, maximize: as in SGD.
-
-    Raises:
-        ValueError: the lists have different lengths.
-        RuntimeError: modes exclude each other, ``capturable`` is set, or a leaf requires grad while
-            grad mode is on and the step is not differentiable.
-    """
-    group = {
-        "weight_decay": weight_decay,
-        "momentum": momentum,
-        "lr": lr,
-        "dampening": dampening,
-        "nesterov": nesterov,
-        "maximize": maximize,
-        "foreach": foreach,
-        "fused": fused,
-    }
-    columns: dict[str, Any] = {}
-    if momentum != 0:
-        columns["momentum_buffer"] = momentum_buffer_list
-    step_lists(SGD, params, d_p_list, columns, group, grad_scale=grad_scale, found_inf=found_inf)
+    """Runs one step of SGD on tensors and state that no optimizer owns."""
+    step_lists(SGD, locals())
