@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""CONTRIBUTING's steps for adding an operation: their code compiles unchanged."""
+"""CONTRIBUTING's steps for adding an operation or an optimizer: their code works unchanged."""
 
 import re
 import shutil
@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
+import cograd as torch
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "CONTRIBUTING.md"
@@ -58,3 +60,26 @@ def test_the_struct_is_an_operation():
     _, struct = blocks()
     assert compiles(struct) == ""
     assert "error" in compiles(struct.replace("kSaved = 1", "kSaved = 0"))
+
+
+def test_the_module_is_an_optimizer():
+    (source,) = re.findall(r"```python\n(# SPDX.*?)```", PAGE.read_text(), re.S)
+    module = {"__package__": "cograd.optim", "__name__": "cograd.optim.sign_descent"}
+    exec(compile(source, "sign_descent.py", "exec"), module)
+    kind = module["SignDescent"]
+    p = torch.tensor([1.0, -2.0], requires_grad=True)
+    optimizer = kind([p], lr=0.5, weight_decay=1.0)
+    p.grad = torch.tensor([1.0, 1.0])
+    optimizer.step()
+    assert p.tolist() == [0.5, -1.5]
+    assert "    lr: the learning rate" in kind.__doc__
+    assert "    beta: decay rate of the running mean.\n    weight_decay:" in kind.__doc__
+    with pytest.raises(ValueError, match="Invalid beta value: 1"):
+        kind([p], beta=1)
+    a = torch.tensor([1.0], requires_grad=True)
+    inner = a.clone()
+    recorded = kind([inner], differentiable=True, lr=0.5)
+    inner.grad = a * 3
+    recorded.step()
+    inner.sum().backward()
+    assert a.grad.tolist() == [1.0]
