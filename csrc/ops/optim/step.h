@@ -39,14 +39,23 @@ struct StepPlan {
 // A call of a step: lists with one tensor for each parameter.
 class StepCall {
  public:
-  static constexpr int kStates = 3;  // tensors of the parameter's size
+  static constexpr int kMaxOperands = 5;
 
   // `subject` starts error messages: "Adam.step".
   StepCall(const char* subject, const kernels::OptimRule& rule, bool maximize, double weight_decay,
-           TensorList params, TensorList grads);
-  // Add a list of one-element tensors, or of tensors of the parameter's size, that the step writes.
-  void count(TensorList list);
-  void keep(TensorList list);
+           TensorList params, TensorList grads)
+      : subject_(subject),
+        rule_(rule),
+        maximize_(maximize),
+        weight_decay_(weight_decay),
+        size_(params.size()) {
+    keep(params);
+    keep(grads);
+  }
+  // Add a list that the step writes: tensors of the parameter's size, or one-element tensors.
+  // Raise if it does not have a tensor for each parameter.
+  void keep(TensorList list) { operands_[num_operands_++] = checked(list); }
+  void count(TensorList list) { counters_[num_counters_++] = checked(list); }
   // Updates every parameter in one pass over its memory; plan(StepPlan&, size_t i) sets the scalars
   // of parameter i. Returns false without changes if the loops do not apply (transforms, dtypes
   // that differ or have no loop). Raises before the first write if a tensor must not be written.
@@ -57,24 +66,24 @@ class StepCall {
   }
 
  private:
-  struct Item;  // the tensors of one parameter
   using ErasedPlan = void (*)(void*, StepPlan&, size_t);
   bool run_erased(ErasedPlan plan, void* context) const;
-  TensorList checked(TensorList list) const;
-  Item item(size_t i) const noexcept;
-  bool applies(const Item& item) const;
-  bool check_memory(const Item& item) const;
-  StepPlan begin(const Item& item) const;
-  void update(const StepPlan& p, const Item& item) const;
-  void store(const StepPlan& p, const Item& item) const;
+  const Tensor* checked(TensorList list) const;
+  // The steps of run(), for parameter i.
+  bool applies(size_t i) const;
+  bool check_memory(size_t i) const;
+  void begin(size_t i, StepPlan& p) const;
+  void update(size_t i, const StepPlan& p) const;
+  void finish(size_t i, const StepPlan& p) const;
 
   const char* subject_;
   const kernels::OptimRule& rule_;
   bool maximize_;
   double weight_decay_;
-  TensorList params_, grads_;
-  TensorList counters_[StepPlan::kCounters] = {}, states_[kStates] = {};
-  int num_counters_ = 0, num_states_ = 0;
+  size_t size_;
+  const Tensor* operands_[kMaxOperands];  // of the loop: parameters, gradients, lists of state
+  const Tensor* counters_[StepPlan::kCounters];
+  int num_operands_ = 0, num_counters_ = 0;
 };
 
 // Finds the rule of the op "_adam_step": "adam". Raises if there is none.

@@ -147,6 +147,7 @@ py::object step(const Request& r, PyObject* params, const py::list& created) {
     if (i < 2 || PyTuple_GET_ITEM(r.columns, static_cast<Py_ssize_t>(i) - 2) != Py_None)
       a.lists[i].reserve(held.size());
   py::list missing;
+  const size_t num_created = created.size();
   for (Py_ssize_t i = 0; i < held.ssize(); ++i) {
     PyObject* o = held[i];
     if (!is_tensor(o) || can_override(Py_TYPE(o), plain_type)) return py::bool_(false);
@@ -154,7 +155,7 @@ py::object step(const Request& r, PyObject* params, const py::list& created) {
     if (is_batched(param)) return py::bool_(false);
     Tensor grad = grad_of(param.impl());
     if (!grad.defined()) continue;
-    if (a.created.size() < created.size() && created[a.created.size()].ptr() == o)
+    if (a.created.size() < num_created && created[a.created.size()].ptr() == o)
       a.created.push_back(static_cast<int64_t>(a.lists[0].size()));
     a.lists[0].push_back(param);
     a.lists[1].push_back(std::move(grad));
