@@ -26,9 +26,16 @@ Tensor bound_of(const char* op, const char* argument, const TensorOrScalar& v, D
   return wrapped_number(v.scalar(), t);
 }
 
+// Raises if a limit is out of the range of a 16-bit float, which computes in float32.
+void check_narrow(const char* op, const char* argument, const Scalar& v, DType t) {
+  if (is_half(t)) check_number(op, argument, v, t, OutOfRange::Raises);
+}
+
 Tensor clamp_to(CallForm into, const Tensor& x, const TensorOrScalar& lo,
                 const TensorOrScalar& hi) {
   if (lo.is_tensor() || hi.is_tensor()) return into.run<rows::Row_clamp_tensors>(x, lo, hi);
+  check_narrow("clamp", "min", lo.scalar(), x.dtype());
+  check_narrow("clamp", "max", hi.scalar(), x.dtype());
   const Tensor in = promoted(x, lo, hi);
   if (is_wide_unsigned(in.dtype()))
     return into.run<rows::Row_clamp_tensors>(in, bound_of("clamp", "min", lo, in.dtype()),
@@ -39,6 +46,7 @@ template <class Numbers, class Tensors>
 Tensor clamp_one(CallForm into, const char* op, const char* argument, const Tensor& x,
                  const TensorOrScalar& bound) {
   if (bound.is_tensor()) return into.run<Tensors>(x, bound);
+  check_narrow(op, argument, bound.scalar(), x.dtype());
   const Tensor in = promoted(x, bound, {});
   if (is_wide_unsigned(in.dtype()))
     return into.run<Tensors>(in, bound_of(op, argument, bound, in.dtype()));
@@ -109,6 +117,8 @@ struct Hardtanh {
                                "np.clip(input, min_val, max_val)"};
   static constexpr DTypeSet kDTypes = kNumericTypes;
   static Tensor forward(CallForm into, const Tensor& x, Scalar lo, Scalar hi) {
+    check_narrow("hardtanh", "min_val", lo, x.dtype());
+    check_narrow("hardtanh", "max_val", hi, x.dtype());
     return into.run<rows::Row_hardtanh>(x, lo, hi);
   }
 };
@@ -123,6 +133,7 @@ struct Threshold {
                                "np.where(input <= threshold, value, input)"};
   static constexpr DTypeSet kDTypes = kNumericTypes;
   static Tensor forward(CallForm into, const Tensor& x, Scalar limit, Scalar value) {
+    check_narrow("threshold", "value", value, x.dtype());
     return into.run<rows::Row_threshold>(x, limit, value);
   }
 };
