@@ -201,6 +201,44 @@ def test_native_ops(tmp_path):
         torch.from_file(path, size=5, dtype=torch.int32)
 
 
+def moments_of(x, weight):
+    """Returns mean and rstd of the native norms of x, (2, 4, 3), over the same groups of 12."""
+    c = torch
+    return {
+        "layer": c.native_layer_norm(x, (4, 3), weight and c.ones(4, 3, dtype=weight), None, 1e-5),
+        "group": c.native_group_norm(x, weight and c.ones(4, dtype=weight), None, 2, 4, 3, 1, 1e-5),
+        "batch": c.native_batch_norm(
+            x.reshape(1, 2, 12), weight and c.ones(2, dtype=weight), None, None, None, True, 0, 1e-5
+        ),
+    }
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_moments_of_native_norms_have_torchs_dtype(dtype, grad):
+    """Those of the input; float32 if the weights are wider. They are computed in float32."""
+    x = (torch.randn(2, 4, 3) * 3 + 1).to(dtype).requires_grad_(grad)
+    rows = x.detach().double().reshape(2, 12)
+    exact = rows.mean(1), (rows.var(1, correction=0) + 1e-5).rsqrt()
+    for weight in (None, dtype, torch.float32):
+        for out in moments_of(x, weight).values():
+            for got, want in zip(out[1:], exact):
+                assert got.dtype == (weight or dtype)
+                torch.testing.assert_close(
+                    got.detach().reshape(2), want.to(got.dtype), rtol=3e-6, atol=0
+                )
+
+
+def test_moments_of_empty_groups():
+    for x, args in ((torch.ones(2, 4, 0), (2, 4, 0, 2)), (torch.ones(2, 0, 3), (2, 0, 3, 1))):
+        for leaf in (x, x.clone().requires_grad_()):
+            _, mean, rstd = torch.native_group_norm(leaf, None, None, *args, 1e-5)
+            assert (mean == 0).all() and rstd.isnan().all()
+            assert mean.shape == rstd.shape == (2, args[3])
+    _, mean, rstd = torch.native_layer_norm(torch.ones(2, 0), (0,), None, None, 1e-5)
+    assert mean.tolist() == [[0.0], [0.0]] and rstd.isnan().all() and rstd.shape == (2, 1)
+
+
 def test_layout_policy_and_old_names():
     with torch.autograd.enforce_grad_layout_policy(False):
         torch.ones(1, requires_grad=True).sum().backward()

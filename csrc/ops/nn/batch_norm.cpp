@@ -307,6 +307,26 @@ struct BatchNorm {
 };
 COGRAD_OP(BatchNorm)
 
+// True if the statistics of `x` may get a derivative: they are then computed once more, as
+// functions of it.
+bool derived(const Tensor& x) {
+  return transforms_open() || (thread_state.grad_enabled && requires_grad(x));
+}
+
+// Returns mean and 1 / sqrt(var + eps) over `dims`.
+std::pair<Tensor, Tensor> moments(const Tensor& x, IntList dims, double eps) {
+  const Tensor in = cast(x, wide(x.dtype()));
+  const Tensor center = mean(in, dims, true);
+  return {mean(in, dims), rsqrt(mean(square(in - center), dims) + eps)};
+}
+
+// Gives statistics the dtype that torch returns: that of a 16-bit `x`, unless weights are wider.
+void store_like(const Tensor& x, const Tensor& w, Tensor& center, Tensor& scale) {
+  if (!is_half(x.dtype()) || (w.defined() && w.dtype() != x.dtype())) return;
+  center = cast(center, x.dtype());
+  scale = cast(scale, x.dtype());
+}
+
 struct NativeBatchNorm {
   static constexpr OpSpec spec{
       "native_batch_norm",
@@ -316,17 +336,22 @@ struct NativeBatchNorm {
       "batch_norm, and the mean and 1 / sqrt(var + eps) of the batch (empty unless training).",
       "~T(2, 3, 4), T(3), T(3), None, None, True, 0.1, 1e-3"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
-  static constexpr uint32_t kNondiffOutputs = 6;
   static constexpr uint32_t kConstants = parameter_bits({3, 4});
   static Triple forward(const Tensor& x, const Tensor& w, const Tensor& b,
                         const Tensor& running_mean, const Tensor& running_var, bool training,
                         double momentum, double eps) {
     Triple out = batch_norm(x, w, b, running_mean, running_var, training, momentum, eps);
+    auto& [y, center, scale] = out;
     if (!training) {
       const int64_t none[1] = {0};
-      std::get<1>(out) = empty(none, std::get<1>(out).dtype());
-      std::get<2>(out) = empty(none, std::get<2>(out).dtype());
+      center = empty(none, center.dtype());
+      scale = empty(none, scale.dtype());
+    } else if (derived(x) && x.numel() > 0) {
+      Dims but_channels{0};
+      for (int64_t d = 2; d < x.dim(); ++d) but_channels.push_back(d);
+      std::tie(center, scale) = moments(x, but_channels, eps);
     }
+    store_like(x, w, center, scale);
     return out;
   }
 };
@@ -377,18 +402,12 @@ struct NativeGroupNorm {
                  "native_group_norm(): expected an input of N, C, HxW = ", n, ", ", c, ", ", s,
                  ", but got shape ", to_string(x.sizes()));
     Triple out = group_norm(x, groups, w, b, eps);
-    if (transforms_open() || (thread_state.grad_enabled && requires_grad(x)))
-      std::tie(std::get<1>(out), std::get<2>(out)) = moments(x, groups, eps);
-    return out;
-  }
-
- private:
-  // Mean and 1 / sqrt(var + eps) of each group as functions of x, which have derivatives.
-  static std::pair<Tensor, Tensor> moments(const Tensor& x, int64_t groups, double eps) {
+    auto& [y, center, scale] = out;
     const int64_t sizes[3] = {x.size(0), groups, x.size(1) / groups * positions(x)}, last[1] = {2};
-    const Tensor rows = reshape(cast(x, wide(x.dtype())), sizes);
-    const Tensor center = mean(rows, IntList(last), true);
-    return {mean(rows, IntList(last)), rsqrt(mean(square(rows - center), IntList(last)) + eps)};
+    if (derived(x)) std::tie(center, scale) = moments(reshape(x, sizes), last, eps);
+    if (sizes[2] == 0) center = zeros(center.sizes(), center.dtype());  // as in torch; scale is NaN
+    store_like(x, w, center, scale);
+    return out;
   }
 };
 COGRAD_OP(NativeGroupNorm)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -80,5 +81,14 @@ def native_layer_norm(
     shape = tuple(normalized_shape)
     out = cograd.nn.functional.layer_norm(input, shape, weight, bias, eps)
     dims = tuple(range(-len(shape), 0))
-    var, mean = cograd.var_mean(input, dims, correction=0, keepdim=True)
-    return out, mean, cograd.rsqrt(var + eps)
+    half = input.dtype in (cograd.float16, cograd.bfloat16)
+    mixed = weight is not None and weight.dtype != input.dtype
+    wide = input.float() if half else input
+    if wide.numel() == 0 and 0 in shape:  # torch's mean of nothing
+        mean = wide.new_zeros(*input.shape[: -len(shape)], *(1 for _ in shape))
+        return out, mean, mean + math.nan
+    var, mean = cograd.var_mean(wide, dims, correction=0, keepdim=True)
+    rstd = cograd.rsqrt(var + eps)
+    if half and not mixed:  # computed in float32, rounded once
+        return out, mean.to(input.dtype), rstd.to(input.dtype)
+    return out, mean, rstd
