@@ -340,6 +340,19 @@ def test_old_names_of_hardtanh():
         nn.Hardtanh(-2.0, 2.0)
 
 
+def test_crossed_limits_of_hardtanh():
+    x = torch.tensor([1.0, 3.0, 6.0], requires_grad=True)
+    with pytest.raises(ValueError, match="min_val cannot be greater"):
+        F.hardtanh(x, 5, 2)
+    y = F.hardtanh_(x * 1, 5, 2)  # torch checks nothing here
+    (grad,) = torch.autograd.grad(y.sum(), x)
+    assert y.tolist() == [2, 2, 2] and grad.tolist() == [0, 0, 0]
+    assert F.hardtanh(x.detach().clone(), 2, 5, inplace=True).tolist() == [2, 3, 5]
+    for call in (F.hardtanh, F.hardtanh_):
+        with pytest.raises(RuntimeError, match="unsigned type with negative"):
+            call(torch.ones(2, dtype=torch.uint8), -1, 2)
+
+
 def test_limits_that_are_no_numbers_are_not_compared():
     # NumPy's comparison of a scalar with a list reads on after an item has cleared it.
     class Number(float):

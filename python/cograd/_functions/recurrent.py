@@ -134,6 +134,11 @@ def _cell(name: str, mode: int) -> Any:
         b_ih: Tensor | None = None,
         b_hh: Tensor | None = None,
     ) -> Any:
+        if mode == LSTM and not isinstance(hx, (tuple, list)):
+            raise TypeError(
+                f"{name}(): argument 'hx' (position 2) must be tuple of Tensors, not "
+                f"{type(hx).__name__}"
+            )
         h: Any
         h, c = _states(mode, hx)
         if input.dim() == 0 or input.shape[-1] != w_ih.shape[1]:
@@ -144,6 +149,12 @@ def _cell(name: str, mode: int) -> Any:
         vector = input.dim() == 1
         x: Any = input
         if vector:
+            for state in (h, c):
+                if state is not None and state.dim() != 1:
+                    raise RuntimeError(
+                        f"{name}: input has one dim, so each state must have one, too, but got a "
+                        f"state of shape {tuple(state.shape)}"
+                    )
             x, h, c = (t if t is None else t.unsqueeze(0) for t in (x, h, c))
         if h.shape[0] != x.shape[0]:
             raise RuntimeError(

@@ -126,11 +126,15 @@ def hardtanh(
     """Clamps ``input`` to [min_val, max_val]."""
     if float(min_val) > float(max_val):  # NumPy scalars would compare with every item of a list
         raise ValueError("min_val cannot be greater than max_val")
+    if inplace:
+        return hardtanh_(input, min_val, max_val)
+    _check_unsigned_limits(input, min_val)
+    return cograd.hardtanh(input, min_val, max_val)
+
+
+def _check_unsigned_limits(input: Tensor, min_val: float) -> None:
     if input.dtype == cograd.uint8 and float(min_val) < 0:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
-    if inplace:
-        return _write_back(hardtanh, input, min_val, max_val)
-    return cograd.hardtanh(input, min_val, max_val)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -257,8 +261,9 @@ def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """Applies ``hardtanh`` in place."""
-    return hardtanh(input, min_val, max_val, True)
+    """Applies ``hardtanh`` in place; if ``min_val`` exceeds ``max_val``, all become ``max_val``."""
+    _check_unsigned_limits(input, min_val)
+    return _write_back(cograd.hardtanh, input, min_val, max_val)
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
