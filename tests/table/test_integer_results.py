@@ -104,3 +104,25 @@ def test_histogram_widens_an_empty_range_by_a_half(x, range, edges):
 def test_histc_widens_by_one():
     assert torch.histc(torch.tensor([3.0, 3.0]), 4).tolist() == [0, 0, 2, 0]
     assert torch.histc(torch.tensor([2.1, 3.9]), 4, 3, 3).tolist() == [1, 0, 0, 1]
+
+
+def test_logspace_of_one_step_computes_before_it_converts():
+    assert torch.logspace(3.7, -1.5, 1, dtype=torch.int64).tolist() == [5011]
+    assert torch.logspace(3.7, 0, 1, base=2.5, dtype=torch.int16).tolist() == [29]
+    assert torch.logspace(-1.5, 0, 1, dtype=torch.uint8).tolist() == [0]
+    assert torch.logspace(2, 1e39, 1, dtype=torch.int8).tolist() == [100]
+    for start, dtype in ((3, torch.int8), (3, torch.uint8), (40, torch.int64), (40, torch.float32)):
+        with pytest.raises(RuntimeError, match=r"logspace\(\): value 1.* without overflow"):
+            torch.logspace(start, 1, 1, dtype=dtype)
+    half = torch.logspace(20, 1, 1, dtype=torch.float16)  # as fill_ of one element in torch
+    assert half.tolist() == [float("inf")]
+
+
+def test_ranges_of_bool_have_at_most_one_element():
+    for start, value in ((0, False), (0.2, True), (1e39, True), (float("inf"), True)):
+        assert torch.linspace(start, 5, 1, dtype=torch.bool).tolist() == [value]
+    assert torch.logspace(-300, 5, 1, dtype=torch.bool).tolist() == [True]
+    for f in (torch.linspace, torch.logspace):
+        assert f(0, 1, 0, dtype=torch.bool).tolist() == []
+        with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+            f(0, 1, 2, dtype=torch.bool)

@@ -158,7 +158,8 @@ COGRAD_OP(Arange)
 
 void check_range(const char* op, const Scalar& start, const Scalar& end, int64_t steps, DType t) {
   COGRAD_CHECK(steps >= 0, op, "(): number of steps must be non-negative, got ", steps);
-  COGRAD_CHECK_NOT_IMPLEMENTED(t != DType::Bool, "\"", op, "_cpu\" not implemented for 'Bool'");
+  COGRAD_CHECK_NOT_IMPLEMENTED(t != DType::Bool || steps <= 1, "\"", op,
+                               "_cpu\" not implemented for 'Bool'");
   // An end that no element takes is not checked, as in torch.
   if (steps > 0) check_number(op, "start", start, t, OutOfRange::Raises);
   if (steps > 1) check_number(op, "end", end, t, OutOfRange::Raises);
@@ -167,7 +168,7 @@ void check_range(const char* op, const Scalar& start, const Scalar& end, int64_t
 // Returns an end of the range; as in torch, integer dtypes first convert it to one of their values.
 // values.
 double end_of(const Scalar& v, DType t) {
-  if (!is_integral(t)) return v.to_double();
+  if (!is_integral(t) || t == DType::Bool) return v.to_double();
   if (!representable(v, t, OutOfRange::Raises)) return 0;  // no element has it
   return dispatch_values(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -298,7 +299,7 @@ struct Logspace {
     const Scalar start = end_number("logspace", "start", from);
     const Scalar end = end_number("logspace", "end", to);
     const DType t = range_dtype("logspace", ctx, dtype, start, end);
-    check_range("logspace", start, end, steps, t);
+    check_range("logspace", start, end, steps == 1 ? 0 : steps, t);
     check_factory("logspace", t, layout, pin_memory, requires_grad);
     Tensor out = empty_checked("logspace", counted_sizes(ctx, steps), t);
     if (is_complex(t)) {
@@ -306,9 +307,16 @@ struct Logspace {
       fill_with_complex(out, [&](int64_t i) -> Complex<double> {
         return std::pow(std::complex<double>(base), std::complex<double>(exponent(i)));
       });
+    } else if (steps == 1) {  // computed before it is converted, as in torch
+      const double only = std::pow(base, start.to_double());
+      check_number("logspace", "value", Scalar(only), t, OutOfRange::Inf);
+      fill_with(out, [=](int64_t) { return only; });
     } else {
       const Evenly exponent(end_of(start, t), end_of(end, t), steps);
-      fill_with(out, [&](int64_t i) { return std::pow(base, exponent(i)); });
+      const auto value = [&](int64_t i) { return std::pow(base, exponent(i)); };
+      for (int64_t i = 0; is_integral(t) && i < steps; ++i)
+        check_number("logspace", "value", Scalar(value(i)), t, OutOfRange::Raises);
+      fill_with(out, value);
     }
     return finish_factory(out, requires_grad);
   }
