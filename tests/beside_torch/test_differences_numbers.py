@@ -39,6 +39,27 @@ def test_numbers_of_a_dtype():
     assert F.gelu(T(-12.0), approximate="tanh").item() == pytest.approx(-1.5e-61, rel=0.05)
 
 
+@shows("`logspace(3, 20, 2, dtype=int8)`", "`linspace(1e6, 0, 1, dtype=float16)`")
+def test_values_of_a_range_beyond_its_dtype():
+    for n in (2, 3):
+        with pytest.raises(RuntimeError, match=r"logspace\(\): value 1000.0 .* without overflow"):
+            torch.logspace(3, 20, n, dtype=torch.int8)
+    with pytest.raises(RuntimeError, match="value nan"):
+        torch.logspace(1, 4, 4, base=math.nan, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match=r"start 1e\+06 .* without overflow"):
+        torch.linspace(1e6, 0, 1, dtype=torch.float16)
+
+
+@shows("`LSTMCell` of a 1-d input and 2-d states")
+def test_states_of_a_cell_have_the_dims_of_the_input():
+    x = torch.ones(3)
+    for rows in (1, 2):
+        h = torch.ones(rows, 2)
+        for m, state in ((nn.LSTMCell(3, 2), (h, h)), (nn.GRUCell(3, 2), h), (nn.RNNCell(3, 2), h)):
+            with pytest.raises(RuntimeError, match="each state must have one"):
+                m(x, state)
+
+
 @shows(
     "`sigmoid` of -800 + i",
     "`reciprocal` of 1e-320",
@@ -442,7 +463,10 @@ def test_digits_of_bessel_functions(f):
         assert f(T(x)).item() == pytest.approx(want, rel=1e-12, abs=0)
 
 
-@shows("gradient through mean and rstd of `native_layer_norm`, `native_group_norm`")
+@shows(
+    "gradient through mean and rstd of `native_layer_norm`, `native_group_norm`, "
+    "`native_batch_norm`"
+)
 def test_gradients_of_the_moments():
     x = T((1.0, 2.0, 4.0, 0.5), (0.0, -1.0, 3.0, 2.0)).reshape(1, 4, 2)
     weights = T((1.0, -2.0), (3.0, 0.5))
@@ -454,7 +478,11 @@ def test_gradients_of_the_moments():
     def groups(x):
         return torch.cat(torch.native_group_norm(x, None, None, 1, 4, 2, 2, 1e-5)[1:])
 
-    for moments in (layers, groups):
+    def channels(x):
+        return torch.cat(torch.native_batch_norm(x.mT, *4 * [None], True, 0, 1e-5)[1:]).view(2, 2)
+
+    assert same(channels(x.reshape(1, 2, 4).mT), layers(x).tolist(), tol=1e-12)
+    for moments in (layers, groups, lambda x: channels(x.reshape(1, 2, 4).mT)):
         found = func.grad(lambda x, f=moments: (f(x) * weights).sum())(x)
         rows = x.reshape(2, 4)
         center = rows - rows.mean(1, keepdim=True)
@@ -466,7 +494,7 @@ def test_gradients_of_the_moments():
         assert torch.autograd.gradcheck(moments, (leaf,), check_forward_ad=True)
 
 
-@shows("forward mode of `native_layer_norm`: mean and rstd")
+@shows("forward mode of `native_layer_norm`, `native_batch_norm`: mean and rstd")
 def test_tangents_of_the_moments_of_a_layer():
     x, t = T((1.0, 2.0, 4.0), (0.0, -1.0, 3.0)), T((0.3, -1.0, 2.0), (1.0, 0.0, 0.5))
 
@@ -476,3 +504,10 @@ def test_tangents_of_the_moments_of_a_layer():
     found = func.jvp(moments, (x,), (t,))[1]
     assert same(found, along(moments, x, t), tol=1e-8)
     assert same(found[:2].flatten(), [1.3 / 3, 0.5])  # torch: 0
+
+    def channels(x):
+        return torch.cat(torch.native_batch_norm(x, *4 * [None], True, 0.1, 1e-5)[1:])
+
+    found = func.jvp(channels, (x,), (t,))[1]
+    assert same(found, along(channels, x, t), tol=1e-8)
+    assert same(found[:3], [0.65, -0.5, 1.25])  # torch: 0
