@@ -67,6 +67,17 @@ def test_nobody_is_warned():
         assert pickle.loads(pickle.dumps(t)).tolist() == [2]
 
 
+@shows("ops inside `inference_mode(), enable_grad()`")
+def test_recording_in_inference_mode():
+    x = leaf(3.0)
+    with torch.inference_mode(), torch.enable_grad():
+        y = x * x
+        constant = torch.ones(1) * 2
+    assert y.requires_grad and not y.is_inference() and constant.is_inference()
+    y.backward()
+    assert x.grad.item() == 6
+
+
 @shows("`node._saved_dim` and other saved numbers")
 def test_numbers_of_nodes():
     with pytest.raises(AttributeError, match="_saved_dim"):
