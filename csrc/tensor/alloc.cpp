@@ -15,11 +15,13 @@
 #include <vector>
 
 #include "tensor/memory_stats.h"
+#include "tensor/new_threads.h"
 #include "tensor/thread_locals.h"
 
 namespace cograd {
 
 constinit COGRAD_API thread_local SmallPool small_pool;
+void (*on_new_thread)() = nullptr;
 
 namespace {
 
@@ -112,21 +114,33 @@ void* system_alloc(size_t n) {
 
 }  // namespace
 
-void* small_alloc_slow(size_t size_class) {
+namespace {
+constinit thread_local bool thread_known = false;
+
+void know_thread() {
   // The C library allocates memory to register a thread_local destructor, and ends the process if
   // there is none: check first.
-  if (take_thread_locals() && kKeeps && !small_pool.registered && has_memory(kNote)) {
-    thread_local PoolReaper reaper;
-    (void)reaper;
-    small_pool.registered = true;
-  }
+  if (thread_known || !take_thread_locals() || !has_memory(2 * kNote)) return;
+  thread_local PoolReaper reaper;
+  (void)reaper;
+  thread_known = true;
+  small_pool.registered = kKeeps;
+  if (on_new_thread != nullptr) on_new_thread();
+}
+}  // namespace
+
+void* small_alloc_slow(size_t size_class) {
+  know_thread();
   void* p = std::malloc((size_class + 1) * kSmallStep);
   COGRAD_CHECK_KIND(Memory, p != nullptr, "out of memory: could not allocate ",
                     (size_class + 1) * kSmallStep, " bytes");
   return p;
 }
 
-void small_free_slow(void* p) noexcept { std::free(p); }
+void small_free_slow(void* p) noexcept {
+  know_thread();
+  std::free(p);
+}
 
 void* data_alloc(size_t nbytes) {
   void* p = nullptr;

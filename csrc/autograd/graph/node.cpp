@@ -17,15 +17,19 @@ namespace cograd {
 constinit thread_local ThreadState thread_state;
 void (*release_python_object)(void*) noexcept = nullptr;
 
-int64_t live_nodes() noexcept { return thread_state.live_nodes; }
+// Only this thread writes its count; live_nodes() on another thread may read it.
+static void count_nodes(int64_t n) noexcept {
+  const std::atomic_ref count(thread_state.live_nodes);
+  count.store(count.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+}
 
 void* Node::operator new(size_t n) {
   void* p = n <= kSmallMax ? small_alloc(n) : ::operator new(n);
-  ++thread_state.live_nodes;  // counted only if the allocation succeeded
+  count_nodes(1);  // only if the allocation succeeded
   return p;
 }
 void Node::operator delete(void* p, size_t n) noexcept {
-  --thread_state.live_nodes;
+  count_nodes(-1);
   if (n <= kSmallMax)
     small_free(p, n);
   else

@@ -46,7 +46,6 @@ void act(Errand& e) noexcept {
   current_run = nullptr;
   current_node = nullptr;
   e.state.next_sequence = mine.next_sequence;
-  e.state.live_nodes = std::exchange(mine.live_nodes, 0);
   e.state.saved_hooks = std::exchange(mine.saved_hooks, nullptr);
   mine.hooks_in_use = nullptr;
   const std::lock_guard lock(e.mutex);
@@ -94,7 +93,6 @@ std::vector<Tensor> run_on_new_thread(BackwardRequest& request, bool* started) {
   }
   thread_state.next_sequence = e.state.next_sequence;
   thread_state.saved_hooks = e.state.saved_hooks;
-  thread_state.live_nodes += e.state.live_nodes;
   if (interrupted) std::rethrow_exception(interrupted);
   if (e.error) std::rethrow_exception(e.error);
   return std::move(e.result);

@@ -53,7 +53,6 @@ class ParallelRun final : public SharedWork {
       : run_(run), most_helpers_(threads - 1), caller_(thread_state), last_tick_(now_ns()) {
     plan();
   }
-  ~ParallelRun() { thread_state.live_nodes += live_nodes_.load(std::memory_order_relaxed); }
   void execute();
   void run_with_helpers();
   void deliver(Node* from, size_t index, const Edge& edge, Tensor g);
@@ -92,7 +91,6 @@ class ParallelRun final : public SharedWork {
     void operator()(SavedHookScope* s) const noexcept { release_hooks(s); }
   };
   const std::unique_ptr<SavedHookScope, ReleaseHooks> hooks_{retain_hooks(caller_.saved_hooks)};
-  std::atomic<int64_t> live_nodes_{0};
   int64_t last_tick_;
 };
 
@@ -272,7 +270,6 @@ void ParallelRun::help() noexcept {
   mine.inference = false;
   release_hooks(std::exchange(mine.saved_hooks, nullptr));
   mine.hooks_in_use = nullptr;
-  live_nodes_.fetch_add(std::exchange(mine.live_nodes, 0), std::memory_order_relaxed);
 }
 
 // Checks for signals at most every 5 ms, as this takes the interpreter lock.
