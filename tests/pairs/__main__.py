@@ -12,8 +12,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[0] = os.path.dirname(HERE)
-MALLOC = {"MALLOC_PERTURB_": "165"}  # makes reads of unwritten memory wrong
-PATIENCE = 300  # seconds that one subject may take
+MALLOC = {"MALLOC_PERTURB_": "165"}  # memory that is read before it is written is wrong
+PATIENCE = 1200  # seconds for what one subject is tried in, on a busy machine
 
 
 def say(text):

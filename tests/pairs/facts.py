@@ -17,5 +17,8 @@ class Named:
 
 
 def by_name(*modules, attribute):
-    """Returns what the modules list under `attribute`, by name."""
-    return {one.name: one for module in modules for one in getattr(module, attribute)}
+    """name -> what the modules list under `attribute`; one that hid another would go untried."""
+    every = [one for module in modules for one in getattr(module, attribute)]
+    found = {one.name: one for one in every}
+    assert len(found) == len(every), sorted(o.name for o in every if found[o.name] is not o)
+    return found

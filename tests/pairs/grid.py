@@ -58,8 +58,11 @@ class Row:
             return None if self.form in forms.SHAPES else e
 
     def reference(self, contexts):
-        """Returns the reference: the call without contexts, except for those that change values."""
-        kept = tuple(c for c in contexts if c.changes_values)
+        """The same call without the contexts; those that change values stay."""
+        kept = ()
+        for c in contexts:
+            if c.changes_values or any(c.ends == k.name for k in kept):
+                kept += (c,)
         if kept not in self.references:
             dtype = next((c.dtype for c in contexts if c.dtype), None)
             layout = self.form in forms.LAYOUTS
@@ -193,9 +196,11 @@ def nothing_expected(want):
 
 
 def judge_values(row, contexts, measure, got, want):
-    want = scaled(contexts, measure, dict(want))
+    noting = next((i for i, c in enumerate(contexts) if c.notes), -1)
+    on_its_way = scaled(contexts[noting + 1 :], measure, want)
+    want = dict(scaled(contexts, measure, want))
     for key in [k for k in got if k.startswith("seen ")]:
-        if (expected := want.get("gradient of " + key[5:])) is not None:
+        if (expected := on_its_way.get("gradient of " + key[5:])) is not None:
             want[key] = expected
     tolerance = TOLERANCE if measure.exact else DIFFERENCES
     if any(c.dtype for c in contexts):

@@ -9,16 +9,18 @@ from pairs.facts import Named, by_name
 class Context(Named):
     """Wraps a function into one with the same results and gradients."""
 
-    plain_only = False  # works with leaves and plain backward only, not under a transform
-    backward_only = False  # works with backward() only, not with gradients of chosen leaves
-    whole_only = False  # needs all results at once, so it does not work under vmap
-    most = 9  # how often the function may be differentiated
-    forward = True  # works in forward mode
-    vmap = True  # works under vmap
-    changes_values = False  # the reference runs in this context, too
-    dtype = None  # the dtype of the inputs; None for float64
-    around = None  # returns a context manager for the whole cell, including its backward
-    factor = 1  # the number by which hooks multiply the gradient in each pass of reverse mode
+    plain_only = False  # leaves and plain backward, not under a transform
+    backward_only = False  # backward(), not gradients of chosen leaves
+    whole_only = False  # needs all results at once, not under vmap
+    most = 9  # how often it may be differentiated
+    forward = True  # forward mode goes through it
+    vmap = True
+    changes_values = False  # the reference is inside of it too
+    ends = None  # the context around it that has no effect inside of it
+    dtype = None
+    around = None  # makes a context manager for the whole of a cell, backward too
+    factor = 1  # what a hook multiplies each pass of reverse mode by
+    notes = False  # its hooks see the gradient on its way, before the factors of contexts around
 
     def __init__(self, name, wrap=None, prepare=None, **facts):
         super().__init__(name, **facts)

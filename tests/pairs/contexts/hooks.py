@@ -9,9 +9,15 @@ def keep(case, name):
     """Returns a hook that records a copy of the gradient under this name."""
 
     def hook(g):
-        case.seen[name] = g.detach().clone()
+        if g is not None:
+            case.seen[name] = g.detach().clone()
 
     return hook
+
+
+def where_given(f):
+    """A hook that applies f; where a pass reaches only other results of the op, g is None."""
+    return lambda g: None if g is None else f(g)
 
 
 def of_tensors(case, f):
@@ -21,11 +27,11 @@ def of_tensors(case, f):
         inside = [t * 1 for t in x]
         for t in inside:
             if t.requires_grad:
-                t.register_hook(lambda g: g.clone())
+                t.register_hook(where_given(T.clone))
         outs = f(*inside)
         for o in outs:
             if o.requires_grad:
-                o.register_hook(lambda g: g * 1)
+                o.register_hook(where_given(lambda g: g * 1))
         return outs
 
     return run
@@ -47,7 +53,7 @@ def doubling(case, f):
         inside = [t * 1 for t in x]
         for t in inside:
             if t.requires_grad:
-                t.register_hook(lambda g: g * 2)
+                t.register_hook(where_given(lambda g: g * 2))
         return f(*inside)
 
     return run
@@ -61,7 +67,7 @@ def retained(case, f):
         for i, t in enumerate(inside):
             if t.requires_grad:
                 t.retain_grad()
-                t.register_hook(lambda g, i=i: case.seen.__setitem__(f"input {i}", g.detach()))
+                t.register_hook(keep(case, f"input {i}"))
         outs = f(*inside)
         for o in outs:
             if o.requires_grad and not o.is_leaf:
@@ -81,7 +87,7 @@ def after_accumulation(case, f):
 
 def of_leaves(case, f):
     for t in case.leaves().values():
-        t.register_hook(lambda g: g.clone())
+        t.register_hook(where_given(T.clone))
     return f
 
 
@@ -136,9 +142,9 @@ def copied(value):
 
 CONTEXTS = [
     Context("tensor hooks", of_tensors),
-    Context("noting hooks", noting, most=1),
+    Context("noting hooks", noting, most=1, notes=True),
     Context("doubling hooks", doubling, factor=2),
-    Context("retain_grad", retained, plain_only=True, most=1),
+    Context("retain_grad", retained, plain_only=True, most=1, notes=True),
     Context(
         "hooks after accumulation", after_accumulation, plain_only=True, backward_only=True, most=1
     ),

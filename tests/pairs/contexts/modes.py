@@ -97,10 +97,10 @@ def deterministic():
 
 
 CONTEXTS = [
-    Context("another thread", in_thread, plain_only=True),
+    Context("another thread", in_thread, plain_only=True, ends="autocast"),
     Context("anomaly mode", inside(lambda: T.autograd.detect_anomaly(check_nan=False))),
     Context("autocast", autocast(dtype=T.bfloat16), changes_values=True, dtype=T.float32),
-    Context("autocast(enabled=False)", autocast(enabled=False)),
+    Context("autocast(enabled=False)", autocast(enabled=False), ends="autocast"),
     Context("enable_grad", inside(T.enable_grad)),
     Context("one thread", inside(lambda: T.autograd.set_multithreading_enabled(False))),
     Context(

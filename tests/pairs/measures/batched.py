@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """vmap: over inputs in several dims and chunks, inside and outside of grad; ensembles."""
 
-from pairs.compare import filled, loss_of
+from pairs.compare import filled, loss_of, with_history
 from pairs.measures import Measure
 from pairs.package import T
 
@@ -112,10 +112,10 @@ class GradientInside(Batched):
             case = ref.make()
             x = [t.requires_grad_() for t in self.sample(case, k)]
             T.manual_seed(0)
-            loss = loss_of(case.f(*x))
-            found.append(
-                [filled(g, t) for g, t in zip(T.autograd.grad(loss, x, allow_unused=True), x)]
-            )
+            outs = case.f(*x)
+            with_history(outs)
+            grads = T.autograd.grad(loss_of(outs), x, allow_unused=True)
+            found.append([filled(g, t) for g, t in zip(grads, x, strict=True)])
         return {f"gradient of input {i}": T.stack(list(g)) for i, g in enumerate(zip(*found))}
 
 

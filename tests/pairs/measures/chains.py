@@ -181,7 +181,7 @@ class Chain(Measure):
 
         if self.names[0] in SECONDS:
             return 1 if self.names[0] == "func.hessian" or "forward" in self.names[0] else 2
-        if "func.linearize" in self.names:  # the hooks belong to linearize, which runs none
+        if self.names[-1] == "func.linearize":  # hooks inside belong to it, and it runs none
             return 0
         backwards = [n for n in self.names if not METHODS[n][1]]
         if any(n == "functional.jvp" for n in self.names):

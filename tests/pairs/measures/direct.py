@@ -147,7 +147,7 @@ MEASURES = [
     Measure("sum backward", sum_backward, wanted),
     Measure("backward twice", twice, wanted),
     Measure("backward in a thread", in_thread, wanted),
-    Measure("autograd.grad", chosen, wanted, inputs_only=True),
+    Measure("grad of leaves", chosen, wanted, inputs_only=True),
     Measure("grad of batched seeds", several_at_once, wanted, inputs_only=True, batched=True),
     Measure("no_grad", without_grad, lambda ref: ref.results, order=0),
     Measure("inference_mode", inference, lambda ref: ref.results, order=0),

@@ -37,7 +37,10 @@ class Numeric(Measure):
     exact = False
 
     def __init__(self, name, order):
-        self.name, self.order = name, order
+        self.name, self.order, self.number = name, order, order == 1
+
+    def refuses(self, case):
+        return None if case.leaves() else "no tensors to differentiate by"
 
     def run(self, case, f):
         T.manual_seed(0)
