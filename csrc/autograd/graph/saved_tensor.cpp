@@ -111,7 +111,7 @@ Tensor with_history(const Tensor& t) {
 Tensor fixed_view(const Tensor& t) {
   Tensor view = with_history(t);
   if (view.is(t)) view = detached(t);
-  if (!has_grad_fn(view.impl()) && t->base == nullptr) {
+  if (!has_grad_fn(view.impl())) {  // of a leaf, which may be a view of a constant
     t->retain();
     view->base = t.impl();
     view->view_version = view->current_version() - 1;  // its grad_fn is created on demand

@@ -3,6 +3,7 @@
 #include "autograd/graph/variable.h"
 
 #include <mutex>
+#include <numeric>
 
 #include "autograd/graph/copy_slices.h"
 #include "autograd/graph/saved_tensor.h"
@@ -138,6 +139,27 @@ Tensor region_of_base(const Tensor& base, const TensorImpl* t, int64_t bytes) {
       autograd_ops.as_strided(base, parts.sizes, parts.strides, offset));
 }
 
+namespace {
+// True if the view `t` is its base, element by element, as a fixed_view() is: even if elements of
+// the base share memory, or if the base has got other data.
+bool is_all_of_base(const TensorImpl* t) {
+  const TensorImpl* base = t->base;
+  if (has_grad_fn(t) || t->dtype != base->dtype || !same(t->sizes(), base->sizes())) return false;
+  return t->storage != base->storage ||
+         (t->data == base->data && same(t->strides(), base->strides()));
+}
+
+// Returns a tensor whose grad_fn connects a view with its base.
+Tensor connected_with_base(const TensorImpl* t) {
+  const Tensor base = Tensor::borrow(t->base);
+  if (!is_all_of_base(t))
+    return region_of_base(base, t, t->data - static_cast<char*>(t->storage->data));
+  Dims dims(static_cast<size_t>(base.dim()));
+  std::iota(dims.begin(), dims.end(), 0);
+  return autograd_ops.permute(base, dims);
+}
+}  // namespace
+
 bool requires_grad_slow(const TensorImpl* t) noexcept {
   return requires_grad(is_batched(t) ? t->meta->transform->whole.impl() : t->base);
 }
@@ -150,8 +172,7 @@ Node* grad_fn_of_view(TensorImpl* t) {
   if (known.load(std::memory_order_acquire) == version) return t->grad_fn;
   check_view_kind(t, true);
   GradGuard grad(true);
-  Tensor fresh =
-      region_of_base(Tensor::borrow(t->base), t, t->data - static_cast<char*>(t->storage->data));
+  Tensor fresh = connected_with_base(t);
   NodeRef old;  // released after the lock
   const Installing lock;
   if (known.load(std::memory_order_relaxed) == version) return t->grad_fn;
