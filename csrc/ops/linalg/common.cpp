@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Shared by ops on matrices: checks, messages and the column-major layout that LAPACK uses.
+#include "autograd/transforms/batch.h"
 #include "autograd/transforms/probing.h"
 #include "kernels/product/gemm.h"
 #include "ops/linalg/linalg.h"
@@ -37,10 +38,11 @@ void check_square_of_any(const char* name, const Tensor& x, const char* arg) {
 }
 
 void check_info(const char* name, const Tensor& info, std::string (*text)(int)) {
-  const int32_t* values = info.data<int32_t>();
-  for (int64_t i = 0; i < info.numel(); ++i) {
+  const Tensor all = raw_contiguous(physical_tensor(info));  // of every sample of a vmap
+  const int32_t* values = all.data<int32_t>();
+  for (int64_t i = 0; i < all.numel(); ++i) {
     if (values[i] == 0) continue;
-    const std::string which = info.dim() == 0 ? "" : detail::concat("(Batch element ", i, "): ");
+    const std::string which = all.dim() == 0 ? "" : detail::concat("(Batch element ", i, "): ");
     throw LinAlgError(detail::concat(name, ": ", which, text(values[i])));
   }
 }

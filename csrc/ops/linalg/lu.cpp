@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "autograd/transforms/batch.h"
 #include "kernels/core/element.h"
 #include "kernels/libraries/lapack.h"
 #include "ops/declare/autocast.h"
@@ -22,8 +23,7 @@ Tensor identity(int64_t rows, int64_t cols, DType t) {
 
 // Raises unless all pivots are in 1..rows; pivots of an unrelated call may not be.
 void check_pivots(const char* name, const Tensor& pivots, int64_t rows) {
-  if (transformed(pivots)) return;
-  const Tensor p = raw_contiguous(pivots);
+  const Tensor p = raw_contiguous(physical_tensor(pivots));
   const int32_t* v = p.data<int32_t>();
   const bool fits =
       std::all_of(v, v + p.numel(), [&](int32_t row) { return row >= 1 && row <= rows; });
@@ -164,7 +164,7 @@ struct LinalgLuFactor {
   static constexpr DTypeSet kDTypes = kMatrixTypes;
   static std::tuple<Tensor, Tensor> forward(const Tensor& a, bool pivot) {
     auto [lu, pivots, info] = factor(a, pivot);
-    if (!transformed(info)) check_info("torch.linalg.lu_factor", info, zero_pivot);
+    check_info("torch.linalg.lu_factor", info, zero_pivot);
     return {lu, pivots};
   }
 };

@@ -2,8 +2,8 @@
 // Covariance and correlation; each row is a variable, each column an observation.
 #include <algorithm>
 
+#include "autograd/transforms/batch.h"
 #include "ops/declare/autocast.h"
-#include "ops/declare/transform.h"
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"
 #include "tensor/warn.h"
@@ -17,10 +17,11 @@ Tensor last_sum(const Tensor& x, bool keepdim) {
   return sum(x, IntList(kLast), keepdim);
 }
 
-template <class T>
-bool none_below_zero(const Tensor& w) {
-  const Tensor v = raw_contiguous(w);
-  return std::none_of(v.data<T>(), v.data<T>() + v.numel(), [](T x) { return x < T(0); });
+// Returns true if f(x) is true for each value of `t`, of all samples if it is batched.
+template <class F>
+bool all_of(const Tensor& t, F f) {
+  const Tensor v = raw_contiguous(raw_cast(physical_tensor(t), DType::Float64));
+  return std::all_of(v.data<double>(), v.data<double>() + v.numel(), f);
 }
 
 // Checks one kind of weights, of shape (observations,); none may be negative.
@@ -35,10 +36,8 @@ void check_weights(const char* arg, const Tensor& w, bool counts, int64_t observ
   COGRAD_CHECK(w.numel() == observations, "cov(): expected ", arg,
                " to have the same numel as there are observations in the input but got ", w.numel(),
                " != ", observations);
-  if (transformed(w)) return;
-  const bool valid = counts ? none_below_zero<int64_t>(raw_cast(w, DType::Int64))
-                            : none_below_zero<double>(raw_cast(w, DType::Float64));
-  COGRAD_CHECK(valid, "cov(): ", arg, " cannot be negative");
+  COGRAD_CHECK(all_of(w, [](double v) { return !(v < 0); }), "cov(): ", arg,
+               " cannot be negative");
 }
 
 Tensor covariance(const Tensor& input, int64_t correction, const Tensor& fweights,
@@ -56,14 +55,14 @@ Tensor covariance(const Tensor& input, int64_t correction, const Tensor& fweight
     return reshape(cast(w, real_dtype(x.dtype())), Dims{1, observations});
   };
   const auto freedom = static_cast<double>(observations - correction);
-  const auto check_freedom = [](double n) {
-    if (!(n > 0))
+  const auto check_freedom = [](bool positive) {
+    if (!positive)
       warn(
           "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number "
           "of observations.");
   };
   if (!fweights.defined() && !aweights.defined()) {
-    check_freedom(freedom);
+    check_freedom(freedom > 0);
     const Tensor centred = x - last_sum(x, true) / static_cast<double>(observations);
     return matmul_nh(centred, centred) / std::max(freedom, 0.0);
   }
@@ -71,16 +70,15 @@ Tensor covariance(const Tensor& input, int64_t correction, const Tensor& fweight
                    : !aweights.defined() ? row(fweights)
                                          : row(fweights) * row(aweights);
   const Tensor total = last_sum(w, true);
-  if (!transformed(total))
-    COGRAD_CHECK(observations > 0 && raw_cast(total, DType::Float64).data<double>()[0] != 0,
-                 "cov(): weights sum to zero, can't be normalized");
+  COGRAD_CHECK(observations > 0 && all_of(total, [](double v) { return v != 0; }),
+               "cov(): weights sum to zero, can't be normalized");
   const Tensor centred = x - last_sum(x * w, true) / total;
   Tensor norm = total;
   if (correction != 0) {
     const auto by = static_cast<double>(correction);
     norm = aweights.defined() ? total - last_sum(w * row(aweights), true) / total * by : total - by;
   }
-  if (!transformed(norm)) check_freedom(raw_cast(norm, DType::Float64).data<double>()[0]);
+  check_freedom(all_of(norm, [](double v) { return v > 0; }));
   return matmul_nh(centred, centred * w) / clamp_min(norm, 0);
 }
 

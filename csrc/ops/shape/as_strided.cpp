@@ -113,7 +113,8 @@ struct AsStrided {
     check_strides("as_strided", c.arg(1).ints(), c.arg(2).ints());
     const int64_t from = c.arg(3).none() ? 0 : c.arg(3).integer() - x.storage_offset();
     const int64_t room = storage_extent(x.sizes(), x.strides());
-    const int64_t end = checked_add(storage_extent(c.arg(1).ints(), c.arg(2).ints()), from);
+    const int64_t extent = storage_extent(c.arg(1).ints(), c.arg(2).ints());
+    const int64_t end = extent == 0 ? 0 : checked_add(extent, from);  // no elements, no memory
     COGRAD_CHECK(from >= 0 && (end <= room || c.size() == 0), "vmap: as_strided(",
                  to_string(c.arg(1).ints()), ", ", to_string(c.arg(2).ints()), ", ",
                  from + x.storage_offset(), ") exceeds the memory of a sample of size ",
