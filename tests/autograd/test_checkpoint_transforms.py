@@ -152,3 +152,42 @@ def test_a_checkpoint_of_a_closure_under_vjp_and_jacrev():
     for _ in range(2):
         close(pullback(cograd.ones(3, dtype=F8))[0], expected.diagonal())
     assert not f(x).requires_grad
+
+
+AF = cograd.autograd.functional
+BACKWARDS = {
+    "autograd.grad": lambda f, x: cograd.autograd.grad(f(x).sum(), x)[0],
+    "jacobian": lambda f, x: AF.jacobian(lambda y: f(y).sum(0), x),
+    "vectorized jacobian": lambda f, x: AF.jacobian(lambda y: f(y).sum(0), x, vectorize=True),
+}
+CHECKPOINTED = {
+    "arguments": lambda f: lambda x: checkpoint(f, x, use_reentrant=False),
+    "closure": lambda f: lambda x: checkpoint(lambda: f(x), use_reentrant=False),
+    "nested": lambda f: lambda x: checkpoint(
+        lambda y: checkpoint(f, y * 1, use_reentrant=False), x, use_reentrant=False
+    ),
+}
+
+
+@pytest.mark.parametrize("form", CHECKPOINTED)
+@pytest.mark.parametrize("backward", BACKWARDS)
+def test_a_backward_after_the_vmap_of_a_gradient(backward, form):
+    """The batches do not exist any more; the vmap's own backward recomputed what is needed."""
+    run, x = BACKWARDS[backward], X.clone().requires_grad_()
+    kept = CHECKPOINTED[form](body)
+    got = run(vmap(grad(lambda y: kept(y).sum())), x)
+    close(got, run(vmap(grad(lambda y: body(y).sum())), x), rtol=1e-12, atol=1e-12)
+
+
+def test_what_a_vmap_recomputed_is_not_recomputed_by_the_backward_after_it():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return body(x).sum()
+
+    x = X.clone().requires_grad_()
+    y = vmap(grad(lambda v: checkpoint(f, v, use_reentrant=False)))(x)
+    assert len(calls) == 2
+    y.sum().backward()
+    assert len(calls) == 2

@@ -51,6 +51,7 @@ class Holder:
 
     def __init__(self) -> None:
         self.handles: dict[int, _Handle | None] = {}
+        self.kept: tuple[Tensor, int] | None = None  # as in Frame.recomputed
 
 
 def metadata(tensor: Tensor) -> dict[str, Any]:
@@ -92,6 +93,7 @@ class Frame:
         self.debug = debug
         self.input_saver: Any = None
         self.transforms = cograd._C._open_transforms()
+        self.batched = cograd._C._vmap_depth() > 0
         self.holders: list[weakref.ref[Holder]] = []
         self.metadata: list[Any] = []
         self.places: list[str] = []
@@ -184,6 +186,8 @@ def unpack_hook(frame: Frame) -> Callable[[Holder], Tensor]:
         run = cograd._C._current_graph_task_id()
         if run == -1:  # read outside of a backward: results must not be reused by a later read
             run = next(_outside_backward)
+        elif holder.kept is not None:
+            return _unchanged(*holder.kept)
         if not frame.is_recomputed[run]:
             _recompute(frame, run)
         if run not in holder.handles:
@@ -198,20 +202,24 @@ def unpack_hook(frame: Frame) -> Callable[[Holder], Tensor]:
                 "once. If you are calling ctx.saved_tensors in backward, make sure to do so only "
                 "once."
             )
-        tensor, version = frame.recomputed[run][handle]
         holder.handles[run] = None
-        if tensor._version != version:
-            raise RuntimeError(
-                "one of the variables needed for gradient computation has been modified by an "
-                f"inplace operation: a [cograd.{tensor.type().split('.')[-1]} "
-                f"{list(tensor.shape)}] that an op inside a checkpoint saved is at version "
-                f"{tensor._version} after the recomputation; expected version "
-                f"{version} instead. Hint: write into a copy (.clone()), or do the in-place "
-                "operation before the tensor is used."
-            )
-        return tensor
+        return _unchanged(*frame.recomputed[run][handle])
 
     return unpack
+
+
+def _unchanged(tensor: Tensor, version: int) -> Tensor:
+    """Returns a recomputed tensor; raises if it was written after it had been saved."""
+    if tensor._version != version:
+        raise RuntimeError(
+            "one of the variables needed for gradient computation has been modified by an "
+            f"inplace operation: a [cograd.{tensor.type().split('.')[-1]} "
+            f"{list(tensor.shape)}] that an op inside a checkpoint saved is at version "
+            f"{tensor._version} after the recomputation; expected version "
+            f"{version} instead. Hint: write into a copy (.clone()), or do the in-place "
+            "operation before the tensor is used."
+        )
+    return tensor
 
 
 def _recompute(frame: Frame, run: int) -> None:
@@ -235,7 +243,7 @@ def _recompute(frame: Frame, run: int) -> None:
     frame.check(run)
 
 
-def _refill(frame: Frame, run: int, tensor: Tensor) -> Tensor:
+def _refill(frame: Frame, run: int, keep: bool, tensor: Tensor) -> Tensor:
     """Packs ``tensor`` during a recomputation: assigns it to the next holder."""
     value = tensor.detach() if tensor.requires_grad else tensor
     index = frame.counter[run]
@@ -254,6 +262,8 @@ def _refill(frame: Frame, run: int, tensor: Tensor) -> Tensor:
     if holder is not None:
         handle = holder.handles[run] = _Handle()
         frame.recomputed[run][handle] = (value, value._version)
+        if keep:
+            holder.kept = (value, value._version)
     if frame.early_stop and frame.counter[run] == len(frame.holders):
         raise StopRecomputation
     return value
@@ -262,10 +272,12 @@ def _refill(frame: Frame, run: int, tensor: Tensor) -> Tensor:
 def _refilling(frame: Frame, run: int) -> Callable[[Tensor], list[Tensor]]:
     """Returns the pack hook that assigns the tensors that ops save to the holders of ``frame``."""
     target = weakref.ref(frame)
+    # A backward that records a graph is followed by another, when the batches may have ended.
+    keep = frame.batched and run >= 0 and cograd.is_grad_enabled()
 
     def refill(tensor: Tensor) -> list[Tensor]:
         alive = target()
         assert alive is not None
-        return [_refill(alive, run, tensor)]  # a list, which outer hooks do not pack
+        return [_refill(alive, run, keep, tensor)]  # a list, which outer hooks do not pack
 
     return refill
