@@ -3,9 +3,9 @@
 
 from pairs.package import T
 
-# Forms with the same values in other memory; they are compared with the contiguous form.
-LAYOUTS = ("strided", "transposed", "offset", "channels_last", "expanded")
-# Forms with other shapes; they are compared with torch's numbers and with the plain call.
+# Same values, other memory: compared with the contiguous form.
+LAYOUTS = ("strided", "transposed", "offset", "view", "channels_last", "expanded")
+# Other shapes: compared with what torch gave, and with the plain call in that form.
 SHAPES = ("empty", "one")
 FORMS = ("plain", *LAYOUTS, *SHAPES)
 
@@ -24,6 +24,11 @@ def transposed(t):
 def offset(t):
     """Returns a tensor that does not begin at the start of its memory."""
     return T.cat([t.new_zeros(3), t.reshape(-1)])[3:].view(t.shape)
+
+
+def view(t):
+    """A view of a constant, which a leaf may be as well."""
+    return offset(t)
 
 
 def channels_last(t):
@@ -50,8 +55,10 @@ def apply(form, floats, constants):
         return [values_of(form.removeprefix("values of "), t).clone() for t in floats], constants
     if form in LAYOUTS:
         made = [globals()[form](t) for t in floats]
-        changed = any(a.stride() != b.stride() or form == "offset" for a, b in zip(made, floats))
-        return ([t.detach() for t in made], constants) if changed else None
+        moved = form in ("offset", "view")
+        changed = any(a.stride() != b.stride() or moved for a, b in zip(made, floats))
+        made = made if form == "view" else [t.detach() for t in made]
+        return (made, constants) if changed else None
     sized = [t for t in [*floats, *constants] if t.dim()]
     if not floats or not sized or not floats[0].dim() or floats[0].shape[0] < 2:
         return None
