@@ -125,7 +125,8 @@ struct BatchNormOp {
     if (!gs[0].defined()) return;
     if (!ctx.differentiated())
       return fused_backward(ctx, batch_groups(ctx.saved(0)), gs[0], ctx->given);
-    const Tensor g = gs[0], x = ctx.saved(0), w = ctx.saved(1);
+    const DType own = gs[0].dtype(), t = wide(own);  // 16-bit dtypes in float32, as the kernel
+    const Tensor g = cast(gs[0], t), x = cast(ctx.saved(0), t), w = ctx.saved(1);
     const Dims dims = without_channels(x.dim());
     Tensor center, r;
     if (ctx->given) {
@@ -135,17 +136,17 @@ struct BatchNormOp {
       center = x - mean(x, IntList(dims), true);
       r = rsqrt(mean(square(center), IntList(dims), true) + ctx->eps);
     }
-    const Tensor xh = cast(center * r, x.dtype());
+    const Tensor xh = center * r;
     if (ctx.needs(0)) {
-      const Tensor h = w.defined() ? g * along_channels(cast(w, x.dtype()), x.dim()) : g;
+      const Tensor h = w.defined() ? g * along_channels(cast(w, t), x.dim()) : g;
       const Tensor gx =
           ctx->given
               ? r * h
               : r * (h - mean(h, IntList(dims), true) - xh * mean(h * xh, IntList(dims), true));
-      ctx.grad(0) = ctx->given ? kinked(ctx, cast(gx, x.dtype())) : cast(gx, x.dtype());
+      ctx.grad(0) = ctx->given ? kinked(ctx, cast(gx, own)) : cast(gx, own);
     }
     if (ctx.needs(1)) ctx.grad(1) = cast(sum(g * xh, IntList(dims)), w.dtype());
-    if (ctx.needs(2)) ctx.grad(2) = sum(g, IntList(dims));
+    if (ctx.needs(2)) ctx.grad(2) = cast(sum(g, IntList(dims)), own);
   }
   // Merges the batch dim of vmap with the channels.
   static void batch(BatchCall& c) {
@@ -196,9 +197,11 @@ struct GroupNormOp {
   }
   static void backward(Ctx<GroupNormOp>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined()) return;
-    const Tensor g = gs[0], x = ctx.saved(0), w = ctx.saved(1);
     if (!ctx.differentiated())
-      return fused_backward(ctx, sample_groups(x, ctx->groups), g, false, ctx->fixed);
+      return fused_backward(ctx, sample_groups(ctx.saved(0), ctx->groups), gs[0], false,
+                            ctx->fixed);
+    const DType own = gs[0].dtype(), t = wide(own);
+    const Tensor g = cast(gs[0], t), x = cast(ctx.saved(0), t), w = ctx.saved(1);
     const int64_t grouped[3] = {x.size(0), ctx->groups, x.size(1) / ctx->groups * positions(x)};
     const int64_t dims[1] = {2};
     const Tensor rows = reshape(x, grouped);
@@ -208,14 +211,14 @@ struct GroupNormOp {
     const Dims others = without_channels(x.dim());
     if (ctx.needs(0)) {
       const Tensor h =
-          reshape(w.defined() ? g * along_channels(cast(w, x.dtype()), x.dim()) : g, grouped);
+          reshape(w.defined() ? g * along_channels(cast(w, t), x.dim()) : g, grouped);
       const Tensor gx =
           r * (h - mean(h, IntList(dims), true) - xh * mean(h * xh, IntList(dims), true));
-      ctx.grad(0) = reshape(gx, x.sizes());
+      ctx.grad(0) = cast(reshape(gx, x.sizes()), own);
     }
     if (ctx.needs(1))
       ctx.grad(1) = cast(sum(g * reshape(xh, x.sizes()), IntList(others)), w.dtype());
-    if (ctx.needs(2)) ctx.grad(2) = sum(g, IntList(others));
+    if (ctx.needs(2)) ctx.grad(2) = cast(sum(g, IntList(others)), own);
   }
   static void batch(BatchCall& c) {
     for (size_t i = 1; i < 3; ++i)

@@ -214,10 +214,15 @@ struct CrossEntropyOp {
     const Tensor target = ctx.saved(0), weight = ctx.saved(1), total = ctx.saved(2);
     if (ctx.differentiated()) {
       // d loss / dx = softmax(x) sum(q) - q, where q is the weights of the target distribution.
+      // In float32 for 16-bit dtypes, as the kernel.
+      const DType t = wide_dtype(g.dtype());
       const int dim = s.sizes.size() == 1 ? 0 : 1;
-      const Tensor minus_q = class_weights(s, target, weight, g.dtype());
+      const Tensor w = weight.defined() ? raw_cast(weight, t) : weight;
+      const Tensor minus_q = class_weights(s, target, w, t);
       const Tensor all = sum_mask(minus_q, DimMask{1} << dim, true);
-      ctx.grad(0) = (minus_q - softmax(ctx.saved(4), dim) * all) * position_gradient(s, g, total);
+      const Tensor gx = (minus_q - softmax(cast(ctx.saved(4), t), dim) * all) *
+                        position_gradient(s, cast(g, t), cast(total, t));
+      ctx.grad(0) = cast(gx, g.dtype());
       return;
     }
     const Tensor cg = raw_contiguous(g);

@@ -95,19 +95,25 @@ struct LayerNormOp {
     if (gw.defined()) ctx.grad(1) = gw;
     if (gb.defined()) ctx.grad(2) = gb;
   }
-  // With xh = (x - mean) r and h = g * weight: dx = r (h - mean(h) - xh mean(h xh)).
-  static void backward(Ctx<LayerNormOp>& ctx, const Tensor& g) {
-    const Tensor x = ctx.saved(0), w = ctx.saved(1);
+  // With xh = (x - mean) r and h = g * weight: dx = r (h - mean(h) - xh mean(h xh)). In float32 for
+  // 16-bit dtypes, as the kernels.
+  static void backward(Ctx<LayerNormOp>& ctx, const Tensor& grad) {
+    const DType own = grad.dtype(), t = wide_dtype(own);
+    const Tensor g = cast(grad, t), x = cast(ctx.saved(0), t), w = ctx.saved(1);
     const Dims dims = mask_dims(last_dims(x.dim(), static_cast<size_t>(ctx->dims)));
     const Tensor center = x - mean(x, IntList(dims), true);
     const Tensor r = rsqrt(mean(square(center), IntList(dims), true) + ctx->eps);
     const Tensor xh = center * r;
     if (ctx.needs(0)) {
-      const Tensor h = w.defined() ? g * w : g;
-      ctx.grad(0) = r * (h - mean(h, IntList(dims), true) - xh * mean(h * xh, IntList(dims), true));
+      const Tensor h = w.defined() ? g * cast(w, t) : g;
+      ctx.grad(0) = cast(
+          r * (h - mean(h, IntList(dims), true) - xh * mean(h * xh, IntList(dims), true)), own);
     }
-    if (ctx.needs(1)) ctx.grad(1) = g * xh;  // the engine sums it to the weight's shape
-    if (ctx.needs(2)) ctx.grad(2) = g;
+    const auto of_weight = [&](const Tensor& v) {
+      return cast(sum_to(v, x.sizes().last(static_cast<size_t>(ctx->dims))), own);
+    };
+    if (ctx.needs(1)) ctx.grad(1) = of_weight(g * xh);
+    if (ctx.needs(2)) ctx.grad(2) = of_weight(g);
   }
 };
 

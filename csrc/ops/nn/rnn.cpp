@@ -217,12 +217,17 @@ struct RnnLayer {
   }
   static rnn::Gradients composed(const rnn::Plan& plan, rnn::Inputs in, const Tensor& g_out,
                                  const Tensor& g_h, const Tensor& g_c) {
-    const DType t = in.x.dtype(), own = in.c.defined() ? in.c.dtype() : t;
-    if (own == t) return rnn::differentiable_backward(plan, in, g_out, g_h, g_c);
-    in.c = cast(in.c, t);
-    rnn::Gradients r =
-        rnn::differentiable_backward(plan, in, g_out, g_h, g_c.defined() ? cast(g_c, t) : g_c);
-    r.c = cast(r.c, own);
+    const DType own = in.x.dtype(), of_c = in.c.defined() ? in.c.dtype() : own;
+    const DType t = wide_dtype(own);  // 16-bit dtypes in float32, as the kernel
+    if (t == own) return rnn::differentiable_backward(plan, in, g_out, g_h, g_c);
+    const auto in_dtype = [](const Tensor& x, DType as) { return x.defined() ? cast(x, as) : x; };
+    for (Tensor* x : {&in.x, &in.h, &in.c, &in.w_ih, &in.w_hh, &in.b_ih, &in.b_hh, &in.w_hr})
+      *x = in_dtype(*x, t);
+    rnn::Gradients r = rnn::differentiable_backward(plan, in, in_dtype(g_out, t), in_dtype(g_h, t),
+                                                    in_dtype(g_c, t));
+    for (Tensor* g : {&r.x, &r.h, &r.w_ih, &r.w_hh, &r.b_ih, &r.b_hh, &r.w_hr})
+      *g = in_dtype(*g, own);
+    r.c = in_dtype(r.c, of_c);
     return r;
   }
   static rnn::Gradients fused(Ctx<RnnLayer>& ctx, const rnn::Inputs& in, const Tensor& g_out,

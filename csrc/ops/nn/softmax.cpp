@@ -32,6 +32,9 @@ Tensor run_backward(BackwardFn fn, const Tensor& g, const Tensor& y, int dim) {
   return gx;
 }
 
+// Formulas in place of a kernel compute 16-bit dtypes in float32, as the kernel does.
+Tensor widened(const Tensor& x) { return cast(x, wide_dtype(x.dtype())); }
+
 Tensor sum_along(const Tensor& x, int dim) {
   return x.dim() == 0 ? x : sum_mask(x, DimMask{1} << dim, true);
 }
@@ -56,9 +59,9 @@ struct SoftmaxOp {
     return y;
   }
   static Tensor backward(Ctx<SoftmaxOp>& ctx, const Tensor& g) {
-    const Tensor y = ctx.saved(0);
-    const Tensor gy = g * y;
-    return gy - y * sum_along(gy, ctx->dim);
+    const Tensor y = widened(ctx.saved(0));
+    const Tensor gy = widened(g) * y;
+    return cast(gy - y * sum_along(gy, ctx->dim), g.dtype());
   }
   static Tensor backward_fused(Ctx<SoftmaxOp>& ctx, const Tensor& g) {
     return run_backward(kernels::softmax_backward, g, ctx.saved(0), ctx->dim);
@@ -78,7 +81,8 @@ struct LogSoftmaxOp {
     return y;
   }
   static Tensor backward(Ctx<LogSoftmaxOp>& ctx, const Tensor& g) {
-    return g - exp(ctx.saved(0)) * sum_along(g, ctx->dim);
+    const Tensor wide = widened(g);
+    return cast(wide - exp(widened(ctx.saved(0))) * sum_along(wide, ctx->dim), g.dtype());
   }
   static Tensor backward_fused(Ctx<LogSoftmaxOp>& ctx, const Tensor& g) {
     return run_backward(kernels::log_softmax_backward, g, ctx.saved(0), ctx->dim);
