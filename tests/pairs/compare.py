@@ -166,6 +166,16 @@ def compare(got, want, tolerance):
             raise Differs(f"{name}: {brief(seen)}, expected {brief(value)}")
 
 
+def distance(a, b):
+    """The largest difference of two results' quantities, by the size of each quantity."""
+    found = [0.0]
+    for name, value in b.items():
+        if value is not None and a.get(name) is not None and value.numel():
+            x, y = array(a[name]).astype(float), array(value)
+            found.append(np.nan_to_num(np.abs(x - y).max() / max(1.0, np.abs(y).max()), posinf=0))
+    return float(max(found))
+
+
 def brief(value):
     if value is None:
         return "none"
