@@ -51,7 +51,13 @@ REFUSALS = [
         measure="vmap",  # not ensemble and hessian, whose inputs are the same for all samples
     ),
     Refusal(
-        # Nested functions do not raise: their hooks belong to a function inside of the vmap.
+        "the same in an ensemble, after a layer with parameters of its own (torch raises as well)",
+        WRITES,
+        subject=r"Sequential\(nn\.Conv2d.*BatchNorm",
+        measure="^ensemble$",
+    ),
+    Refusal(
+        # Not of nested functions: what a hook is for there begins inside of the vmap.
         "the vmap ends before the backward (torch: such a tensor does not require grad inside)",
         r"vmap: register_hook\(\) is not possible on a Tensor inside of a vmap",
         contexts="hooks",
