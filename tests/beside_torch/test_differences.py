@@ -317,16 +317,44 @@ def test_function_under_vmap():
     assert len(seen) == 1 and found == [[1, 8]] * 3
 
 
-@shows("`hessian` of `batch_norm`, `instance_norm` that update running statistics")
+@shows(
+    "`hessian`, or `jacfwd` of `grad`, of `batch_norm`, `instance_norm` that update running "
+    "statistics"
+)
 @pytest.mark.parametrize("norm", [F.batch_norm, F.instance_norm])
 def test_hessian_of_norms_in_training(norm):
     def f(x, mean, variance):
         return norm(x, mean.clone(), variance.clone(), None, None, True).pow(3).sum()
 
     arguments = torch.rand(3, 2, 4, dtype=D), torch.zeros(2, dtype=D), torch.ones(2, dtype=D)
-    torch.func.grad(f)(*arguments)
-    with pytest.raises(RuntimeError, match="running_mean, which is updated in place"):
-        torch.func.hessian(f)(*arguments)
+    gradient = torch.func.grad(f)
+    gradient(*arguments)
+
+    def by_tangents(*arguments):
+        return torch.autograd.functional.jacobian(
+            lambda x: gradient(x, *arguments[1:]),
+            arguments[0],
+            vectorize=True,
+            strategy="forward-mode",
+        )
+
+    for second in (torch.func.hessian(f), torch.func.jacfwd(gradient), by_tangents):
+        with pytest.raises(RuntimeError, match="running_mean, which is updated in place"):
+            second(*arguments)
+
+
+@shows("gradient of `linearize`'s products at its point, `linearize` of `jacrev`")
+def test_linearize_inside_and_outside_of_gradients():
+    def cubes(x):
+        return x.pow(3).sum()
+
+    x, v = torch.tensor([1.0, 2.0], dtype=D), torch.tensor([1.0, -1.0], dtype=D)
+    product = torch.func.grad(lambda x: torch.func.linearize(cubes, x)[1](v))(x)
+    assert product.tolist() == [6, -12]
+    leaf = x.clone().requires_grad_()
+    torch.func.linearize(cubes, leaf)[1](v).backward()
+    assert leaf.grad.tolist() == [6, -12]
+    assert torch.func.linearize(torch.func.jacrev(cubes), x)[1](v).tolist() == [6, -12]
 
 
 @shows("two levels of `dual_level`")

@@ -354,7 +354,8 @@ def checkpoint(
         preserve_rng_state: keyword, default True: repeat the random numbers.
 
     In forward mode, and in a vmap inside a differentiated function, nothing is recomputed: the
-    forward's tangents and batches do not exist any more when the backward runs.
+    forward's tangents and batches do not exist any more when the backward runs. In a vmap of a
+    gradient, that gradient's backward keeps what it recomputed for a backward after the vmap.
 
     Raises:
         CheckpointError: (in the backward) the two runs differ.
