@@ -12,6 +12,7 @@ from functools import cached_property
 from pairs import compare, forms, refusals
 from pairs.contexts import all_contexts
 from pairs.measures import all_measures
+from pairs.package import T
 from pairs.subjects import all_subjects
 
 SINGULAR = re.compile(r"S\(|^linalg_(pinv\(.*\* 0|svdvals)")
@@ -59,6 +60,15 @@ class Row:
         except Exception as e:
             return None if self.form in forms.SHAPES else e
 
+    @cached_property
+    def is_nan(self):
+        """True if the plain call gives NaN."""
+        try:
+            results = self.reference(()).results
+        except Exception:
+            return False
+        return any(bool(T.isnan(r).any()) for r in results.values())
+
     def reference(self, contexts):
         """The same call without the contexts; those that change values stay."""
         kept = ()
@@ -98,6 +108,8 @@ def refuses(row, contexts, measure):
         return "equal elements: extremes have kinks there, where differences say nothing"
     if row.form == "empty" and getattr(measure, "number", False):
         return "a derivative of nothing: a mean's is NaN"
+    if row.form == "empty" and measure.forward and row.is_nan:
+        return "the tangent of a mean of nothing is NaN, the gradient is 0 (as in torch)"
     if sum(c.around is not None for c in contexts) > 1:
         return "modes that do not nest"
     for c in contexts:

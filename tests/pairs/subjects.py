@@ -143,7 +143,8 @@ class ModuleRow(Subject):
         self.expression = parts[2] if len(parts) > 2 else "m(*x)"
         self.is_random = row in rows.RANDOM
         self.has_state = "spectral_norm" in row and ".eval()" not in row
-        self.has_derivative = "spectral_norm" not in row  # it treats its vectors as constants
+        # The vectors of spectral_norm count as constants; scaling by counts is not a derivative.
+        self.has_derivative = "spectral_norm" not in row and "scale_grad_by_freq" not in row
         self.classes = set(re.findall(r"nn\.(?:utils\.)?(?:parametrizations\.)?(\w+)", row))
 
     def make(self):

@@ -78,7 +78,7 @@ class Batched(Measure):
             case = ref.make()
             T.manual_seed(0)
             with T.no_grad():
-                found.append(case.f(*self.sample(case, k)))
+                found.append(ref.wrap(case, case.f)(*self.sample(case, k)))
         return {f"result {i}": T.stack(list(o)) for i, o in enumerate(zip(*found, strict=True))}
 
     def sample(self, case, k):
@@ -112,7 +112,7 @@ class GradientInside(Batched):
             case = ref.make()
             x = [t.requires_grad_() for t in self.sample(case, k)]
             T.manual_seed(0)
-            outs = case.f(*x)
+            outs = ref.wrap(case, case.f)(*x)
             with_history(outs)
             grads = T.autograd.grad(loss_of(outs), x, allow_unused=True)
             found.append([filled(g, t) for g, t in zip(grads, x, strict=True)])
@@ -199,7 +199,8 @@ class Ensemble(Measure):
                     p.copy_(samples(p, k))
             parameters = dict(case.parameters())
             T.manual_seed(0)
-            grads = T.autograd.grad(loss_of(case.f(*x)), parameters.values(), allow_unused=True)
+            loss = loss_of(ref.wrap(case, case.f)(*x))
+            grads = T.autograd.grad(loss, parameters.values(), allow_unused=True)
             found.append([filled(g, p) for g, p in zip(grads, parameters.values(), strict=True)])
         return {
             f"gradient of {n}": T.stack([g[i] for g in found]) for i, n in enumerate(parameters)

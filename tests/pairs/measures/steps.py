@@ -70,7 +70,7 @@ def state_loaded(case, f):
 
 def want(ref):
     case = ref.make()
-    return plain(case, case.f)
+    return plain(case, ref.wrap(case, case.f))
 
 
 class Steps(Measure):
