@@ -15,7 +15,7 @@ from pairs.measures import all_measures
 from pairs.package import T
 from pairs.subjects import all_subjects
 
-SINGULAR = re.compile(r"S\(|^linalg_(pinv\(.*\* 0|svdvals)")
+SINGULAR = re.compile(r"S\(|^linalg_(pinv\(.*\* 0|svdvals|lu\()")
 TOLERANCE, SINGLE, DIFFERENCES, HALF = 1e-8, 1e-4, 2e-5, 5e-2
 
 
@@ -61,13 +61,13 @@ class Row:
             return None if self.form in forms.SHAPES else e
 
     @cached_property
-    def is_nan(self):
-        """True if the plain call gives NaN."""
+    def is_undefined(self):
+        """True if the plain call gives NaN or infinite numbers."""
         try:
             results = self.reference(()).results
         except Exception:
             return False
-        return any(bool(T.isnan(r).any()) for r in results.values())
+        return not all(bool(T.isfinite(r).all()) for r in results.values())
 
     def reference(self, contexts):
         """The same call without the contexts; those that change values stay."""
@@ -106,10 +106,12 @@ def refuses(row, contexts, measure):
         return "a matrix of equal rows is singular: no inverse, no derivative of singular values"
     if row.form == "expanded" and row.subject.kind == "op" and not measure.exact:
         return "equal elements: extremes have kinks there, where differences say nothing"
-    if row.form == "empty" and getattr(measure, "number", False):
-        return "a derivative of nothing: a mean's is NaN"
-    if row.form == "empty" and measure.forward and row.is_nan:
-        return "the tangent of a mean of nothing is NaN, the gradient is 0 (as in torch)"
+    if row.form in forms.SHAPES and row.is_undefined:
+        # As a mean of nothing: its tangent is NaN, and its gradient is 0, as in torch.
+        if measure.number or measure.forward or not measure.exact:
+            return "a derivative of NaN"
+        if any(c.uses_results for c in contexts):
+            return "0 * NaN"
     if sum(c.around is not None for c in contexts) > 1:
         return "modes that do not nest"
     for c in contexts:

@@ -20,6 +20,7 @@ class Context(Named):
     dtype = None
     around = None  # makes a context manager for the whole of a cell, backward too
     factor = 1  # what a hook multiplies each pass of reverse mode by
+    uses_results = False  # the values of results have a part in its gradients
     notes = False  # its hooks see the gradient on its way, before the factors of contexts around
 
     def __init__(self, name, wrap=None, prepare=None, **facts):

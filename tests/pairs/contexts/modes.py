@@ -109,6 +109,6 @@ CONTEXTS = [
         plain_only=True,
     ),
     Context("deterministic algorithms", around=deterministic),
-    Context("a Function", through_function),
+    Context("a Function", through_function, uses_results=True),
     Context("a subclass", as_subclass),
 ]

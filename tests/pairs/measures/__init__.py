@@ -15,12 +15,13 @@ class Measure(Named):
     kind = ""  # "optimizer" if the measure is for optimizers only
     direct = True
     order = 1  # how often the function is differentiated
-    forward = False  # uses forward mode
-    batched = False  # uses vmap
-    inputs_only = False  # computes gradients of chosen leaves, which reentrant checkpoints refuse
-    runs_again = False  # evaluates the function more than once, which would change a state again
-    exact = True  # does not use finite differences
-    reverse = 1  # how often a tensor hook inside of the function is called for one gradient
+    forward = False  # forward mode is used
+    batched = False  # vmap is used
+    inputs_only = False  # takes gradients of chosen leaves, which reentrant checkpoints refuse
+    runs_again = False  # the function is evaluated more than once: a state would go on
+    exact = True  # not by finite differences
+    number = False  # gives a derivative in a direction
+    reverse = 1  # how often a tensor hook inside of the function is run on its way
 
     def __init__(self, name, run, want, **facts):
         super().__init__(name, **facts)

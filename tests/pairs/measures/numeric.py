@@ -14,7 +14,10 @@ def evaluate(case, step):
         for t, v in zip(case.leaves().values(), directions(case.leaves().values()), strict=True):
             t.add_(v, alpha=step)
         T.manual_seed(0)
-        return loss_of(case.f(*case.inputs))
+        outs = case.f(*case.inputs)
+        if not outs:
+            raise NoDerivative("no results")
+        return loss_of(outs)
 
 
 def gradient_at(case, step):
