@@ -379,3 +379,46 @@ def test_interrupts_leave_no_mode():
         signal.signal(signal.SIGALRM, before)
         torch.inference_mode().__exit__()  # leaving a mode that was not entered restores defaults
     assert interrupts > 10
+
+
+IN_INFERENCE = {
+    "layer_norm, then mul": lambda x: torch.nn.functional.layer_norm(x, (3,)) * x,
+    "a constant": lambda x: x * torch.ones(3) * torch.tensor([1.0, 2.0, 3.0]),
+    "l1_loss": lambda x: torch.nn.functional.l1_loss(x, torch.zeros(2, 3)),
+    "nansum": lambda x: x.nansum(1),
+    "rnn": lambda x: torch.nn.RNN(3, 2)(x)[0],
+    "no_grad inside": lambda x: x * no_grad_exp(x),
+    "a Function": lambda x: Doubled.apply(x) * x,
+}
+
+
+@torch.no_grad()
+def no_grad_exp(x):
+    return x.exp()
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+@pytest.mark.parametrize("name", IN_INFERENCE)
+def test_what_enable_grad_records_in_inference_mode_can_be_saved(name):
+    f, found = IN_INFERENCE[name], []
+    for inside in (False, True):
+        x = torch.linspace(-1.0, 1.0, 6).reshape(2, 3).requires_grad_()
+        torch.manual_seed(0)
+        with torch.inference_mode(inside):
+            before = torch.ones(2)
+            with torch.enable_grad():
+                y = f(x)
+                assert y.requires_grad and not y.is_inference()
+            assert (before.is_inference(), (before * 2).is_inference()) == (inside, inside)
+        y.sum().backward()
+        found.append(x.grad)
+    assert torch.equal(*found)

@@ -15,7 +15,7 @@ from pairs.measures import all_measures
 from pairs.package import T
 from pairs.subjects import all_subjects
 
-SINGULAR = re.compile(r"S\(|^linalg_(pinv\(.*\* 0|svdvals|lu\()")
+SINGULAR = re.compile(r"S\(|^linalg_(pinv\(.*\* 0|svdvals|lu(_factor)?\()")
 TOLERANCE, SINGLE, DIFFERENCES, HALF = 1e-8, 1e-4, 2e-5, 5e-2
 
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "autograd/graph/copy_slices.h"
+#include "autograd/modes/inference.h"
 #include "autograd/transforms/batch.h"
 
 namespace cograd {
@@ -282,7 +283,7 @@ void CustomCall::finish_physical(std::span<Tensor> outputs, const Declared& decl
                  "uses a tensor that is not an argument. Pass that tensor to apply().");
     const bool made_here = t->base == nullptr && !is_input(t.impl());
     t = join(std::move(t), static_cast<uint32_t>(i), views, declared);
-    if (thread_state.inference && made_here) t->flags |= kInference;
+    if (made_here && makes_inference_tensors()) t->flags |= kInference;
   }
   if (recording_) keep(declared, before, outputs);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "autograd/modes/inference.h"
 #include "autograd/transforms/batch.h"
 #include "ops/compute/elementwise.h"
 #include "ops/compute/overlap.h"
@@ -122,6 +123,7 @@ void Conjugated::finish() const {
 }
 
 void mark_outputs(const Tensor& t, uint32_t flags) {
+  if (!makes_inference_tensors()) flags &= ~uint32_t{kInference};
   // A returned view or argument keeps its own flags.
   if (!t.defined() || (flags == kInference && t->base != nullptr)) return;
   t->flags |= is_differentiable(t.dtype()) ? flags : flags & ~uint32_t{kTaint};

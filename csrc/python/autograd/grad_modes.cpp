@@ -2,6 +2,7 @@
 // __enter__ and __exit__ of the grad modes. Python serves signals only between Python instructions,
 // so in C no interrupt can come between the change of the mode and the `with` statement that undoes
 // it.
+#include "autograd/modes/inference.h"
 #include "python/autograd/nodes.h"
 #include "python/runtime/class.h"
 
@@ -30,14 +31,14 @@ int mode_of(PyObject* manager) {
 template <bool On>
 PyObject* enter_grad(PyObject*, PyObject* manager) {
   if (!keep(manager, PyBool_FromLong(thread_state.grad_enabled))) return nullptr;
-  thread_state.grad_enabled = On;
+  set_grad_mode(On);
   Py_RETURN_NONE;
 }
 
 PyObject* enter_set_grad(PyObject*, PyObject* manager) {
   const int on = mode_of(manager);
   if (on < 0) return nullptr;
-  thread_state.grad_enabled = on == 1;
+  set_grad_mode(on == 1);
   Py_RETURN_NONE;
 }
 
@@ -50,8 +51,7 @@ PyObject* enter_inference(PyObject*, PyObject* manager) {
   PyObject* before = Py_BuildValue("(OO)", thread_state.inference ? Py_True : Py_False,
                                    thread_state.grad_enabled ? Py_True : Py_False);
   if (!keep(manager, before)) return nullptr;
-  thread_state.inference = on == 1;
-  thread_state.grad_enabled = on == 0;
+  restore_modes(on == 1, on == 0);
   Py_RETURN_NONE;
 }
 
@@ -65,7 +65,7 @@ PyRef previous_of(PyObject* const* args, Py_ssize_t n) {
 PyObject* exit_grad(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject*) {
   const PyRef previous = previous_of(args, n);
   if (previous.get() == nullptr) return nullptr;
-  thread_state.grad_enabled = previous.get() == Py_True;
+  restore_modes(thread_state.inference, previous.get() == Py_True);
   Py_RETURN_NONE;
 }
 
@@ -81,8 +81,7 @@ PyObject* exit_inference(PyObject*, PyObject* const* args, Py_ssize_t n, PyObjec
   int inference = 0, grad = 0;
   if (previous.get() == nullptr || !PyArg_ParseTuple(previous.get(), "pp", &inference, &grad))
     return nullptr;
-  thread_state.inference = inference == 1;
-  thread_state.grad_enabled = grad == 1;
+  restore_modes(inference == 1, grad == 1);
   Py_RETURN_NONE;
 }
 

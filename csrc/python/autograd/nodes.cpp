@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 
+#include "autograd/modes/inference.h"
 #include "autograd/run/backward_job.h"
 #include "python/autograd/saved.h"
 #include "python/ops/overrides.h"
@@ -665,7 +666,11 @@ void init_nodes(py::module_& m) {
   m.def(
       "is_grad_enabled", [] { return thread_state.grad_enabled; },
       "True if ops are recorded on this thread.");
-  m.def("_set_grad_enabled", [](bool on) { return std::exchange(thread_state.grad_enabled, on); });
+  m.def("_set_grad_enabled", [](bool on) {
+    const bool before = thread_state.grad_enabled;
+    set_grad_mode(on);
+    return before;
+  });
   m.def("is_inference_mode_enabled", [] { return thread_state.inference; });
   m.def("_queue_callback", [](py::function f) {
     auto held = std::make_shared<PyRef>(PyRef::borrow(f.ptr()));

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/modes/inference.h"
 #include "ops/compute/promote.h"
 #include "ops/compute/scalars.h"
 #include "python/exchange/interop.h"
@@ -354,7 +355,7 @@ void warn_copy_construct(const char* what) {
 PyObject* make(const char* op, const char* shown, const Options& o) {
   if (is_tensor(o.data)) warn_copy_construct(shown);
   Tensor t = tensor_from_data(op, o.data, o.dtype);
-  if (thread_state.inference) t->flags |= kInference;
+  if (makes_inference_tensors()) t->flags |= kInference;
   if (o.requires_grad) set_requires_grad(t, true);
   return wrap(std::move(t));
 }
