@@ -3,7 +3,7 @@
 
 It writes the table, all samples (results.json), a Markdown page and a bar chart to
 benchmarks/results/. `--smoke` runs all cases once, briefly, only with cograd, and fails if one
-raises.
+raises. `python -m benchmarks scaling_threads` prints another table: how cases scale with threads.
 """
 
 from __future__ import annotations
@@ -76,6 +76,10 @@ def run_all(keys: list[str], workers: list[Worker], args: argparse.Namespace) ->
 
 def main() -> int:
     """Runs, reports, and returns the exit status."""
+    if sys.argv[1:2] == ["scaling_threads"]:
+        from .scaling_threads.__main__ import main as scaling
+
+        return scaling(sys.argv[2:])
     args = arguments()
     load()
     keys = chosen(args.patterns)
