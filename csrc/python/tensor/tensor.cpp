@@ -17,6 +17,7 @@
 #include "python/runtime/class.h"
 #include "python/runtime/signals.h"
 #include "tensor/interrupt.h"
+#include "tensor/processors.h"
 #include "tensor/threads.h"
 
 namespace cograd::python {
@@ -450,6 +451,14 @@ void init_tensor(py::module_& m) {
   m.def("get_num_threads", &num_threads, "Returns the number of threads for loops and BLAS.");
   m.def("set_num_threads", &set_num_threads, py::arg("n"),
         "Sets the number of threads for loops and BLAS.");
+  m.def("_threads_reason", &threads_reason);
+  m.def("_threads_for", [](const std::string& root, const std::vector<int>& processors) {
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    for (int cpu : processors) CPU_SET(cpu, &mask);
+    const ProcessorLimits limits = processor_limits(root.c_str(), mask);
+    return py::make_tuple(limits.threads(), describe(limits));
+  });
   m.def("_isa", [] { return py::make_tuple(kernels::isa_of_processor(), kernels::isa_name()); });
   m.def("_cached_bytes", &cached_bytes);
   m.def("_release_cached_memory", &release_cached_memory);
