@@ -19,9 +19,19 @@ cograd::kernels::Blas::Gemv<float, float> scipy_cblas_sgemv;
 cograd::kernels::Blas::Gemv<double, double> scipy_cblas_dgemv;
 cograd::kernels::Blas::Gemv<void, const void*> scipy_cblas_cgemv, scipy_cblas_zgemv;
 char* scipy_openblas_get_config();
+void scipy_openblas_set_num_threads(int n);
 }
 
 namespace cograd::kernels {
+
+namespace {
+
+// OpenBLAS computes on the calling thread alone. Its own threads spin for 20 ms after each call; in
+// the pool (openblas_set_threads_callback_function) its parts wait for one another, so all must run
+// at once, which the pool does not promise. And its results depend on the number of threads.
+[[maybe_unused]] const bool alone = (scipy_openblas_set_num_threads(1), true);
+
+}  // namespace
 
 const Blas& openblas() noexcept {
   static constexpr Blas table{scipy_cblas_sgemm, scipy_cblas_dgemm, scipy_cblas_cgemm,

@@ -2,7 +2,6 @@
 // Shared by ops on matrices: checks, messages and the column-major layout that LAPACK uses.
 #include "autograd/transforms/batch.h"
 #include "autograd/transforms/probing.h"
-#include "kernels/product/gemm.h"
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"
 
@@ -91,6 +90,6 @@ void check_phase(const char* message, const Tensor& phase) {
   COGRAD_CHECK(fixed, message);
 }
 
-void sync_lapack_threads() { kernels::sync_blas_threads(); }
+void sync_lapack_threads() { }
 
 }  // namespace cograd

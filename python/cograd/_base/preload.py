@@ -15,6 +15,7 @@ import os
 import sys
 
 _SONAME = "libscipy_openblas.so"
+_VARIABLE = "OPENBLAS_NUM_THREADS"  # read when the library is loaded
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -34,26 +35,34 @@ def openblas_path() -> str | None:
 
 
 def preload_openblas() -> None:
-    """Loads OpenBLAS into the process when the relative path in `libcograd.so` does not find it.
+    """Loads OpenBLAS into the process, and tells it to start no threads: cograd never uses them.
 
-    Costs one `stat` in the usual case. Called by `cograd/__init__.py` before `_C` is imported.
+    Called by `cograd/__init__.py` before `_C` is imported. Other copies of OpenBLAS, such as
+    NumPy's, are not affected.
 
     Raises:
         ImportError: scipy-openblas32 is not installed, or its library cannot be loaded.
     """
     site = os.path.dirname(_PACKAGE)
-    if os.path.exists(os.path.join(site, "scipy_openblas32", "lib", _SONAME)):
-        return
-    path = openblas_path()
+    path: str | None = os.path.join(site, "scipy_openblas32", "lib", _SONAME)
+    if path is None or not os.path.exists(path):
+        path = openblas_path()
     if path is None:
         raise ImportError(
             f"cograd needs {_SONAME} from the package scipy-openblas32, which was not found; "
             "install it with: pip install scipy-openblas32"
         )
+    before = os.environ.get(_VARIABLE)
+    os.environ[_VARIABLE] = "1"
     try:
         ctypes.CDLL(path)
     except OSError as e:
         raise ImportError(f"cograd: cannot load {path}: {e}") from e
+    finally:
+        if before is None:
+            del os.environ[_VARIABLE]
+        else:
+            os.environ[_VARIABLE] = before
 
 
 def explain_failure(error: ImportError) -> ImportError:
