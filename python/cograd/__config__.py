@@ -15,7 +15,10 @@ from cograd._base.preload import openblas_path
 
 __all__ = ["parallel_info", "show", "show_config"]
 
-_VARIABLES = ("COGRAD_ISA", "COGRAD_NUM_THREADS", "OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS")
+_VARIABLES = (
+    *("COGRAD_ISA", "COGRAD_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"),
+    *("OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS"),
+)
 
 
 def _openblas(function: str) -> str:
@@ -69,6 +72,7 @@ def config() -> dict[str, dict[str, Any]]:
         },
         "threads": {
             "cograd": cograd.get_num_threads(),
+            "reason": cograd._C._threads_reason(),
             "processors": _processors(),
             "parallel loops": "own pool",
         },
@@ -113,7 +117,7 @@ def parallel_info() -> str:
     return "\n".join(
         [
             f"threads: {threads['cograd']} of {threads['processors']} processors",
-            f"COGRAD_NUM_THREADS: {os.environ.get('COGRAD_NUM_THREADS', 'not set')}",
+            f"reason: {threads['reason']}",
             f"parallel loops: {threads['parallel loops']}, OpenBLAS for products",
         ]
     )

@@ -47,7 +47,8 @@ y = ((x @ x.T).exp().log() * 2).sum()
 y.backward()
 maps = open("/proc/self/maps").read().split() if os.path.exists("/proc/self/maps") else []
 print(json.dumps({
-    "value": y.item(), "gradient": x.grad.sum().item(), "threads": cograd.get_num_threads(),
+    "value": y.item(), "gradient": x.grad.sum().item(),
+    "threads": cograd.get_num_threads(), "reason": cograd._C._threads_reason(),
     "isa": cograd._C._isa(), "library": sorted({m for m in maps if m.endswith("libcograd.so")}),
     "module": cograd._C.__file__, "numpy": float((cograd.ones(2).numpy() * 2).sum()),
 }))
@@ -269,37 +270,25 @@ def check_computing() -> Iterator[Finding]:
             "libcograd.so",
             f"loaded: {', '.join(libraries)}, expected {own}; look at LD_LIBRARY_PATH, LD_PRELOAD",
         )
-    yield from check_threads(told["threads"])
+    yield from check_threads(told["threads"], told["reason"])
 
 
-def quota() -> float | None:
-    """Returns the number of processors that the control group allows, or None."""
-    try:
-        limit, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return None if limit == "max" else int(limit) / int(period)
-    except (OSError, ValueError):
-        return None
-
-
-def check_threads(threads: int) -> Iterator[Finding]:
-    """Checks that there are not more threads than processors to run them."""
+def check_threads(threads: int, reason: str) -> Iterator[Finding]:
+    """Says how many threads compute and why; checks that there are processors to run them."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    given = os.environ.get("COGRAD_NUM_THREADS")
-    text = f"{threads} on {cores} processors"
-    allowed = quota()
-    if given is not None and (not given.isdigit() or int(given) < 1):
-        yield "FAIL", "threads", f"COGRAD_NUM_THREADS={given!r} is no positive number; {text}"
-    elif cores is not None and threads > cores:
+    text = f"{reason}; {cores} processors"
+    wrong = False
+    for name in ("COGRAD_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+        given = os.environ.get(name)
+        if given is not None and re.match(r"\s*\+?0*[1-9]", given) is None:
+            yield "FAIL", "threads", f"{name}={given!r} is no positive number; {text}"
+            wrong = True
+    if wrong:
+        return
+    if cores is not None and threads > cores:
         yield "note", "threads", f"{text}: they will wait for each other"
-    elif allowed is not None and threads > allowed + 0.5:
-        more = (
-            f"the control group allows {allowed:g}; set COGRAD_NUM_THREADS={max(1, int(allowed))}"
-        )
-        yield "note", "threads", f"{text}, but {more}"
     else:
         yield "ok", "threads", text
-    if "OMP_NUM_THREADS" in os.environ and given is None:
-        yield "note", "threads", "OMP_NUM_THREADS is not read; COGRAD_NUM_THREADS is"
 
 
 def check_memory() -> Iterator[Finding]:
