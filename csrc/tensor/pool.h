@@ -45,6 +45,8 @@ class Pool {
   void offer(SharedWork& work, int threads);
   void withdraw(SharedWork& work);
   void call_helper() noexcept;
+  // Counts the loops that were divided among threads.
+  uint64_t loops() const noexcept { return word_.load(std::memory_order_relaxed) >> kEpochShift; }
 
  private:
   static constexpr uint64_t kOpen = 1 << 16;  // of word_: epoch, kOpen, number of participants

@@ -30,6 +30,8 @@ COGRAD_API ProcessorLimits processor_limits(const char* root, const cpu_set_t& m
 COGRAD_API const ProcessorLimits& processor_limits() noexcept;
 // Says how many threads the limits allow, and why.
 COGRAD_API std::string describe(const ProcessorLimits& limits);
+// Counts the loops that were divided among threads.
+COGRAD_API int64_t parallel_loops();
 // Says how many threads loops use, and why.
 COGRAD_API std::string threads_reason();
 // Number of processors on which threads of this process can run at once.

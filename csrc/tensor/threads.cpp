@@ -50,6 +50,8 @@ int num_threads() noexcept {
   return g_threads.compare_exchange_strong(n, fresh, std::memory_order_relaxed) ? fresh : n;
 }
 
+int64_t parallel_loops() { return static_cast<int64_t>(pool().loops()); }
+
 std::string threads_reason() {
   const int n = num_threads();
   if (g_set.load(std::memory_order_relaxed)) return detail::concat(n, ": set_num_threads(", n, ")");

@@ -451,11 +451,12 @@ void init_tensor(py::module_& m) {
   m.def("get_num_threads", &num_threads, "Returns the number of threads for loops and BLAS.");
   m.def("set_num_threads", &set_num_threads, py::arg("n"),
         "Sets the number of threads for loops and BLAS.");
+  m.def("_parallel_loops", &parallel_loops);
   m.def("_threads_reason", &threads_reason);
-  m.def("_threads_for", [](const std::string& root, const std::vector<int>& processors) {
+  m.def("_threads_for", [](const std::string& root, const py::list& processors) {
     cpu_set_t mask;
     CPU_ZERO(&mask);
-    for (int cpu : processors) CPU_SET(cpu, &mask);
+    for (const py::handle cpu : processors) CPU_SET(cpu.cast<size_t>() % CPU_SETSIZE, &mask);
     const ProcessorLimits limits = processor_limits(root.c_str(), mask);
     return py::make_tuple(limits.threads(), describe(limits));
   });
