@@ -94,3 +94,26 @@ for _kind, _options, _words in (("SGD", {"momentum": 0.9}, 5), ("Adam", {}, 7)):
         p.grad = torch.rand(10_000_000)
         step = getattr(torch.optim, kind)([p], lr=1e-6, **options).step
         return "step()", vars()
+
+
+# n^3 / 6 multiplications for a Cholesky decomposition, n^3 / 3 for one with pivots.
+for _n in (512, 2048):
+
+    @scaling("decompositions", name=f"cholesky {_n}", multiplications=_n**3 / 6)
+    def cholesky(torch, n=_n):
+        x = torch.randn(n, n)
+        a = x @ x.t() + n * torch.eye(n)
+        return "torch.linalg.cholesky(a)", vars()
+
+
+@scaling("decompositions", name="solve 1024, one right side", multiplications=1024**3 / 3)
+def solve(torch):
+    a, b = torch.randn(1024, 1024), torch.randn(1024)
+    return "torch.linalg.solve(a, b)", vars()
+
+
+@scaling("decompositions", name="eigh 256")
+def eigh(torch):
+    x = torch.randn(256, 256)
+    a = x + x.t()
+    return "torch.linalg.eigh(a)", vars()
