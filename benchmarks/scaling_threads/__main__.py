@@ -4,9 +4,9 @@
 python -m benchmarks scaling_threads [PATTERN ...]    also: python -m benchmarks.scaling_threads
 
 Each library runs in a process of its own, in turns, with 10 ms between two samples, because the
-threads of some libraries spin for milliseconds after their work. The table shows for each number of
-threads the time, the ratio to the other library, and the part of the machine's peak (multiplications
-or copied bytes with as many threads) that was reached.
+threads of some libraries spin for milliseconds after their work. The table shows for each number
+of threads the time, the ratio to the other library, and the part of the machine's peak
+(multiplications or copied bytes with as many threads) that was reached.
 """
 
 from __future__ import annotations

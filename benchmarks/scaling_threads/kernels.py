@@ -36,7 +36,9 @@ for _name, (_size, _kernel, _padding, _stride) in CONVOLUTIONS.items():
         return "f(x, w, None, stride, padding)", vars()
 
 
-@scaling("convolutions", name="conv 3x3 64->64, backward", multiplications=2 * 8 * 56**2 * 9 * 64**2)
+@scaling(
+    "convolutions", name="conv 3x3 64->64, backward", multiplications=2 * 8 * 56**2 * 9 * 64**2
+)
 def conv_backward(torch):
     x = torch.randn(8, 64, 56, 56, requires_grad=True)
     w = torch.randn(64, 64, 3, 3, requires_grad=True)

@@ -119,9 +119,15 @@ class Table:
     def _machine(self) -> list[str]:
         lines = []
         if self.peaks:
-            lines += ["", "| threads | 1e9 multiplications/s, float32 | copying, GB/s |", "|---|---|---|"]
+            lines += [
+                "",
+                "| threads | 1e9 multiplications/s, float32 | copying, GB/s |",
+                "|---|---|---|",
+            ]
             for n, p in self.peaks.items():
-                lines.append(f"| {n} | {p['multiplications'] / 1e9:.0f} | {p['nbytes'] / 1e9:.1f} |")
+                lines.append(
+                    f"| {n} | {p['multiplications'] / 1e9:.0f} | {p['nbytes'] / 1e9:.1f} |"
+                )
         if self.hand_off:
             names = list(next(iter(self.hand_off.values())))
             lines += ["", f"| hand-off, threads | {' | '.join(names)} |"]
@@ -151,13 +157,14 @@ class Table:
 
     def text(self) -> str:
         """Returns the whole page."""
+        ratio = f", **time of {self.reference} / time of {self.subject}**"
+        versus = ratio if self.reference else ""
         versions = ", ".join(f"{m} {v}" for m, v in self.versions.items())
         lines = [
             f"{versions}; {processor()}, {len(os.sched_getaffinity(0))} processors; "
             f"{self.seconds:.0f} s.",
-            f"Each cell: time of {self.subject}, speed-up over one thread, part of the peak with as "
-            "many threads"
-            + (f", **time of {self.reference} / time of {self.subject}**." if self.reference else "."),
+            f"Each cell: time of {self.subject}, speed-up over one thread, part of the peak with "
+            f"as many threads{versus}.",
         ]
         lines += self._machine() + self._ratios() + self._rows()
         lines += ["", *self.notes] if self.notes else []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs one side: a process that imports one module and times cases with a number of threads.
 
-`python -m benchmarks.scaling_threads.worker MODULE` reads one JSON request per line and answers each
-with one line. Requests: {"case", "threads", "seconds"} is answered with {"time"}, {"machine",
+`python -m benchmarks.scaling_threads.worker MODULE` reads one JSON request per line and answers
+each with one line. Requests: {"case", "threads", "seconds"} is answered with {"time"}, {"machine",
 "threads"} with what the pool costs, all others with {"error"}.
 """
 

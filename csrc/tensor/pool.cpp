@@ -24,9 +24,9 @@ using std::chrono::steady_clock;
 // Python code between two loops, shorter the more others spin.
 constexpr microseconds kSpin{200}, kSharedSpin{600};
 constexpr microseconds kCallerSpin{200};
-constexpr microseconds kCrowdedSpin{20};  // of a caller when threads outnumber processors
+constexpr microseconds kCrowdedSpin{20};          // of a caller when threads outnumber processors
 constexpr std::chrono::milliseconds kRetry{100};  // between attempts to start threads
-constexpr int kFanOut = 2;  // workers that each participant wakes
+constexpr int kFanOut = 2;                        // workers that each participant wakes
 
 // Measures how long a thread has spun, reading the clock about once in a microsecond.
 class Spin {

@@ -28,15 +28,9 @@ struct Job {
   }
 };
 
-// One loop at a time. Its workers watch one word, which says which loop is open and how many
+// Runs one loop at a time. Its workers watch one word, which says which loop is open and how many
 // threads it can use; each announces itself in a line of its own. The caller never waits for a
 // worker that has not come.
-//
-// Why a worker never touches a loop that has ended: a worker writes `inside` and then reads
-// word_; the caller closes word_ and then reads `inside`. All four are sequentially consistent, so
-// either the worker finds the loop closed, or the caller finds the worker inside and waits for it.
-// Sleeping works likewise: the sleeper writes sleepers_ and then reads word_, the caller the
-// reverse. What a chunk wrote is visible to the caller, who reads `inside` after the worker reset it.
 class Pool {
  public:
   Pool();
@@ -53,6 +47,10 @@ class Pool {
   static constexpr int kEpochShift = 17;
   static constexpr int kClaimBits = 10;  // of Line::claims: epoch, number of chunks taken
 
+  // A worker sets `inside` and then reads word_; the caller closes word_ and then reads `inside`.
+  // All are sequentially consistent, so either the worker finds the loop closed, or the caller
+  // waits for it, and sees what its chunks wrote because it reads `inside` after the worker reset
+  // it.
   struct alignas(64) Line {
     std::atomic<uint64_t> claims{0};  // chunks taken of the share of the loop that is this worker's
     std::atomic<bool> inside{false};
@@ -80,8 +78,8 @@ class Pool {
 
   const int spinners_;  // workers from this index on do not spin: there are no processors for them
   std::atomic<bool> busy_{false};
-  std::atomic<int> alone_{0};    // callers whose loops run without workers
-  std::atomic<int> workers_{0};  // grows under mutex_
+  std::atomic<int> alone_{0};                         // callers whose loops run without workers
+  std::atomic<int> workers_{0};                       // grows under mutex_
   std::chrono::steady_clock::time_point retry_at_{};  // guarded by mutex_
 
   // Read by all participants, written while no worker is inside.
@@ -92,6 +90,8 @@ class Pool {
 
   alignas(64) std::atomic<uint64_t> word_{0};
   std::atomic<uint32_t> calls_{0};  // counts call_helper()
+  // A worker enters itself here and then reads word_ and calls_ once more; whoever writes those
+  // reads this afterwards. So a worker that was called does not sleep.
   alignas(64) std::atomic<uint64_t> sleepers_[kMaxThreads / 64]{};
   alignas(64) std::atomic<bool> caller_sleeps_{false};
   std::atomic<int> caller_alarm_{0};

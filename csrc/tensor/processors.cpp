@@ -162,7 +162,8 @@ double read_quota(std::string_view root) noexcept {
       quota = std::atof(SmallFile(group / "cpu.cfs_quota_us").c_str());
       period = std::atof(SmallFile(group / "cpu.cfs_period_us").c_str());
     }
-    if (quota > 0 && period > 0) least = least == 0 ? quota / period : std::min(least, quota / period);
+    if (quota > 0 && period > 0)
+      least = least == 0 ? quota / period : std::min(least, quota / period);
     return false;
   });
   return least;
@@ -281,8 +282,7 @@ std::string describe(const ProcessorLimits& limits) {
   if (limits.ranks > 1)
     text += concat(", ", limits.shared_cores, " shared by ", limits.ranks, " ranks (",
                    limits.ranks_by, ")");
-  if (limits.quota > 0)
-    text += concat(", the control group allows ", limits.quota, " processors");
+  if (limits.quota > 0) text += concat(", the control group allows ", limits.quota, " processors");
   return text;
 }
 

@@ -68,8 +68,8 @@ int share_of_relatives(int threads) noexcept {
     // Somebody else may have taken the slot of a process that ran no loop for a long time.
     if (slot < 0 || !page->last[slot].compare_exchange_strong(written, now)) take_slot(now);
     written = now;
-    active = static_cast<int>(std::count_if(
-        page->last, page->last + kSlots, [now](const std::atomic<int64_t>& last) {
+    active = static_cast<int>(
+        std::count_if(page->last, page->last + kSlots, [now](const std::atomic<int64_t>& last) {
           return now - last.load(std::memory_order_relaxed) <= kActive;
         }));
   }

@@ -13,10 +13,6 @@ namespace cograd {
 // variables. Returns false, without a thread, if there is no memory for it.
 template <class F>
 bool start_thread(F body) {
-  // When the C library reuses the stack of a thread that ended, it enlarges that thread's table of
-  // libraries (16 bytes each), and ends the process if it has no memory for that.
-  constexpr size_t kTable = size_t{1} << 14;
-  if (!has_memory(kTable)) return false;
   enum : int { kStarting, kReady, kFailed };
   std::atomic<int> state{kStarting};
   try {

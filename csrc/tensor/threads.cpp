@@ -20,7 +20,7 @@ thread_local bool t_serial = false;
 
 // Never freed: workers sleep in it until the process ends. A forked child drops the parent's pool.
 std::atomic<Pool*> g_pool{nullptr};
-std::atomic<int> g_threads{0};  // 0: not decided yet
+std::atomic<int> g_threads{0};   // 0: not decided yet
 std::atomic<bool> g_set{false};  // by set_num_threads
 std::atomic<HeavyHook> g_heavy_begin{nullptr};
 std::atomic<void (*)(void*)> g_heavy_end{nullptr};

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How many threads compute by default: cores, control groups, ranks and variables, in made-up trees."""
+"""How many threads compute by default: cores, control groups, ranks, variables; made-up trees."""
 
 import os
 import subprocess

@@ -13,7 +13,11 @@ import pytest
 
 import cograd as torch
 
-PRELUDE = "import os, signal, sys, threading, time\nimport cograd as torch\ntorch.set_num_threads(8)\n"
+PRELUDE = """
+import os, signal, sys, threading, time
+import cograd as torch
+torch.set_num_threads(8)
+"""
 
 
 def run(code, **env):

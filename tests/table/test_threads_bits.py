@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Results and gradients have the same bits whatever the number of threads: every op of the table.
 
-The samples are enlarged until their loops are divided into several tasks: all dims but those of size
-1 are multiplied by the same factor, so most of them stay valid arguments. The others run as they are.
+The samples are enlarged until their loops are divided into several tasks: all dims but those of
+size 1 are multiplied by the same factor, so most of them stay valid arguments. The others run as
+they are.
 """
 
 import time
@@ -109,12 +110,7 @@ def enlarged(record, sample, derivative):
     return found
 
 
-CASES = [
-    pytest.param(r, s)
-    for r in TABLE
-    if r["name"] not in UNSET
-    for s in samples_of(r)[:2]
-]
+CASES = [pytest.param(r, s) for r in TABLE if r["name"] not in UNSET for s in samples_of(r)[:2]]
 
 
 @each_sample(CASES)

@@ -90,6 +90,4 @@ void check_phase(const char* message, const Tensor& phase) {
   COGRAD_CHECK(fixed, message);
 }
 
-void sync_lapack_threads() { }
-
 }  // namespace cograd

@@ -59,15 +59,12 @@ void dispatch_matrix(DType t, const F& f) {
 template <class F>
 void each_matrix(DType t, int64_t count, int64_t work, const F& f);
 
-void sync_lapack_threads();
-
 template <class F>
 void each_matrix(DType t, int64_t count, int64_t work, const F& f) {
   constexpr int64_t kGrain = 1 << 15;
   const HeavyScope heavy(count * work);
   parallel_for(0, count, std::max<int64_t>(1, kGrain / std::max<int64_t>(work, 1)),
                [&](int64_t lo, int64_t hi) {
-                 sync_lapack_threads();
                  const kernels::BlasCall call;
                  for (; lo < hi; ++lo) {
                    dispatch_matrix(t, [&](auto tag) { f(tag, lo); });
