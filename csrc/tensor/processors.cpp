@@ -157,10 +157,12 @@ double read_quota(std::string_view root) noexcept {
     double quota = 0, period = 0;
     if (unified) {
       const SmallFile max(group / "cpu.max");
-      if (std::sscanf(max.c_str(), "%lf %lf", &quota, &period) != 2) return false;
+      char* end = nullptr;
+      quota = std::strtod(max.c_str(), &end);  // 0 for "max"
+      period = std::strtod(end, nullptr);
     } else {
-      quota = std::atof(SmallFile(group / "cpu.cfs_quota_us").c_str());
-      period = std::atof(SmallFile(group / "cpu.cfs_period_us").c_str());
+      quota = std::strtod(SmallFile(group / "cpu.cfs_quota_us").c_str(), nullptr);
+      period = std::strtod(SmallFile(group / "cpu.cfs_period_us").c_str(), nullptr);
     }
     if (quota > 0 && period > 0)
       least = least == 0 ? quota / period : std::min(least, quota / period);
