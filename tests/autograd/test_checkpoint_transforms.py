@@ -163,8 +163,10 @@ BACKWARDS = {
 CHECKPOINTED = {
     "arguments": lambda f: lambda x: checkpoint(f, x, use_reentrant=False),
     "closure": lambda f: lambda x: checkpoint(lambda: f(x), use_reentrant=False),
-    "nested": lambda f: lambda x: checkpoint(
-        lambda y: checkpoint(f, y * 1, use_reentrant=False), x, use_reentrant=False
+    "nested": lambda f: (
+        lambda x: checkpoint(
+            lambda y: checkpoint(f, y * 1, use_reentrant=False), x, use_reentrant=False
+        )
     ),
 }
 

@@ -6,7 +6,6 @@ import pytest
 import cograd as torch
 from cograd import func
 
-
 GOOD = torch.tensor([[2.0, 1.0], [1.0, 3.0]], dtype=torch.float64)
 SINGULAR = torch.tensor([[1.0, 2.0], [2.0, 4.0]], dtype=torch.float64)
 COUNTS = torch.tensor([[1, 2, 3], [1, 1, 1], [1, -1, 1]])

@@ -89,9 +89,10 @@ REFUSALS = [
     ),
     Refusal(
         # In a thread torch raises as well; what enable_grad() records: docs/differences.md.
-        "an inference tensor, made by the hooks' context, is saved where ops are recorded",
+        "an inference tensor, made by the outer context, is saved where ops are recorded",
         "Inference tensors cannot be saved for backward",
-        contexts=r"(hooks|retain_grad|nested checkpoint|in a reentrant one|a Function) \+ (enable_grad|another thread)",
+        contexts=r"(hooks|retain_grad|nested checkpoint|in a reentrant one|a Function) "
+        r"\+ (enable_grad|another thread)",
         measure="^inference_mode$",
     ),
     Refusal("a state that power iteration writes", WRITES, subject="spectral_norm"),

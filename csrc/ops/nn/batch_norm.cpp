@@ -210,8 +210,7 @@ struct GroupNormOp {
     const Tensor xh = center * r;
     const Dims others = without_channels(x.dim());
     if (ctx.needs(0)) {
-      const Tensor h =
-          reshape(w.defined() ? g * along_channels(cast(w, t), x.dim()) : g, grouped);
+      const Tensor h = reshape(w.defined() ? g * along_channels(cast(w, t), x.dim()) : g, grouped);
       const Tensor gx =
           r * (h - mean(h, IntList(dims), true) - xh * mean(h * xh, IntList(dims), true));
       ctx.grad(0) = cast(reshape(gx, x.sizes()), own);

@@ -36,8 +36,7 @@ void check_weights(const char* arg, const Tensor& w, bool counts, int64_t observ
   COGRAD_CHECK(w.numel() == observations, "cov(): expected ", arg,
                " to have the same numel as there are observations in the input but got ", w.numel(),
                " != ", observations);
-  COGRAD_CHECK(all_of(w, [](double v) { return !(v < 0); }), "cov(): ", arg,
-               " cannot be negative");
+  COGRAD_CHECK(all_of(w, [](double v) { return !(v < 0); }), "cov(): ", arg, " cannot be negative");
 }
 
 Tensor covariance(const Tensor& input, int64_t correction, const Tensor& fweights,
