@@ -30,6 +30,31 @@ class _frexp_fields(NamedTuple):
     exponent: Tensor
 class _frexp_result(_Lengths, _frexp_fields): ...
 
+class _aminmax_fields(NamedTuple):
+    min: Tensor
+    max: Tensor
+class _aminmax_result(_Lengths, _aminmax_fields): ...
+
+class _max_fields(NamedTuple):
+    values: Tensor
+    indices: Tensor
+class _max_result(_Lengths, _max_fields): ...
+
+class _min_fields(NamedTuple):
+    values: Tensor
+    indices: Tensor
+class _min_result(_Lengths, _min_fields): ...
+
+class _cummax_fields(NamedTuple):
+    values: Tensor
+    indices: Tensor
+class _cummax_result(_Lengths, _cummax_fields): ...
+
+class _cummin_fields(NamedTuple):
+    values: Tensor
+    indices: Tensor
+class _cummin_result(_Lengths, _cummin_fields): ...
+
 class _linalg_cholesky_ex_fields(NamedTuple):
     L: Tensor
     info: Tensor
@@ -170,31 +195,6 @@ class _fractional_max_pool3d_fields(NamedTuple):
     out: Tensor
     indices: Tensor
 class _fractional_max_pool3d_result(_Lengths, _fractional_max_pool3d_fields): ...
-
-class _aminmax_fields(NamedTuple):
-    min: Tensor
-    max: Tensor
-class _aminmax_result(_Lengths, _aminmax_fields): ...
-
-class _max_fields(NamedTuple):
-    values: Tensor
-    indices: Tensor
-class _max_result(_Lengths, _max_fields): ...
-
-class _min_fields(NamedTuple):
-    values: Tensor
-    indices: Tensor
-class _min_result(_Lengths, _min_fields): ...
-
-class _cummax_fields(NamedTuple):
-    values: Tensor
-    indices: Tensor
-class _cummax_result(_Lengths, _cummax_fields): ...
-
-class _cummin_fields(NamedTuple):
-    values: Tensor
-    indices: Tensor
-class _cummin_result(_Lengths, _cummin_fields): ...
 
 class _median_fields(NamedTuple):
     values: Tensor
