@@ -2,6 +2,7 @@
 """The cells of the grid, subject x form x contexts x measure, and how one is run and judged."""
 
 import contextlib
+import gc
 import itertools
 import random
 import re
@@ -181,6 +182,10 @@ def run_cell(row, contexts, measure):
 
 def evaluate(row, contexts, measure):
     dtype = next((c.dtype for c in contexts if c.dtype), None)
+    if dtype is not None:
+        # Batched tensors in a cycle keep a vmap open; packed gradients are then composed of ops,
+        # which round to 16 bits elsewhere.
+        gc.collect()
     with contextlib.ExitStack() as stack:
         for c in contexts:
             stack.enter_context(c.around() if c.around else contextlib.nullcontext())
