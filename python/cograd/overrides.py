@@ -282,9 +282,12 @@ def _default(
 
 
 def _announce(cls: Any, /, **kwargs: Any) -> None:
-    """Makes ops check argument types from the first overriding subclass on (__init_subclass__)."""
+    """Makes ops check argument types from the first overriding subclass on (__init_subclass__).
+
+    A rare class of the package may do so when an instance is made, to keep all other programs fast.
+    """
     super(Tensor, cls).__init_subclass__(**kwargs)
-    if _protocol(cls) is not None:
+    if _protocol(cls) is not None and "_announces_instances" not in cls.__dict__:
         _C._overrides_possible()
 
 

@@ -207,9 +207,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """
 
     cls_to_become = Tensor
-    # A class that overrides functions would make every op of a program check its arguments' types.
-    __torch_function__ = cograd._C._disabled_torch_function_impl
-    __cograd_function__ = cograd._C._disabled_torch_function_impl
+    _announces_instances = True
 
     def __new__(
         cls,
@@ -219,6 +217,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         persistent: bool = True,
     ) -> UninitializedBuffer:
         """Makes a buffer without elements."""
+        cograd._C._overrides_possible()
         data = cograd.empty(0, device=device, dtype=dtype)
         result: Any = Tensor._make_subclass(cls, data, requires_grad)
         result.persistent = persistent
