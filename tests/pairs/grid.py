@@ -65,7 +65,8 @@ class Row:
     def is_undefined(self):
         """True if the plain call gives NaN or infinite numbers."""
         try:
-            results = self.reference(()).results
+            with compare.quiet():  # a warning would be an error under pytest
+                results = self.reference(()).results
         except Exception:
             return False
         return not all(bool(T.isfinite(r).all()) for r in results.values())
