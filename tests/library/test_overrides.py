@@ -360,7 +360,7 @@ def test_subclasses_keep_their_tangents():
 
 
 def test_no_module_of_the_package_makes_ops_check_for_overrides():
-    """An overriding subclass of Tensor, from its definition on, costs each op a tenth of its time."""
+    """From the definition of an overriding subclass on, each op takes a tenth longer."""
     script = """
 import importlib
 import cograd

@@ -369,7 +369,9 @@ def test_autocast_leaves_the_cells_of_a_projected_lstm_wide(low):
 def test_state_of_an_lstm_cell_is_a_pair():
     cell, x, h = nn.LSTMCell(3, 2), torch.ones(2, 3), torch.ones(2, 2)
     for state in (h, torch.stack([h, h])):
-        with pytest.raises((TypeError, ValueError), match=r"hx' \(position 2\) must be tuple|hx\[0"):
+        with pytest.raises(
+            (TypeError, ValueError), match=r"hx' \(position 2\) must be tuple|hx\[0"
+        ):
             cell(x, state)
     with pytest.raises(TypeError, match="must be tuple of Tensors, not Tensor"):
         torch.lstm_cell(x, torch.stack([h, h]), cell.weight_ih, cell.weight_hh)

@@ -212,8 +212,7 @@ void load_padded(char* to, const char* from, int64_t n, int64_t padded) {
 // Runs a kernel on fewer elements than it accepts at once, where all operands are contiguous and in
 // the compute type: a small tensor, or what is left of a large one. Does what run_staged does.
 __attribute__((noinline, noclone)) void run_tail(KernelFn kernel, const Layout& l,
-                                                 char* const* ptrs, int64_t n,
-                                                 const void* params) {
+                                                 char* const* ptrs, int64_t n, const void* params) {
   alignas(64) char block[kStages][64 * sizeof(Complex<double>)];
   char* p[kStages];
   p[0] = block[0];
