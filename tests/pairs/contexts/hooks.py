@@ -79,9 +79,8 @@ def retained(case, f):
 
 def after_accumulation(case, f):
     for name, t in case.leaves().items():
-        t.register_post_accumulate_grad_hook(
-            lambda p, n=name: case.seen.__setitem__(n, p.grad.detach().clone())
-        )
+        note = keep(case, name)  # the hook also runs if no gradient has arrived, as in torch
+        t.register_post_accumulate_grad_hook(lambda p, note=note: note(p.grad))
     return f
 
 
