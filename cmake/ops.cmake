@@ -28,7 +28,7 @@ function(cograd_add_ops to)
       target_precompile_headers(${target} PRIVATE <ops/declare/ops.h> <ops/declare/batch_call.h>
         <ops/compute/elementwise.h>)
     endif()
-    if(kind STREQUAL small AND NOT COGRAD_SANITIZE)
+    if(kind STREQUAL "small" AND NOT COGRAD_SANITIZE)
       target_compile_options(${target} PRIVATE -Os)
     endif()
     list(APPEND result $<TARGET_OBJECTS:${target}>)
