@@ -10,8 +10,8 @@ function(cograd_add_ops to)
   set(result ${${to}})
   # Ops that spend their time in kernels are compiled for size, which saves 0.1 MB of the wheel.
   # An optimisation level needs a precompiled header of its own, therefore a target.
-  list(FILTER small INCLUDE REGEX
-    "csrc/ops/((linalg|optim|random|sort|transform)/|nn/(ctc|fold|interpolate|pool))")
+  set(nn "conv|ctc|fold|interpolate|loss_class|pool|resample")
+  list(FILTER small INCLUDE REGEX "csrc/ops/((linalg|optim|random|sort|transform)/|nn/(${nn}))")
   list(FILTER small EXCLUDE REGEX "/matmul[a-z_]*\\.cpp$")
   set(fast ${ARGN})
   if(small)
