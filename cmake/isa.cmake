@@ -63,12 +63,17 @@ endfunction()
 # Collects the objects of ops, kernels and the C interface in the build `folder`, and separately
 # those that it compiled once per level, baseline first.
 function(cograd_objects_of folder to_ordinary to_per_level)
-  set(compiled "${folder}/CMakeFiles/cograd_core.dir/csrc")
-  file(GLOB ordinary "${folder}/CMakeFiles/cograd_*_ops.dir/csrc/ops/*/*.o" "${compiled}/api/*.o"
-    "${compiled}/kernels/*/*.o")
+  # The compile commands name what the build has now; its folder may have older objects.
+  set(commands "${folder}/compile_commands.json")
+  set(start "\"output\": \"[^\"]*CMakeFiles/cograd")
+  file(STRINGS "${commands}" ordinary REGEX
+    "${start}_(core|[a-z]+_ops)\\.dir/csrc/(ops|api|kernels)/")
   foreach(level IN LISTS COGRAD_ISA_BUILT)
-    file(GLOB_RECURSE found "${folder}/CMakeFiles/cograd_${level}.dir/*.o")
+    file(STRINGS "${commands}" found REGEX "${start}_${level}\\.dir/")
     list(APPEND per_level ${found})
+  endforeach()
+  foreach(list IN ITEMS ordinary per_level)
+    list(TRANSFORM ${list} REPLACE ".*(CMakeFiles/[^\"]*)\".*" "${folder}/\\1")
   endforeach()
   if(NOT ordinary OR NOT per_level)
     message(FATAL_ERROR "COGRAD_OBJECTS: ${folder} contains no objects of a finished build")

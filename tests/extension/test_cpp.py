@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The C++ tests of kernels and threads (tests/cpp), linked with the objects of the install."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -45,11 +46,13 @@ def command():
     compiler = os.environ.get("CXX") or cached(build, "CMAKE_CXX_COMPILER") or "c++"
     if shutil.which(compiler) is None:
         pytest.skip(f"there is no C++ compiler {compiler}")
-    objects = [  # without objects of deleted sources
-        str(o)
-        for d in build.glob("CMakeFiles/cograd_*.dir")
-        for o in d.rglob("*.o")
-        if (ROOT / o.relative_to(d).with_suffix("")).exists()
+    # Not what an earlier state of the sources or of their targets has left in the folder.
+    commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
+    outputs = [c["output"] for c in commands if c["output"].endswith(".cpp.o")]
+    objects = [
+        str(build / o)
+        for o in outputs
+        if "CMakeFiles/cograd_" in o and (build / o).exists()
     ]
     blas = cached(build, "OpenBLAS32_LIBRARY")
     if not Path(blas).exists():
