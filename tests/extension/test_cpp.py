@@ -50,9 +50,7 @@ def command():
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     outputs = [c["output"] for c in commands if c["output"].endswith(".cpp.o")]
     objects = [
-        str(build / o)
-        for o in outputs
-        if "CMakeFiles/cograd_" in o and (build / o).exists()
+        str(build / o) for o in outputs if "CMakeFiles/cograd_" in o and (build / o).exists()
     ]
     blas = cached(build, "OpenBLAS32_LIBRARY")
     if not Path(blas).exists():
