@@ -2,9 +2,7 @@
 #include "kernels/libraries/blas_guard.h"
 
 #include <link.h>
-#include <sched.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -48,18 +46,6 @@ bool available(size_t bytes) {
   if (p == MAP_FAILED) return false;
   munmap(p, bytes);
   return true;
-}
-
-size_t stack_size() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-    return size_t{8} << 20;
-  return std::min<size_t>(limit.rlim_cur, size_t{64} << 20);
-}
-
-int cpus() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
 // OpenBLAS's module number in the loader, and the size of its thread-local variables in bytes.
@@ -123,18 +109,6 @@ void reserve() {
     calls.fetch_sub(1, std::memory_order_relaxed);
     throw;
   }
-}
-
-void check_threads(int n) {
-  // After a fork OpenBLAS first restarts every thread it ever had, each with a buffer.
-  static int kept = 1;
-  const int most = std::max(kept, n);
-  const auto stacks = static_cast<size_t>(std::max(cpus(), most) - 1);
-  const size_t bytes =
-      stacks * (stack_size() + kSlack) + static_cast<size_t>(most - 1) * kBuffer + kSlack;
-  COGRAD_CHECK_KIND(Memory, available(bytes), "out of memory: OpenBLAS needs ", bytes,
-                    " bytes for its threads");
-  kept = most;
 }
 
 }  // namespace cograd::kernels::blas

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// OpenBLAS aborts the process if it cannot allocate buffers or threads. So these functions first
+// OpenBLAS aborts the process if it cannot allocate a buffer. So these functions first
 // check that the memory is available, and raise an exception if it is not.
 #pragma once
 #include <atomic>
@@ -15,9 +15,6 @@ void reserve();
 extern constinit thread_local bool thread_is_known __attribute__((tls_model("initial-exec")));
 // Allocates them; raises Memory if there is no memory for them.
 void take_thread_locals();
-// Raises Memory if OpenBLAS could not start its threads, of which `n` will compute. Must not run on
-// two threads at once.
-void check_threads(int n);
 }  // namespace blas
 
 // Must exist while OpenBLAS computes on this thread.

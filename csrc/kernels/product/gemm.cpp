@@ -2,15 +2,11 @@
 // Dispatches matrix products to OpenBLAS, to the small kernel and to converted copies.
 #include "kernels/product/gemm.h"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -26,7 +22,6 @@
 extern "C" {
 float scipy_cblas_sdot(int n, const float* x, int incx, const float* y, int incy);
 double scipy_cblas_ddot(int n, const double* x, int incx, const double* y, int incy);
-void scipy_openblas_set_num_threads(int n);
 char* scipy_openblas_get_corename();
 }
 
@@ -46,23 +41,6 @@ constexpr double kPacking = 1.0 / 128;      // into more than two if that packs 
 constexpr int64_t kVectorGrain = 1 << 16;   // matrix elements per piece of a gemv
 constexpr int64_t kDotGrain = 1 << 16;
 constexpr int64_t kTileColumns = 8;  // products with fewer columns take longer in tiles
-
-// The thread count that OpenBLAS has; only changes are passed on. Products call OpenBLAS with one
-// thread on each thread of our own pool, so that its threads (which spin) never exist beside ours.
-std::atomic<int> blas_threads{0};
-std::mutex blas_mutex;
-
-void set_blas_threads(int n) {
-  if (blas_threads.load(std::memory_order_relaxed) == n) return;
-  const std::lock_guard lock(blas_mutex);
-  if (blas_threads.load(std::memory_order_relaxed) == n) return;
-  static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { blas_threads.store(0, std::memory_order_relaxed); });
-  (void)registered;
-  blas::check_threads(n);
-  scipy_openblas_set_num_threads(n);
-  blas_threads.store(n, std::memory_order_relaxed);
-}
 
 int trans(bool t) { return t ? kTrans : kNoTrans; }
 
@@ -198,7 +176,6 @@ bool takes_tiles(DType t, const GemmArgs& g) {
 // Computes a product in blocks if `split`, else in one piece on this thread.
 void float_gemm(DType t, const GemmArgs& g, bool split) {
   if (takes_tiles(t, g)) return gemm_tile().run(t, g);
-  set_blas_threads(1);
   const Grid grid = split ? grid_of(g) : Grid{};
   if (grid.pieces() == 1) return whole_gemm(t, g);
   parallel_for(0, grid.pieces(), 1, [&](int64_t lo, int64_t hi) {
@@ -287,8 +264,6 @@ GemmArgs checked(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha
 
 }  // namespace
 
-void sync_blas_threads() { set_blas_threads(in_parallel_region() ? 1 : num_threads()); }
-
 void gemm(DType t, bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const void* a,
           int64_t lda, const void* b, int64_t ldb, double beta, void* c, int64_t ldc) {
   HeavyScope heavy(m * n * k / 8);
@@ -326,7 +301,6 @@ void gemm_batched(DType t, bool ta, bool tb, int64_t m, int64_t n, int64_t k, do
       for (; lo < hi; ++lo) run(t, product(lo), false);
     });
   } else if (k > 0 && is_blas(t)) {
-    set_blas_threads(1);
     const Grid grid = grid_of(g);
     const int64_t pieces = grid.pieces();
     parallel_for(0, batch * pieces, std::max<int64_t>(1, kBatchWork / work),
@@ -378,7 +352,6 @@ void gemv(DType t, bool ta, int64_t m, int64_t n, double alpha, const void* a, i
                  [&](int64_t lo, int64_t hi) { gemm_small(t, g, lo, hi); });
     return;
   }
-  set_blas_threads(1);
   const int64_t grain = std::max<int64_t>(16, kVectorGrain / terms / 16 * 16);
   parallel_for(0, out, grain, [&](int64_t lo, int64_t hi) {
     const int64_t rows = ta ? m : hi - lo, cols = ta ? hi - lo : n;
@@ -390,7 +363,6 @@ void gemv(DType t, bool ta, int64_t m, int64_t n, double alpha, const void* a, i
 void dot(DType t, int64_t n, const void* x, int64_t incx, const void* y, int64_t incy, void* out) {
   HeavyScope heavy(n);
   if (!is_real_blas(t) || incx < 0 || incy < 0) return dot_small(t, n, x, incx, y, incy, out);
-  set_blas_threads(1);
   const int64_t pieces = (n + kDotGrain - 1) / kDotGrain;
   std::vector<double> partial(static_cast<size_t>(pieces));
   parallel_for(0, pieces, 1, [&](int64_t lo, int64_t hi) {

@@ -33,8 +33,4 @@ void dot(DType t, int64_t n, const void* x, int64_t incx, const void* y, int64_t
 void ger(DType t, int64_t m, int64_t n, double alpha, const void* x, int64_t incx, const void* y,
          int64_t incy, double beta, void* a, int64_t lda);
 
-// Makes OpenBLAS use num_threads() threads (1 inside a parallel region); LAPACK callers use it,
-// too.
-void sync_blas_threads();
-
 }  // namespace cograd::kernels
