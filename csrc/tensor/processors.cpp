@@ -176,8 +176,8 @@ cpu_set_t shared_processors(std::string_view root) noexcept {
   cpu_set_t found;
   CPU_ZERO(&found);
   each_group(root, "cpuset", [&](const Path& group, bool unified) {
-    for (const char* name : {unified ? "cpuset.cpus.effective" : "cpuset.effective_cpus"})
-      found = parse_list(SmallFile(group / name).c_str());
+    const char* name = unified ? "cpuset.cpus.effective" : "cpuset.effective_cpus";
+    found = parse_list(SmallFile(group / name).c_str());
     return CPU_COUNT(&found) > 0;
   });
   if (CPU_COUNT(&found) == 0)
@@ -247,7 +247,7 @@ ProcessorLimits processor_limits(const char* root, const cpu_set_t& mask) noexce
     CPU_OR(&all, &all, &mask);
     limits.shared_cores = count_cores(root, all);
   }
-  // As in torch, MKL's variable precedes OpenMP's.
+  // MKL's variable precedes OpenMP's, as in torch.
   for (const char* variable : {"COGRAD_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"}) {
     limits.set = number_in(variable);
     limits.set_by = variable;
