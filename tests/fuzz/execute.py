@@ -284,10 +284,9 @@ def run_and_check(case, base_nodes=0):
     watched = [weakref.ref(t) for t in scene.tensors]
     scene.__init__()
     check_state(case)
-    apart = case.mode == "thread"  # nodes are counted in the threads that create and free them
-    if apart or _C._live_nodes() != base_nodes or any(r() is not None for r in watched):
+    if _C._live_nodes() != base_nodes or any(r() is not None for r in watched):
         gc.collect()
-        if _C._live_nodes() != base_nodes and not apart:
+        if _C._live_nodes() != base_nodes:
             raise Wrong(f"{_C._live_nodes() - base_nodes} nodes were left behind")
         alive = [r() for r in watched if r() is not None]
         if alive:
