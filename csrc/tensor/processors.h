@@ -10,7 +10,7 @@
 
 namespace cograd {
 
-// What limits the number of threads. A number that is 0 does not.
+// Holds the limits of the number of threads. A limit that is 0 does not apply.
 struct ProcessorLimits {
   int processors = 0;         // in the affinity mask
   int cores = 0;              // physical cores of these

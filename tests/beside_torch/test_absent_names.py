@@ -216,7 +216,7 @@ def moments_of(x, weight):
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_moments_of_native_norms_have_torchs_dtype(dtype, grad):
-    """Those of the input; float32 if the weights are wider. They are computed in float32."""
+    """Moments have the input's dtype, or float32 if the weights are wider."""
     x = (torch.randn(2, 4, 3) * 3 + 1).to(dtype).requires_grad_(grad)
     rows = x.detach().double().reshape(2, 12)
     exact = rows.mean(1), (rows.var(1, correction=0) + 1e-5).rsqrt()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ops check of their values, they check of every sample of a vmap."""
+"""Ops that check their values check those of every sample of a vmap."""
 
 import pytest
 

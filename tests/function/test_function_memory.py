@@ -101,7 +101,7 @@ def function(forward):
     return type("Keeps", (Function,), rules).apply
 
 
-# What raises for a result without a derivative, and the message.
+# The messages of errors for a result without a derivative.
 NO_GRADIENT = "does not require grad and does not have a grad_fn"
 NO_TANGENT = "the corresponding forward output is not a differentiable Tensor"
 REFUSED = {

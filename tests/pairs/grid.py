@@ -109,7 +109,7 @@ def refuses(row, contexts, measure):
     if row.form == "expanded" and row.subject.kind == "op" and not measure.exact:
         return "equal elements: extremes have kinks there, where differences say nothing"
     if row.form in forms.SHAPES and row.is_undefined:
-        # As a mean of nothing: its tangent is NaN, and its gradient is 0, as in torch.
+        # A mean of nothing is one: its tangent is NaN, and its gradient is 0, as in torch.
         if measure.number or measure.forward or not measure.exact:
             return "a derivative of NaN"
         if any(c.uses_results for c in contexts):
@@ -238,8 +238,8 @@ def tolerance_of(row, contexts, measure):
         return TOLERANCE if measure.exact else DIFFERENCES
     if measure.direct and measure.order < 2 and not measure.batched:
         return SINGLE
-    # What is rounded to bfloat16 elsewhere, as in batches, may be as far from the expected numbers
-    # as these are from those of float64.
+    # A batch rounds other intermediate results to bfloat16. So its numbers may be as far from the
+    # expected ones as these are from float64's.
     wants = [row.reference(c).of(measure) for c in (contexts, ())]
     if any(isinstance(want, Exception) for want in wants):
         return HALF

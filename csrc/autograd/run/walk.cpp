@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What precedes and follows a run: its id among the active runs, the walks of the graph that fill
-// the nodes' run state before it starts, and the walk that clears the state after an error.
+// Prepares and ends a run: gives it an id among the active runs, walks the graph to fill the nodes'
+// run state before it starts, and walks it again to clear the state after an error.
 #include <pthread.h>
 
 #include <algorithm>

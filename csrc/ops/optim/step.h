@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the ops of optimizers' steps share: each updates many parameters by one rule. steps.cpp
-// declares the ops.
+// Holds what the ops of optimizers' steps share. Each op updates many parameters by one rule;
+// steps.cpp declares the ops.
 #pragma once
 #include <algorithm>
 #include <initializer_list>

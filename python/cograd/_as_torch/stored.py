@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the written modules of switches share."""
+"""Holds what the generated modules of switches share."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the formulas of optimizers share, and how one is applied.
+"""Applies the formulas of optimizers, and holds what they share.
 
 A formula is a function (param, grad, state, group) of plain arithmetic; it stands beside its
 optimizer. Formulas serve ``differentiable=True``, where gradients flow through a step, and cases

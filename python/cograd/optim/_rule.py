@@ -81,7 +81,7 @@ def filled(name: str, value: Callable[[Group], Any], column: str = "") -> State:
 
 @dataclass(frozen=True)
 class Rule:
-    """What an optimizer is, beside the signature of its ``__init__``.
+    """Declares an optimizer, together with the signature of its ``__init__``.
 
     Attributes:
         formula: one step of one parameter; None if the optimizer defines ``_update`` or ``step``.
