@@ -56,16 +56,17 @@ bool modes_active() noexcept {
   return thread_overrides.modes != 0 && thread_overrides.off != kEverything;
 }
 
+// The most derived class that defines one of the two names decides, as in Python's _protocol_name.
 bool type_overrides(PyTypeObject* type) {
-  for (const char* name : {"__cograd_function__", "__torch_function__"}) {
-    PyObject* f = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), name);
-    if (f == nullptr) {
-      PyErr_Clear();
-      continue;
-    }
-    Py_DECREF(f);
-    if (f == disabled_impl) return false;
-    return true;
+  static PyObject* const names[] = {PyUnicode_InternFromString("__cograd_function__"),
+                                    PyUnicode_InternFromString("__torch_function__")};
+  const Py_ssize_t bases = PyTuple_GET_SIZE(type->tp_mro);
+  for (Py_ssize_t i = 0; i < bases; ++i) {
+    PyObject* base = PyTuple_GET_ITEM(type->tp_mro, i);
+    PyObject* dict = reinterpret_cast<PyTypeObject*>(base)->tp_dict;
+    if (dict == nullptr) continue;  // of a type of the interpreter, from Python 3.12 on
+    for (PyObject* name : names)
+      if (PyObject* f = PyDict_GetItemWithError(dict, name)) return f != disabled_impl;
   }
   return false;
 }

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cograd
@@ -124,13 +124,62 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         return marked  # type: ignore[no-any-return]
 
 
+# What a tensor without a shape can do: attributes (which are read by __get__), and what modules
+# that are moved, converted or loaded call.
+_WITHOUT_SHAPE = frozenset(
+    "__get__ __set__ __delete__ __hash__ size copy_ is_complex is_floating_point half float double "
+    "char short int long cuda cpu to get_device _has_compatible_shallow_copy_type".split()
+)
+
+# Methods that ask for the shape or the memory and are no operations, which __torch_function__ sees.
+_NEED_SHAPE = (
+    "__len__ data_ptr dim element_size is_contiguous ndimension nelement numel storage "
+    "storage_offset stride type untyped_storage"
+).split()
+
+
+def _no_shape(name: str) -> str:
+    return (
+        f"{name}(): got an uninitialized parameter or buffer, whose shape is not known yet. "
+        "Call the module once with an example of its input before you use its parameters, or "
+        "leave such parameters out with is_lazy(parameter)."
+    )
+
+
+def _refuse(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise ValueError(_no_shape(name))
+
+    method.__name__ = name
+    method.__doc__ = "Raises ValueError: there is no shape yet."
+    return method
+
+
 class UninitializedTensorMixin:
     """A tensor that has no shape until ``materialize`` gives it one.
 
-    ``materialize`` turns it into an instance of ``cls_to_become`` with undefined values.
+    ``materialize`` turns it into an instance of ``cls_to_become`` with undefined values. Until then
+    operations raise ValueError: the values that they would read do not exist yet.
     """
 
     cls_to_become: type = Tensor
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        """Runs what needs no shape; raises ValueError for the rest."""
+        name = getattr(func, "__name__", repr(func))
+        if name in _WITHOUT_SHAPE:
+            return super().__torch_function__(func, types, args, kwargs)  # type: ignore[misc]
+        raise ValueError(_no_shape(name))
+
+    def share_memory_(self) -> Any:
+        """Raises RuntimeError: there are no values to share yet."""
+        raise RuntimeError(
+            "share_memory_(): cannot share the memory of an uninitialized parameter or buffer. "
+            "Call the module once with an example of its input first."
+        )
 
     def materialize(self, shape: Sequence[int], device: Any = None, dtype: Any = None) -> None:
         """Turns this into a tensor of ``shape`` with undefined values."""
@@ -150,6 +199,10 @@ class UninitializedTensorMixin:
         )
 
 
+for _name in _NEED_SHAPE:
+    setattr(UninitializedTensorMixin, _name, _refuse(_name))
+
+
 def is_lazy(param: Any) -> bool:
     """Returns whether ``param`` has no shape yet."""
     return isinstance(param, UninitializedTensorMixin)
@@ -166,15 +219,18 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
         device, dtype: those of the values; None for the default.
 
     Raises:
-        RuntimeError: its shape is accessed.
+        RuntimeError: its shape is accessed, or its memory is to be shared.
+        ValueError: it is used in an operation.
     """
 
     cls_to_become = Parameter
+    _announces_instances = True
 
     def __new__(
         cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
     ) -> UninitializedParameter:
         """Makes a parameter without elements."""
+        cograd._C._overrides_possible()
         data = cograd.empty(0, device=device, dtype=dtype)
         return Tensor._make_subclass(cls, data, requires_grad)  # type: ignore[no-any-return]
 
@@ -203,7 +259,8 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         persistent: whether the buffer is part of the module's ``state_dict``.
 
     Raises:
-        RuntimeError: its shape is accessed.
+        RuntimeError: its shape is accessed, or its memory is to be shared.
+        ValueError: it is used in an operation.
     """
 
     cls_to_become = Tensor
@@ -226,3 +283,16 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedBuffer:
+        if id(self) not in memo:
+            memo[id(self)] = _rebuild_lazy_buffer(*self.__reduce_ex__(4)[1])
+        return memo[id(self)]  # type: ignore[no-any-return]
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return (_rebuild_lazy_buffer, (self.requires_grad, self.dtype, self.persistent))
+
+
+def _rebuild_lazy_buffer(requires_grad: bool, dtype: Any, persistent: bool) -> UninitializedBuffer:
+    """Inverts ``UninitializedBuffer.__reduce_ex__``."""
+    return UninitializedBuffer(requires_grad, None, dtype, persistent)

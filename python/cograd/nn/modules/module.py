@@ -15,7 +15,7 @@ from cograd import Tensor
 from cograd.overrides import refuse_torch
 from cograd.utils.hooks import BackwardHook
 
-from ..parameter import Buffer, Parameter
+from ..parameter import Buffer, Parameter, is_lazy
 from . import _hooks
 from ._access import AccessMixin, typename
 from ._hooks import (
@@ -376,7 +376,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
             if param is None:
                 continue
             with cograd.no_grad():
-                param.data = fn(param.detach())
+                param.data = fn(param if is_lazy(param) else param.detach())
                 if param.grad is not None:
                     grad = param.grad
                     param.grad = None
