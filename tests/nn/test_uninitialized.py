@@ -36,14 +36,16 @@ USES = {
 @pytest.mark.parametrize("use", USES.values(), ids=list(USES))
 @pytest.mark.parametrize("kind", LAZY)
 def test_uses_raise(kind, use):
-    with pytest.raises(ValueError, match=r"uninitialized parameter or buffer.*Call the module once"):
+    with pytest.raises(
+        ValueError, match=r"uninitialized parameter or buffer.*Call the module once"
+    ):
         use(kind())
 
 
 @pytest.mark.parametrize("kind", LAZY)
 def test_shape_and_shared_memory_raise(kind):
     with pytest.raises(RuntimeError, match="Can't access the shape"):
-        kind().shape  # noqa: B018
+        kind().shape
     with pytest.raises(RuntimeError, match="share_memory_"):
         kind().share_memory_()
 

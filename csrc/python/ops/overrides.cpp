@@ -23,11 +23,22 @@ thread_local ThreadOverrides thread_overrides;
 
 PyObject* disabled_impl = nullptr;  // a class whose __torch_function__ is this overrides nothing
 
+// The last subclass of Tensor that was found to override nothing, usually Parameter. A type's tag
+// changes with its attributes and is never given to another type; 0 is no tag.
+struct {
+  PyTypeObject* type = nullptr;
+  unsigned int tag = 0;
+  bool is(PyTypeObject* t) const noexcept {
+    return t == type && tag != 0 && t->tp_version_tag == tag;
+  }
+} last_plain;
+
 bool is_plain(PyObject* o) noexcept {
   PyTypeObject* t = Py_TYPE(o);
-  return t == tensor_type || o == Py_None || t == &PyLong_Type || t == &PyFloat_Type ||
-         t == &PyBool_Type || t == &PyUnicode_Type || t == &PySlice_Type || t == &PyDict_Type ||
-         t == &PyEllipsis_Type || t == &PyComplex_Type || is_dtype(o) || is_device(o);
+  return t == tensor_type || last_plain.is(t) || o == Py_None || t == &PyLong_Type ||
+         t == &PyFloat_Type || t == &PyBool_Type || t == &PyUnicode_Type || t == &PySlice_Type ||
+         t == &PyDict_Type || t == &PyEllipsis_Type || t == &PyComplex_Type || is_dtype(o) ||
+         is_device(o);
 }
 
 // True if no argument, and no item of a list or tuple among them, can override.
@@ -83,7 +94,10 @@ void collect(PyObject* o, py::list& found, bool inside = false) {
   }
   for (const py::handle h : found)
     if (Py_TYPE(h.ptr()) == Py_TYPE(o)) return;
-  if (type_overrides(Py_TYPE(o))) found.append(py::handle(o));
+  if (type_overrides(Py_TYPE(o)))
+    found.append(py::handle(o));
+  else if (PyType_IsSubtype(Py_TYPE(o), tensor_type))  // lists have items, which may override
+    last_plain = {Py_TYPE(o), Py_TYPE(o)->tp_version_tag};
 }
 
 py::tuple tuple_of(PyObject* const* items, size_t n) {

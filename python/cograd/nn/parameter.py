@@ -290,7 +290,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         return memo[id(self)]  # type: ignore[no-any-return]
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return (_rebuild_lazy_buffer, (self.requires_grad, self.dtype, self.persistent))
+        return (_rebuild_lazy_buffer, (self.requires_grad, self.dtype, vars(self)["persistent"]))
 
 
 def _rebuild_lazy_buffer(requires_grad: bool, dtype: Any, persistent: bool) -> UninitializedBuffer:
