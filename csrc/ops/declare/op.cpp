@@ -14,6 +14,17 @@
 
 namespace cograd {
 
+bool reads_transformed(Node& node, BackwardArgs& args) {
+  for (const Tensor& g : args.grads)
+    if (transformed(g)) return true;
+  for (size_t i = 0; i < node.num_saved(); ++i) {
+    SavedTensor& s = *node.saved_slot(i);
+    if (s.packed() ? transformed(unpack_once(&node, s, i, args)) : transformed(s.raw()))
+      return true;
+  }
+  return false;
+}
+
 std::string camel_backward(const char* op_name) {
   std::string s;
   bool upper = true;

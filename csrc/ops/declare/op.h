@@ -123,7 +123,7 @@ class Ctx : public CtxBase {
   Tensor saved(int i) const;
   // True in backward if the gradient may itself be differentiated. Backward must then use
   // differentiable ops, not saved intermediate results or loops over values.
-  bool differentiated() const noexcept;
+  bool differentiated() const;
 
  private:
   void save_one(const Tensor& t);
@@ -212,14 +212,6 @@ class OpNode final : public Node {
   }
   static std::string node_name(const char* op_name);
 
-  // True if no transform handles the tensors that backward reads; fused gradients see only values.
-  bool is_plain(std::span<const Tensor> grads) const noexcept {
-    bool plain = true;
-    for (const Tensor& g : grads) plain = plain && !transformed(g);
-    for (const SavedTensor& s : saved) plain = plain && !s.packed() && !transformed(s.raw());
-    return plain;
-  }
-
   [[no_unique_address]] typename Ctx<Op>::State state{};
   std::array<SavedTensor, static_cast<size_t>(kSaved)> saved;
 
@@ -234,6 +226,9 @@ class OpNode final : public Node {
   }
 };
 
+// True if a transform handles a tensor that this call of backward reads; fused gradients see only
+// values. Unpacks saved tensors that hooks packed.
+COGRAD_API bool reads_transformed(Node& node, BackwardArgs& args);
 // Converts "leaky_relu" to "LeakyReluBackward0".
 COGRAD_API std::string camel_backward(const char* op_name);
 template <class Op>
@@ -264,9 +259,8 @@ void Ctx<Op>::save_output(const Tensor& t, uint32_t output_nr) {
   n->saved[static_cast<size_t>(used_++)].save_output(t, output_nr);
 }
 template <class Op>
-bool Ctx<Op>::differentiated() const noexcept {
-  if (thread_state.grad_enabled) return true;
-  return transforms_open() && !static_cast<OpNode<Op>*>(node_)->is_plain(args_->grads);
+bool Ctx<Op>::differentiated() const {
+  return thread_state.grad_enabled || (transforms_open() && reads_transformed(*node_, *args_));
 }
 template <class Op>
 Tensor Ctx<Op>::saved(int i) const {
