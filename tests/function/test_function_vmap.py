@@ -501,3 +501,65 @@ def test_samples_that_are_no_arguments_are_told():
 
     with pytest.raises(RuntimeError, match="a result of Captures is already batched"):
         vmap(f)(X)
+
+
+# ---------------------------------------------------------------------- shared arguments with tangents
+
+
+class WithRule(Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return g * y, g * x
+
+    @staticmethod
+    def vmap(info, in_dims, x, y):
+        x, y = (t if d is None else t.movedim(d, 0) for t, d in zip((x, y), in_dims))
+        return x * y, 0
+
+
+class WithoutRule(WithRule):
+    vmap = Function.vmap
+
+
+@pytest.mark.parametrize("function", [WithRule, WithoutRule])
+@pytest.mark.parametrize("dims", [(0, None, 0, 0), (None, None, 0, None), (None, 0, 0, None)])
+@pytest.mark.filterwarnings("ignore:vmap:UserWarning")
+def test_tangents_of_an_argument_that_all_samples_share(function, dims):
+    """The tangent differs between the samples, the value does not."""
+    args = [torch.randn(2, 3) if d is None else torch.randn(4, 2, 3) for d in dims]
+    x, y, s, t = args
+
+    def tangent(x, y, s, t):
+        return torch.func.jvp(function.apply, (x, y), (s, t))[1]
+
+    found = torch.func.vmap(tangent, dims)(*args)
+    assert torch.allclose(found, (s * y + t * x).expand(4, 2, 3))
+    nested = torch.func.vmap(torch.func.vmap(tangent, dims), (0, 0, 0, 0))
+    doubled = [torch.stack([a, 2 * a]) for a in args]
+    assert torch.allclose(nested(*doubled)[1], 4 * found)
+
+
+@pytest.mark.filterwarnings("ignore:vmap:UserWarning")
+def test_a_write_to_a_shared_argument_with_other_tangents_raises():
+    class AddInPlace(Function):
+        @staticmethod
+        def forward(ctx, y, x):
+            ctx.mark_dirty(y)
+            return y.add_(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g, g
+
+    def tangent(x, y, t):
+        return torch.func.jvp(lambda y: AddInPlace.apply(y * 1, x), (y,), (t,))[1]
+
+    args = torch.randn(4, 3), torch.randn(3), torch.randn(4, 3)
+    with pytest.raises(RuntimeError, match="in place"):
+        torch.func.vmap(tangent, (0, None, 0))(*args)

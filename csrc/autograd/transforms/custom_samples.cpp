@@ -213,10 +213,28 @@ std::vector<Tensor> run_rule(SampledCall& f, const VmapLevel& level, std::span<c
   return Loop(one, around, wholes).run();
 }
 
-}  // namespace
+// Returns the innermost vmap level at which an input is batched or has batched tangents.
+LevelId level_of(std::span<const Tensor> inputs) {
+  const LevelId batched = highest_batch_level(inputs);
+  const std::vector<VmapLevel>& running = vmap_levels();
+  for (auto level = running.rbegin(); level != running.rend() && level->id > batched; ++level)
+    for (const Tensor& t : inputs)
+      if (t.defined() && has_tangent_samples(t, level->id)) return level->id;
+  return batched;
+}
 
-std::vector<Tensor> call_samples(SampledCall& f, std::span<const Tensor> inputs) {
-  const VmapLevel level = vmap_level(highest_batch_level(inputs), f.name().c_str());
+// Returns the inputs, where those that only have tangents at `level` get that level: a rule or a
+// loop over the samples must see which samples a tangent has.
+std::vector<Tensor> with_tangent_samples(std::span<const Tensor> inputs, const VmapLevel& level) {
+  std::vector<Tensor> out(inputs.begin(), inputs.end());
+  for (Tensor& t : out)
+    if (t.defined() && batch_level(t) != level.id && has_tangent_samples(t, level.id))
+      t = with_level(expand_samples(t, level.id, level.size), 0, level.id);
+  return out;
+}
+
+std::vector<Tensor> run_samples(SampledCall& f, const VmapLevel& level,
+                                std::span<const Tensor> inputs) {
   if (f.has_rule()) {
     const std::vector<uint32_t> before = versions_of(inputs);
     std::vector<Tensor> outputs = by_rule(f, level, inputs);
@@ -235,6 +253,22 @@ std::vector<Tensor> call_samples(SampledCall& f, std::span<const Tensor> inputs)
   COGRAD_CHECK(level.size > 0, "vmap: ", f.name(),
                " runs sample by sample, but the batch has size 0. Add\n", f.rule_to_write());
   return Loop(f, level, inputs).run();
+}
+
+}  // namespace
+
+std::vector<Tensor> call_samples(SampledCall& f, std::span<const Tensor> inputs) {
+  const VmapLevel level = vmap_level(level_of(inputs), f.name().c_str());
+  const std::vector<Tensor> expanded = with_tangent_samples(inputs, level);
+  const std::vector<uint32_t> before = versions_of(inputs);
+  std::vector<Tensor> outputs = run_samples(f, level, expanded);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    COGRAD_CHECK(!inputs[i].defined() || expanded[i].is(inputs[i]) ||
+                     physical_tensor(inputs[i])->current_version() == before[i],
+                 "vmap: ", f.name(), " wrote its tensor argument ", i,
+                 " in place, which all samples share although its tangents differ. clone() it for "
+                 "each sample before the call");
+  return outputs;
 }
 
 }  // namespace cograd

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "autograd/function/custom_function.h"
+#include "autograd/transforms/batch.h"
 #include "autograd/transforms/probing.h"
 
 namespace cograd {
@@ -15,14 +16,22 @@ Pairing (*real_pairing)(const Tensor&, const Tensor&) = nullptr;
 
 namespace {
 
+// Returns the number of products in <a, b>, over all samples if one is batched.
+int64_t products(const Tensor& a, const Tensor& b) {
+  if (is_batched(a)) return products(physical_tensor(a), physical_like(a, b));
+  if (is_batched(b)) return products(physical_like(b, a), physical_tensor(b));
+  return a.numel();
+}
+
 // Checks that a backward h is linear in u: then <v, h(u)> = <u, t> for the gradient t of <v, h(u)>
 // with respect to u. If it is not (it clips gradients, say), the tangent would be silently wrong.
 class LinearityCheck {
  public:
   void add(const Tensor& a, const Tensor& b, double sign) {
     const Pairing p = real_pairing(a, b);
-    difference_ += sign * p.sum;
-    size_ += p.size;
+    const double samples = a.numel() > 0 ? static_cast<double>(products(a, b) / a.numel()) : 1.0;
+    difference_ += sign * p.sum / samples;  // the mean: some pairs are the same for all samples
+    size_ += p.size / samples;
     for (const Tensor* t : {&a, &b}) digits_ = std::min(digits_, digits(t->dtype()));
   }
   void raise_unless_linear(const CustomNode& node) const {
