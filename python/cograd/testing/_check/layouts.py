@@ -22,6 +22,7 @@ __all__ = [
     "check_input_layouts",
     "check_missing_gradients",
     "check_needs_input_grad",
+    "input_variants",
 ]
 
 
@@ -153,7 +154,7 @@ def check_missing_gradients(audit: Audit) -> str:
 # ---------------------------------------------------------------------- inputs
 
 
-def _input_variants(audit: Audit) -> Iterator[tuple[str, dict[int, Tensor]]]:
+def input_variants(audit: Audit) -> Iterator[tuple[str, dict[int, Tensor]]]:
     """Yields replacements of inputs, with a description."""
     subject = audit.subject
     leaves = audit.fresh(())
@@ -206,7 +207,7 @@ def check_input_layouts(audit: Audit) -> str:
     except Inapplicable:
         plain = [None] * len(audit.subject.run(audit.fresh(())))
     tried = []
-    for label, changes in _input_variants(audit):
+    for label, changes in input_variants(audit):
         try:
             right = _outcome(audit, _with(audit, changes, True), plain)
         except Exception:  # the callable rejects these values, independent of their layout

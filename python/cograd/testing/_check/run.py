@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import cograd
+from cograd import _C
 
 from .audit import Audit, Options, raised
+from .batching import check_batched_derivatives, check_vmap
 from .behaviour import (
     check_aliasing,
     check_determinism,
@@ -22,6 +25,7 @@ from .behaviour import (
     find_writes,
 )
 from .derivatives import check_create_graph, check_gradcheck, check_gradgradcheck
+from .forward import check_forward_mode, check_mixed_modes
 from .layouts import (
     check_empty,
     check_incoming_gradients,
@@ -41,6 +45,10 @@ Check = Callable[[Audit], str]
 CHECKS: dict[str, Check] = {
     "gradcheck": check_gradcheck,
     "gradgradcheck": check_gradgradcheck,
+    "forward_mode": check_forward_mode,
+    "mixed_modes": check_mixed_modes,
+    "vmap": check_vmap,
+    "batched_derivatives": check_batched_derivatives,
     "create_graph": check_create_graph,
     "incoming_gradients": check_incoming_gradients,
     "missing_gradients": check_missing_gradients,
@@ -143,6 +151,20 @@ def _selected(only: Any, skip: Any, dtypes: Sequence[Any]) -> dict[str, Check]:
     }
 
 
+@contextlib.contextmanager
+def _kept_state() -> Iterator[None]:
+    """Enables recording; restores the modes and random numbers that the callable may change."""
+    grad_mode, random = cograd.is_grad_enabled(), cograd.get_rng_state()
+    told = _C._tell_of_loops(False)  # the warning of a missing vmap rule comes once: not here
+    cograd.set_grad_enabled(True)
+    try:
+        yield
+    finally:
+        cograd.set_grad_enabled(grad_mode)
+        _C._tell_of_loops(told)
+        cograd.set_rng_state(random)
+
+
 def check(
     fn: Any,
     args: Any = (),
@@ -205,17 +227,13 @@ def check(
     chosen = _selected(only, skip, options.dtypes)
     audit = Audit(Subject(fn, args, kwargs, mutates), options)
     report = CheckReport(audit.subject.name)
-    grad_mode = cograd.is_grad_enabled()
-    cograd.set_grad_enabled(True)
-    try:
+    with _kept_state():
         report.results.append(_one(audit, "call", _first_call))
         if report.ok:
             report.results.extend(_one(audit, name, run) for name, run in chosen.items())
         else:
             why = "the call itself fails"
             report.results.extend(CheckResult(name, "skip", "", why) for name in chosen)
-    finally:
-        cograd.set_grad_enabled(grad_mode)
     if raise_exception and (not report.ok or (strict and report.notes)):
         raise CheckError(report)
     return report

@@ -148,6 +148,13 @@ class Subject:
             found |= hits & set(self.tensors)
         return found
 
+    def declares(self, rule: str) -> bool:
+        """Returns whether the callable defines the rule "jvp" or "vmap" itself."""
+        if self.is_function:
+            own = getattr(self.fn, rule) is not getattr(Function, rule)
+            return own or (rule == "vmap" and self.fn.generate_vmap_rule)
+        return getattr(self.fn, f"_{rule}_fn", None) is not None
+
     # ------------------------------------------------------------------ leaves
 
     def fresh(
