@@ -154,6 +154,12 @@ _UNKNOWN = re.compile(
 # Names that are most often written without their namespace.
 _PUBLIC = frozenset("ArrayRef IntArrayRef Scalar Tensor TensorOptions".split())
 
+# A static_assert of cograd's headers says what to write.
+_ASSERTED = re.compile(r"/cograd/[\w/]+\.h:\d+:\d+: error: static(?: assertion|_assert) failed")
+_AMBIGUOUS = re.compile(
+    r"error: (?:reference to|call of overloaded|call to) ['‘](\w+)(?:\([^'’]*\))?['’] is ambiguous"
+)
+
 
 class _Block:
     """A diagnostic: the context lines above it, its own lines, and what kind it is."""
@@ -280,8 +286,23 @@ def _blocks_elsewhere(output: str) -> bool:
     return any(b.kind == "error" and b.file != GENERATED for b in _blocks(output))
 
 
+def _ambiguous(output: str) -> list[str]:
+    """Returns hints for names of the user's that are cograd's, too."""
+    return [
+        f"{name!r} is also cograd::{name}: rename yours, or name what you use of cograd instead of "
+        "`using namespace cograd;`"
+        for name in dict.fromkeys(_AMBIGUOUS.findall(output))
+        if re.search(
+            rf"\bcograd::(?:\w+::)*{name}\b|/cograd/\w+\.\w+:\d+:\d+: note: .*\n.*\b{name}\b",
+            output,
+        )
+    ]
+
+
 def _hints(job: Job, output: str) -> list[str]:
-    hints = _undeclared(job, output)
+    if _ASSERTED.search(output):
+        return []
+    hints = _ambiguous(output) or _undeclared(job, output)
     std = re.findall(r"error: ['‘](\w+)['’] is not a member of ['‘]std['’]", output)
     if std:
         headers = "<cmath>, <algorithm>, <memory> and the like are not among cograd's headers"
