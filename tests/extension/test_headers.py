@@ -13,6 +13,8 @@ import pytest
 from cograd.utils import cpp_extension
 
 CXX = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
+CLANGS = ["clang++", *(f"clang++-{n}" for n in range(40, 12, -1))]
+CLANG = next(filter(None, map(shutil.which, CLANGS)), None)
 CC = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
 pytestmark = pytest.mark.skipif(CXX is None, reason="there is no C++ compiler")
 ROOT = Path(__file__).parents[2]
@@ -69,6 +71,65 @@ def test_all_compile(tmp_path, standard):
     compile_(source, f"-std={standard}", *WARNINGS, "-fsyntax-only")
 
 
+# Uses the templates: a header that is only parsed may still be wrong for its users.
+USES = """
+#include <cograd/class.h>
+#include <cograd/extension.h>
+using cograd::Tensor;
+using cograd::autograd::AutogradContext;
+using cograd::autograd::variable_list;
+struct Two : cograd::autograd::Function<Two> {
+  static variable_list forward(AutogradContext* ctx, const Tensor& x, const variable_list& more,
+                               double a) {
+    ctx->save_for_backward({x});
+    ctx->saved_data["a"] = a;
+    ctx->saved_data["all"] = std::vector<Tensor>{x};
+    return {x * a, more[0]};
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list g) {
+    const auto saved = ctx->get_saved_variables();
+    return {g[0] * saved[0] * ctx->saved_data["a"].toDouble(), g.back(), Tensor()};
+  }
+  static variable_list jvp(AutogradContext*, variable_list t) { return {t[0], t[1]}; }
+  static std::pair<variable_list, int64_t> vmap(const cograd::VmapInfo&, const cograd::InDims&,
+                                                const Tensor& x, const variable_list& more,
+                                                double a) {
+    return {Two::apply(x, more, a), 0};
+  }
+};
+static variable_list lists(const variable_list& l, cograd::TensorList m) { return {l[0], m[0]}; }
+struct Counter {
+  explicit Counter(int64_t k) : n(k) {}
+  variable_list get() const { return {}; }
+  int64_t n = 0;
+};
+COGRAD_LIBRARY(t_uses, m) {
+  m.def<Two>("two", "x, more, a");
+  m.def("lists", &lists, "l, m");
+  m.class_<Counter>("Counter").def(cograd::init<int64_t>(), "k").def("get", &Counter::get);
+}
+"""
+
+
+@pytest.mark.parametrize("standard", ["c++17", "c++20"])
+@pytest.mark.parametrize("compiler", ["default", "clang"])
+def test_templates_compile(tmp_path, compiler, standard):
+    if compiler == "clang" and CLANG is None:
+        pytest.skip("there is no clang++ on the path")
+    source = tmp_path / "uses.cpp"
+    source.write_text(USES)
+    flags = [f"-std={standard}", *WARNINGS, "-fsyntax-only"]
+    compile_(source, *flags, compiler=CXX if compiler == "default" else CLANG)
+
+
+@pytest.mark.skipif(CLANG is None, reason="there is no clang++ on the path")
+@pytest.mark.parametrize("standard", ["c++17", "c++20"])
+def test_all_compile_with_clang(tmp_path, standard):
+    names = [f"cograd/{h}" for h in reversed(HEADERS)]
+    source = including(tmp_path, *names, *names)
+    compile_(source, f"-std={standard}", *WARNINGS, "-fsyntax-only", compiler=CLANG)
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("standard", ["c++17", "c++20"])
 @pytest.mark.parametrize("header", HEADERS)
@@ -84,13 +145,17 @@ def test_c_header_is_c(tmp_path, standard):
     compile_(source, f"-std={standard}", *WARNINGS, "-fsyntax-only", compiler=CC)
 
 
-def test_python_header_compiles_alone(tmp_path):
+@pytest.mark.parametrize("compiler", ["default", "clang"])
+def test_python_header_compiles_alone(tmp_path, compiler):
+    if compiler == "clang" and CLANG is None:
+        pytest.skip("there is no clang++ on the path")
     pybind11 = pytest.importorskip("pybind11")
     source = including(tmp_path, "cograd/python.h")
     from cograd.utils.cpp_extension import _compiler
 
     folders = [f"-isystem{d}" for d in [pybind11.get_include(), *_compiler.include_dirs()]]
-    compile_(source, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", *folders)
+    flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", *folders]
+    compile_(source, *flags, compiler=CXX if compiler == "default" else CLANG)
 
 
 def test_preprocessed_size(tmp_path):

@@ -28,8 +28,9 @@ class TensorAccessor {
     ext::check_index(i, sizes_[0]);
     return {data_ + i * strides_[0], sizes_ + 1, strides_ + 1};
   }
-  int64_t size(int i) const noexcept { return sizes_[i]; }
-  int64_t stride(int i) const noexcept { return strides_[i]; }
+  // These raise IndexError unless 0 <= i < N.
+  int64_t size(int i) const { return sizes()[static_cast<size_t>(i)]; }
+  int64_t stride(int i) const { return strides()[static_cast<size_t>(i)]; }
   IntArrayRef sizes() const noexcept { return {sizes_, static_cast<size_t>(N)}; }
   IntArrayRef strides() const noexcept { return {strides_, static_cast<size_t>(N)}; }
   T* data() const noexcept { return data_; }

@@ -42,7 +42,7 @@ struct GradMode {
 
 namespace autograd {
 using Variable = Tensor;
-using variable_list = std::vector<Tensor>;
+using cograd::abi1::variable_list;
 using tensor_list = variable_list;
 
 namespace ext {
@@ -77,12 +77,12 @@ inline variable_list grad(TensorList outputs, TensorList inputs, TensorList grad
   const uint32_t flags = (retain_graph.value_or(create_graph) ? COGRAD_RETAIN_GRAPH : 0) |
                          (create_graph ? COGRAD_CREATE_GRAPH : 0) |
                          (allow_unused ? COGRAD_ALLOW_UNUSED : 0);
-  variable_list out(inputs.size());
+  std::vector<Tensor> out(inputs.size());
   ext::check(cograd_grad(ext::handles(outputs),
                          grad_outputs.empty() ? nullptr : ext::handles(grad_outputs),
                          outputs.size(), ext::handles(inputs), inputs.size(), flags,
                          reinterpret_cast<cograd_tensor*>(out.data())));
-  return out;
+  return variable_list::named(std::move(out), "the gradients of inputs");
 }
 }  // namespace autograd
 

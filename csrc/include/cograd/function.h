@@ -42,7 +42,7 @@ class BasicIValue {
   BasicIValue(const char* v) : kind_(Kind::String), s_(v) {}                            // NOLINT
   BasicIValue(std::string v) : kind_(Kind::String), s_(std::move(v)) {}                 // NOLINT
   BasicIValue(Tensor v) : kind_(Kind::Tensor), tensors_{std::move(v)} {}                // NOLINT
-  BasicIValue(variable_list v) : kind_(Kind::Tensors), tensors_(std::move(v)) {}        // NOLINT
+  BasicIValue(std::vector<Tensor> v) : kind_(Kind::Tensors), tensors_(std::move(v)) {}  // NOLINT
   BasicIValue(std::vector<int64_t> v) : kind_(Kind::Ints), ints_(std::move(v)) {}       // NOLINT
   BasicIValue(IntArrayRef v) : kind_(Kind::Ints), ints_(v.vec()) {}                     // NOLINT
   BasicIValue(std::vector<double> v) : kind_(Kind::Doubles), doubles_(std::move(v)) {}  // NOLINT
@@ -98,14 +98,30 @@ class BasicIValue {
   }
   // For the context: the tensors in this value, which become saved tensors after forward.
   variable_list& tensors() noexcept { return tensors_; }
+  // For the context: a value that was never set; reading it raises `why`.
+  static BasicIValue missing(std::string why) {
+    BasicIValue v;
+    v.s_ = std::move(why);
+    v.missing_ = true;
+    return v;
+  }
+  bool is_missing() const noexcept { return missing_; }
 
  private:
   enum class Kind : uint8_t { None, Bool, Int, Double, String, Tensor, Tensors, Ints, Doubles };
   const BasicIValue& need(Kind k, const char* what) const {
-    COGRAD_CHECK_TYPE(kind_ == k, "IValue: it holds no ", what);
+    COGRAD_CHECK_INDEX(!missing_, s_);
+    COGRAD_CHECK_TYPE(kind_ == k, "IValue: it holds no ", what, ", but ", kind_name());
     return *this;
   }
+  const char* kind_name() const noexcept {
+    constexpr const char* kNames[] = {"None",     "a bool",         "an int",
+                                      "a double", "a string",       "a Tensor",
+                                      "Tensors",  "a list of ints", "doubles"};
+    return kNames[static_cast<size_t>(kind_)];
+  }
   Kind kind_ = Kind::None;
+  bool missing_ = false;
   int64_t i_ = 0;
   double d_ = 0;
   std::string s_;
@@ -124,15 +140,15 @@ using IndexRange = std::pair<size_t, size_t>;
 template <class>
 class BasicSavedData {
  public:
+  // Adds None under a new name. Reading a number, text or tensor from it raises.
   IValue& operator[](std::string_view name) {
     if (IValue* v = find_or_null(name)) return *v;
-    entries_.emplace_back(std::string(name), IValue());
+    entries_.emplace_back(std::string(name), IValue::missing(absent(name)));
     return entries_.back().second;
   }
   IValue& at(std::string_view name) {
     IValue* v = find_or_null(name);
-    if (v == nullptr)
-      cograd::detail::fail(ErrorKind::Index, "saved_data has no '", std::string(name), "'");
+    if (v == nullptr || v->is_missing()) cograd::detail::fail(ErrorKind::Index, absent(name));
     return *v;
   }
   size_t count(std::string_view name) { return find_or_null(name) != nullptr; }
@@ -141,6 +157,13 @@ class BasicSavedData {
   auto end() noexcept { return entries_.end(); }
 
  private:
+  std::string absent(std::string_view name) const {
+    std::string names;
+    for (const auto& [n, v] : entries_)
+      if (!v.is_missing()) names += (names.empty() ? "'" : ", '") + n + "'";
+    return cograd::detail::concat("saved_data has no '", std::string(name), "'; it ",
+                                  names.empty() ? "is empty" : "has: ", names);
+  }
   IValue* find_or_null(std::string_view name) {
     for (auto& [n, v] : entries_)
       if (n == name) return &v;
@@ -174,12 +197,14 @@ class BasicContext {
     save_for_forward(TensorList(tensors));
   }
   variable_list get_saved_variables() const {
-    variable_list out(in_jvp_ ? cograd_context_num_saved_for_forward(ctx_) : 0);
+    const char* const name = "get_saved_variables()";
+    std::vector<Tensor> out(in_jvp_ ? cograd_context_num_saved_for_forward(ctx_) : 0);
     for (size_t i = 0; i < out.size(); ++i) out[i] = saved_for_forward(i);
-    if (!out.empty()) return out;
+    if (!out.empty()) return variable_list::named(std::move(out), name);
     out.resize(recording() ? num_saved_ : 0);
     for (size_t i = 0; i < out.size(); ++i) out[i] = saved(i);
-    return out;
+    return variable_list::named(std::move(out), name,
+                                "; call ctx->save_for_backward({...}) in forward");
   }
   // Declares inputs that forward writes in place; it must return them.
   void mark_dirty(TensorList tensors) {
@@ -309,6 +334,7 @@ struct Inputs {
     for (const Tensor& t : l) add(t.handle());
   }
   void collect(const std::vector<Tensor>& l) { collect(TensorList(l)); }
+  void collect(const variable_list& l) { collect(TensorList(l)); }
   template <class T, std::enable_if_t<!std::is_convertible_v<const T&, const Tensor&>, int> = 0>
   void collect(const T&) {
     is_tensor.push_back(false);
@@ -397,6 +423,7 @@ const char* type_name() {
 }  // namespace abi1
 }  // namespace cograd
 
+#include "cograd/detail/forward.h"
 #include "cograd/detail/samples.h"
 
 namespace cograd {
@@ -413,10 +440,10 @@ constexpr uint32_t flags_of() {
 
 // Returns a list with an entry for every argument from the tangents of the tensor arguments.
 inline variable_list spread(const std::vector<bool>& is_tensor, const cograd_tensor* tangents) {
-  variable_list out(is_tensor.size());
+  std::vector<Tensor> out(is_tensor.size());
   for (size_t i = 0; i < out.size(); ++i)
     if (is_tensor[i]) out[i] = Tensor::borrow(*tangents++);
-  return out;
+  return variable_list::named(std::move(out), "the tangents, one for each argument of forward");
 }
 
 template <class Result>
@@ -434,18 +461,14 @@ template <class T>
 struct Function {
   // Runs T::forward; records a node if an argument requires grad.
   template <class X = T, class... Args>
-  static auto apply(Args&&... args)
-      -> std::decay_t<decltype(X::forward(std::declval<AutogradContext*>(),
-                                          std::forward<Args>(args)...))> {
+  static ext::ForwardResult<X, Args...> apply(Args&&... args) {
     static_assert(ext::HasBackward<T>::value,
                   "this Function has no `static variable_list backward(AutogradContext* ctx, "
                   "variable_list grads)`, which returns one gradient per argument of forward");
     static_assert(ext::HasJvp<T>::value || !ext::NamesJvp<T>::value,
                   "jvp must be `static variable_list jvp(AutogradContext* ctx, variable_list "
                   "tangents)`, which returns one tangent per output of forward");
-    using Call = ext::SampledCall<T,
-                                  std::decay_t<decltype(X::forward(std::declval<AutogradContext*>(),
-                                                                   std::forward<Args>(args)...))>,
+    using Call = ext::SampledCall<T, ext::ForwardResult<X, Args...>,
                                   std::remove_cv_t<std::remove_reference_t<Args>>...>;
     static_assert(Call::has_vmap || !ext::NamesVmap<T>::value,
                   "vmap must be `static std::pair<Output, int64_t> vmap(const VmapInfo& info, "
@@ -530,9 +553,11 @@ struct Function {
                                             cograd_tensor* out, size_t n_inputs) {
     return ext::guarded([&] {
       const auto& st = *static_cast<const FunctionState_*>(state);
-      variable_list in;
-      in.reserve(n_grads);
-      for (size_t i = 0; i < n_grads; ++i) in.push_back(Tensor::borrow(grads[i]));
+      std::vector<Tensor> list;
+      list.reserve(n_grads);
+      for (size_t i = 0; i < n_grads; ++i) list.push_back(Tensor::borrow(grads[i]));
+      variable_list in =
+          variable_list::named(std::move(list), "the gradients, one for each output of forward");
       AutogradContext run;
       run.restore(st.ctx, ctx);
       variable_list found;

@@ -118,6 +118,8 @@ struct Argument<std::vector<T>> : Of<list_kind<T>> {
     return out;
   }
 };
+template <>
+struct Argument<variable_list> : Argument<std::vector<Tensor>> {};
 template <class T>
 struct Argument<std::optional<T>> : Of<Argument<T>::kind | COGRAD_NULLABLE> {
   static std::optional<T> get(const cograd_value& v) {
@@ -275,6 +277,7 @@ struct Trampoline<R (*)(A...) noexcept> : Trampoline<R (*)(A...)> {};
 // Calls of vmap rules, which return a pair of the results and their batch dims.
 inline size_t count_tensors(const Tensor&) noexcept { return 1; }
 inline size_t count_tensors(const std::vector<Tensor>& l) noexcept { return l.size(); }
+inline size_t count_tensors(const variable_list& l) noexcept { return l.size(); }
 template <class T>
 size_t count_tensors(const T&) noexcept {
   return 0;

@@ -27,7 +27,8 @@ inline namespace abi1 {
 template <class T, int N>
 class TensorAccessor;
 using TensorList = ArrayRef<Tensor>;
-using variable_list = std::vector<Tensor>;
+class VariableList;
+using variable_list = VariableList;
 
 // A tensor or a scalar, for operands of arithmetic. It borrows the tensor.
 class TensorOrScalar {
@@ -48,7 +49,7 @@ class TensorOrScalar {
 // share the tensor. Members that need a tensor raise if it is undefined.
 class Tensor {
  public:
-  Tensor() noexcept = default;
+  Tensor() noexcept : p_(nullptr) {}  // clang refuses a defaulted one: members have Tensor = {}
   Tensor(std::nullopt_t) noexcept {}  // NOLINT: None for an optional tensor
   Tensor(const Tensor& o) noexcept : p_(o.p_) { cograd_tensor_retain(p_); }
   Tensor(Tensor&& o) noexcept : p_(o.p_) { o.p_ = nullptr; }
@@ -270,6 +271,45 @@ class Tensor {
   cograd_tensor p_ = nullptr;
 };
 static_assert(sizeof(Tensor) == sizeof(cograd_tensor), "lists of tensors are lists of handles");
+
+// A vector of tensors that raises IndexError for an index out of range and says what it holds.
+class VariableList : public std::vector<Tensor> {
+ public:
+  using Vector = std::vector<Tensor>;
+  using Vector::Vector;
+  VariableList() = default;
+  VariableList(Vector v) noexcept : Vector(std::move(v)) {}  // NOLINT: implicit
+  // Returns a list that messages call `name`, with `remedy` if it is empty; both are literals.
+  static VariableList named(Vector v, const char* name, const char* remedy = "") noexcept {
+    VariableList out(std::move(v));
+    out.name_ = name;
+    out.remedy_ = remedy;
+    return out;
+  }
+  Tensor& operator[](size_t i) { return Vector::operator[](checked(i)); }
+  const Tensor& operator[](size_t i) const { return Vector::operator[](checked(i)); }
+  Tensor& at(size_t i) { return (*this)[i]; }
+  const Tensor& at(size_t i) const { return (*this)[i]; }
+  Tensor& front() { return (*this)[0]; }
+  const Tensor& front() const { return (*this)[0]; }
+  Tensor& back() { return (*this)[empty() ? 0 : size() - 1]; }
+  const Tensor& back() const { return (*this)[empty() ? 0 : size() - 1]; }
+
+ private:
+  size_t checked(size_t i) const {
+    if (__builtin_expect(i >= size(), 0)) refuse(i);
+    return i;
+  }
+  [[noreturn, gnu::cold, gnu::noinline]] void refuse(size_t i) const {
+    std::string held;
+    for (const Tensor& t : *this) held += (held.empty() ? "" : ", ") + t.summary();
+    detail::fail(ErrorKind::Index, name_, ": there is no element [", static_cast<int64_t>(i),
+                 "]: it has ", size() == 0 ? "no tensors" : held.c_str(),
+                 size() == 0 ? remedy_ : "");
+  }
+  const char* name_ = "variable_list";
+  const char* remedy_ = "";
+};
 
 inline TensorOrScalar::TensorOrScalar(const Tensor& t) noexcept : v_(ext::boxed(t)) {}
 

@@ -78,15 +78,20 @@ class ArrayRef {
   constexpr bool empty() const noexcept { return n_ == 0; }
   constexpr const T* begin() const noexcept { return data_; }
   constexpr const T* end() const noexcept { return data_ + n_; }
-  constexpr const T& operator[](size_t i) const noexcept { return data_[i]; }
-  const T& at(size_t i) const {
-    COGRAD_CHECK_INDEX(i < n_, "ArrayRef: index ", i, ", expected less than ", n_);
+  // These raise IndexError for an element that does not exist.
+  constexpr const T& operator[](size_t i) const {
+    if (__builtin_expect(i >= n_, 0)) refuse(i);
     return data_[i];
   }
-  constexpr const T& front() const noexcept { return data_[0]; }
-  constexpr const T& back() const noexcept { return data_[n_ - 1]; }
-  ArrayRef slice(size_t begin, size_t n) const noexcept { return {data_ + begin, n}; }
-  ArrayRef slice(size_t begin) const noexcept { return {data_ + begin, n_ - begin}; }
+  constexpr const T& at(size_t i) const { return (*this)[i]; }
+  constexpr const T& front() const { return (*this)[0]; }
+  constexpr const T& back() const { return (*this)[n_ == 0 ? 0 : n_ - 1]; }
+  ArrayRef slice(size_t begin, size_t n) const {
+    COGRAD_CHECK_INDEX(begin <= n_ && n <= n_ - begin, "ArrayRef: slice of ", n, " elements from ",
+                       begin, " on, but it has ", n_);
+    return {data_ + begin, n};
+  }
+  ArrayRef slice(size_t begin) const { return slice(begin, begin <= n_ ? n_ - begin : 0); }
   std::vector<T> vec() const { return std::vector<T>(begin(), end()); }
   bool equals(ArrayRef o) const {
     if (n_ != o.n_) return false;
@@ -98,6 +103,10 @@ class ArrayRef {
   bool operator!=(ArrayRef o) const { return !equals(o); }
 
  private:
+  [[noreturn, gnu::cold, gnu::noinline]] void refuse(size_t i) const {
+    cograd::detail::fail(ErrorKind::Index, "ArrayRef: index ", static_cast<int64_t>(i),
+                         ", expected less than ", n_);
+  }
   const T* data_ = nullptr;
   size_t n_ = 0;
 };

@@ -109,6 +109,9 @@ inline cograd_value boxed(DType t) noexcept {
 inline cograd_value boxed(std::string_view s) noexcept {
   return boxed_list(COGRAD_STRING, s.data(), s.size());
 }
+inline cograd_value boxed(const char* s) noexcept {  // which would convert to bool
+  return boxed(std::string_view(s));
+}
 inline cograd_value boxed(const Ints& l) noexcept {
   return boxed_list(COGRAD_INTS, l.data(), l.size());
 }

@@ -39,6 +39,7 @@ struct Substitute {
     return out;
   }
   std::vector<Tensor> operator()(const std::vector<Tensor>& l) { return (*this)(TensorList(l)); }
+  variable_list operator()(const variable_list& l) { return (*this)(TensorList(l)); }
   std::optional<std::vector<Tensor>> operator()(const std::optional<std::vector<Tensor>>& l) {
     if (!l) return std::nullopt;
     return (*this)(TensorList(*l));
@@ -176,9 +177,9 @@ struct SampledCall {
       Out result = std::move(std::get<0>(found));
       size_t n = 0;
       each_output(result, [&](Tensor&) { ++n; });
-      const std::vector<int32_t> out = OutDims<T>::read(std::get<1>(found), n);
+      const std::vector<int32_t> batch_dims = OutDims<T>::read(std::get<1>(found), n);
       self.give(std::move(result), r);
-      cograd::ext::check(cograd_results_set_dims(r, out.data(), out.size()));
+      cograd::ext::check(cograd_results_set_dims(r, batch_dims.data(), batch_dims.size()));
     });
   }
 };

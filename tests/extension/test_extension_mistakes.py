@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Mistakes in C++ ops: an access to what does not exist raises and says what there is."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import leaf, ones
+
+import cograd as torch
+from cograd.testing import check
+from cograd.utils import cpp_extension
+
+CXX = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
+pytestmark = pytest.mark.skipif(CXX is None, reason="there is no C++ compiler")
+SOURCE = Path(__file__).parents[1] / "extensions" / "mistakes.cpp"
+
+
+@pytest.fixture(scope="module")
+def ops():
+    return cpp_extension.load("t_mistakes", SOURCE)
+
+
+NOTHING_SAVED = r"it has no tensors; call ctx->save_for_backward\(\{...\}\) in forward"
+BACKWARD = {
+    "saved": (IndexError, r"get_saved_variables\(\): there is no element \[1\]: " + NOTHING_SAVED),
+    "one_saved": (IndexError, r"there is no element \[1\]: it has float64\[2, 3\]"),
+    "saved_front": (IndexError, NOTHING_SAVED),
+    "saved_back": (IndexError, NOTHING_SAVED),
+    "saved_list": (IndexError, NOTHING_SAVED),
+    "grads": (
+        IndexError,
+        r"the gradients, one for each output of forward: there is no element \[2\]: it has "
+        r"float64\[2, 3\], float64\[2, 3\]",
+    ),
+    "needs": (IndexError, "9"),
+    "name": (IndexError, r"saved_data has no 'b'; it has: 'a', 'tensors'"),
+    "name_at": (IndexError, r"saved_data has no 'b'; it has: 'a', 'tensors'"),
+    "name_tensor": (IndexError, r"saved_data has no 'b'; it has: 'a', 'tensors'"),
+    "kind": (TypeError, "it holds no Tensor, but a double"),
+    "kind_list": (
+        IndexError,
+        r"there is no element \[2\]: it has float64\[2, 3\], float64\[2, 3\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BACKWARD)
+def test_mistakes_in_backward(ops, what):
+    kind, text = BACKWARD[what]
+    ops.set(what)
+    x = leaf([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    y, z = ops.mistake(x, 2.0)
+    with pytest.raises(kind, match=text):
+        (y.sum() + z.sum()).backward()
+    ops.set("")
+    y, z = ops.mistake(x, 2.0)
+    (y.sum() + z.sum()).backward()
+    assert x.grad.tolist() == [[3.0] * 3] * 2
+
+
+def test_mistakes_in_jvp(ops):
+    x = ones(2)
+    run = lambda: torch.func.jvp(lambda x: tuple(ops.mistake(x, 2.0)), (x,), (x,))[1]
+    ops.set("tangents")
+    text = r"the tangents, one for each argument of forward: there is no element \[2\]: it has "
+    with pytest.raises(IndexError, match=text + r"float64\[2\], "):
+        run()
+    ops.set("jvp_saved")
+    with pytest.raises(IndexError, match=NOTHING_SAVED):
+        run()
+    ops.set("")
+    assert run()[0].tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["save", "save_for_forward", "dirty", "non_differentiable", "materialize", "needs", "saved"],
+)
+def test_a_context_outside_of_a_call(ops, what):
+    if what == "materialize":  # has no result and no effect
+        ops.outside(what, ones(2))
+        return
+    text = NOTHING_SAVED if what == "saved" else "ctx is NULL"
+    with pytest.raises((TypeError, IndexError), match=text):
+        ops.outside(what, ones(2))
+
+
+MISUSES = {
+    "sizes": (IndexError, "ArrayRef: index 5, expected less than 2"),
+    "sizes_front": (IndexError, "ArrayRef: index 0, expected less than 0"),
+    "sizes_back": (IndexError, "ArrayRef: index 0, expected less than 0"),
+    "slice": (IndexError, "slice of 5 elements from 1 on, but it has 2"),
+    "list": (IndexError, "index 3, expected less than 1"),
+    "size": (IndexError, "Dimension out of range"),
+    "stride": (IndexError, "Dimension out of range"),
+    "accessor_size": (IndexError, "index 2, expected less than 2"),
+    "accessor_dims": (RuntimeError, "expected 3 dims but tensor has 2"),
+    "accessor_type": (TypeError, "expected scalar type float32 but found float64"),
+    "grad": (IndexError, r"the gradients of inputs: there is no element \[1\]"),
+    "grad_undefined": (TypeError, r"got no tensor \(None\) for roots\[0\]"),
+    "undefined_op": (TypeError, r"add\(\): cannot be called with"),
+    "undefined_method": (TypeError, r"sum\(\): cannot be called with"),
+    "undefined_size": (RuntimeError, "undefined Tensor"),
+    "undefined_data": (RuntimeError, "undefined Tensor"),
+    "undefined_copy": (TypeError, r"copy_\(\): cannot be called with"),
+    "undefined_item": (RuntimeError, "undefined Tensor"),
+    "undefined_index": (RuntimeError, "undefined Tensor"),
+    "undefined_in_list": (TypeError, "element 1 of tensors is None"),
+    "undefined_backward": (RuntimeError, "undefined Tensor"),
+    "item": (RuntimeError, "a Tensor with 6 elements"),
+    "index": (IndexError, "index 7 is out of bounds"),
+    "hook": (RuntimeError, "undefined Tensor"),
+    "no_op": (RuntimeError, "there is no op 't_mistakes::nothing'"),
+    "too_few": (TypeError, r"cannot be called with \(Tensor\)"),
+    "result_kind": (TypeError, "expected a int"),
+    "parallel": (ValueError, "thrown by a worker"),
+}
+
+
+@pytest.mark.parametrize("what", MISUSES)
+def test_misuses_raise(ops, what):
+    kind, text = MISUSES[what]
+    x = leaf([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    with pytest.raises(kind, match=text):
+        ops.misuse(what, x, [x])
+    assert ops.misuse("", x, [x]).tolist() == x.tolist()
+
+
+def test_undefined_results_are_none(ops):
+    assert ops.undefined(ones(2), 0) is None
+    assert ops.undefined(ones(2), 1).tolist() == [1, 1]
+    first, second = ops.half_undefined(ones(2))
+    assert first.tolist() == [1, 1] and second is None
+
+
+def test_wrong_rules_are_found(ops):
+    report = check(
+        ops.wrong_rules, torch.rand(2, 3), raise_exception=False, skip=("leaks", "threads")
+    )
+    assert {r.check for r in report.failures} == {
+        "forward_mode",
+        "mixed_modes",
+        "vmap",
+        "batched_derivatives",
+    }
+
+
+# ---------------------------------------------------------------------- what a compiler says
+
+FUNCTION = """
+#include <cograd/extension.h>
+using cograd::Tensor;
+using cograd::autograd::AutogradContext;
+using cograd::autograd::variable_list;
+struct F : cograd::autograd::Function<F> {
+  FORWARD { return x; }
+  static variable_list backward(AutogradContext*, variable_list grads) { return grads; }
+};
+Tensor f(const Tensor& x) { return F::apply(ARGUMENTS); }
+"""
+WRONG_FORWARDS = {
+    "not static": ("Tensor forward(AutogradContext*, Tensor x)", "x", "forward is not static"),
+    "no ctx": ("static Tensor forward(const Tensor& x)", "x", "ctx is missing"),
+    "const, not static": ("Tensor forward(const Tensor& x) const", "x", "forward is not static"),
+    "other arguments": (
+        "static Tensor forward(AutogradContext*, Tensor x, int)",
+        "x",
+        "the arguments of apply do not fit",
+    ),
+}
+
+
+def errors_of(code, folder, compiler=CXX):
+    source = folder / "wrong.cpp"
+    source.write_text(code)
+    command = [compiler, "-std=c++20", "-fsyntax-only", f"-I{cpp_extension.include_paths()[0]}"]
+    done = subprocess.run([*command, str(source)], capture_output=True, text=True, check=False)
+    return done.stderr
+
+
+CLANGS = ["clang++", *(f"clang++-{n}" for n in range(40, 12, -1))]
+CLANG = next(filter(None, map(shutil.which, CLANGS)), None)
+COMPILERS = pytest.mark.parametrize(
+    "compiler",
+    [
+        CXX,
+        pytest.param(CLANG, marks=pytest.mark.skipif(CLANG is None, reason="there is no clang++")),
+    ],
+    ids=["default", "clang"],
+)
+
+
+@COMPILERS
+@pytest.mark.parametrize("what", WRONG_FORWARDS)
+def test_a_wrong_forward_is_named(tmp_path, what, compiler):
+    forward, arguments, text = WRONG_FORWARDS[what]
+    code = FUNCTION.replace("FORWARD", forward).replace("ARGUMENTS", arguments)
+    output = errors_of(code, tmp_path, compiler)
+    first = next(line for line in output.splitlines() if "error:" in line)
+    assert "static" in first and text in first, first
+
+
+def test_a_right_forward_compiles(tmp_path):
+    code = FUNCTION.replace("FORWARD", "static Tensor forward(AutogradContext*, Tensor x)")
+    assert errors_of(code.replace("ARGUMENTS", "x"), tmp_path) == ""
+
+
+HINTS = {
+    "a static_assert": (
+        FUNCTION.replace("FORWARD", "static Tensor forward(const Tensor& x)")
+        .replace("ARGUMENTS", "x")
+        .replace("using cograd::autograd::variable_list;", "")
+        .replace("variable_list", "std::vector<Tensor>"),
+        [],
+    ),
+    "relu": (
+        "using namespace cograd;\nTensor relu(const Tensor& x) { return x; }\n"
+        "Tensor f(const Tensor& x) { return relu(x); }",
+        ["'relu' is also cograd::relu: rename yours"],
+    ),
+    "Scalar": (
+        "using namespace cograd;\nstruct Scalar {};\nTensor f(Scalar s, Tensor x) { return x; }",
+        ["'Scalar' is also cograd::Scalar: rename yours"],
+    ),
+    "Op": (
+        "using namespace cograd;\nstruct Op {};\nTensor f(Tensor x) { Op op; return x; }",
+        ["'Op' is also cograd::Op: rename yours"],
+    ),
+}
+
+
+@COMPILERS
+@pytest.mark.parametrize("what", HINTS)
+def test_hints(tmp_path, what, compiler):
+    from cograd.utils.cpp_extension import _compile
+
+    code, expected = HINTS[what]
+    text = errors_of(f"#include <cograd/extension.h>\n{code}", tmp_path, compiler)
+    assert "error:" in text
+    found = _compile._hints(None, text)
+    assert len(found) == len(expected), found
+    for hint, start in zip(found, expected):
+        assert hint.startswith(start)
