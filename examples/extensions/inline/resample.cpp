@@ -2,8 +2,10 @@
 // A differentiable bilinear image resampler, which computes values between the pixels of an image.
 #include <cmath>
 
-using namespace cograd;
-using autograd::AutogradContext;
+using cograd::Tensor;
+using cograd::autograd::AutogradContext;
+using cograd::autograd::Function;
+using cograd::autograd::variable_list;
 
 // The four pixels around a point and their weights; those outside of the image count as zero.
 struct Corners {
@@ -28,7 +30,7 @@ struct Corners {
 };
 
 // Computes the values [C, N] of image [C, H, W] at points [N, 2] (rows, columns).
-struct Resample : autograd::Function<Resample> {
+struct Resample : Function<Resample> {
   static constexpr bool once_differentiable = true;  // backward works on elements, not with ops
 
   static Tensor forward(AutogradContext* ctx, const Tensor& image, const Tensor& points) {
@@ -37,12 +39,12 @@ struct Resample : autograd::Function<Resample> {
                        ", expected [N, 2]");
     COGRAD_CHECK_TYPE(points.dtype() == image.dtype(), "image and points differ in dtype");
     ctx->save_for_backward({image, points});
-    Tensor out = zeros({image.size(0), points.size(0)}, image.options());
+    Tensor out = cograd::zeros({image.size(0), points.size(0)}, image.options());
     COGRAD_DISPATCH_FLOATING(image.dtype(), "Resample", [&] {
       const auto im = image.accessor<scalar_t, 3>();
       const auto at = points.accessor<scalar_t, 2>();
       const auto o = out.accessor<scalar_t, 2>();
-      parallel_for(0, points.size(0), 1024, [&](int64_t begin, int64_t end) {
+      cograd::parallel_for(0, points.size(0), 1024, [&](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n)
           Corners(at[n][0], at[n][1])
               .each(im.size(1), im.size(2),
@@ -58,7 +60,7 @@ struct Resample : autograd::Function<Resample> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
     const Tensor image = saved[0], points = saved[1], grad = grads[0];
-    Tensor d_image = zeros_like(image), d_points = zeros_like(points);
+    Tensor d_image = cograd::zeros_like(image), d_points = cograd::zeros_like(points);
     COGRAD_DISPATCH_FLOATING(image.dtype(), "Resample", [&] {
       const auto im = image.accessor<scalar_t, 3>();
       const auto at = points.accessor<scalar_t, 2>();

@@ -5,8 +5,10 @@
 
 #include <array>
 
-using namespace cograd;
-using autograd::AutogradContext;
+using cograd::Tensor;
+using cograd::autograd::AutogradContext;
+using cograd::autograd::Function;
+using cograd::autograd::variable_list;
 
 namespace {
 
@@ -61,7 +63,7 @@ State step_adjoint(const State& y, const Rates& p, double h, const State& g, Rat
 }
 
 // Maps y [batch, 2] and rates [4] to the trajectory [steps + 1, batch, 2].
-struct Rk4 : autograd::Function<Rk4> {
+struct Rk4 : Function<Rk4> {
   static constexpr bool once_differentiable = true;
 
   static Tensor forward(AutogradContext* ctx, const Tensor& y, const Tensor& rates, double dt,
@@ -70,11 +72,11 @@ struct Rk4 : autograd::Function<Rk4> {
     COGRAD_CHECK_VALUE(rates.dim() == 1 && rates.size(0) == 4, "rates are ", rates.summary(),
                        ", expected [4]");
     COGRAD_CHECK_VALUE(steps > 0, "steps is ", steps, ", expected a positive number");
-    Tensor path = empty({steps + 1, y.size(0), 2}, y.options());
+    Tensor path = cograd::empty({steps + 1, y.size(0), 2}, y.options());
     const auto out = path.accessor<double, 3>();
     const auto start = y.accessor<double, 2>();
     const Rates p = rates_of(rates);
-    parallel_for(0, y.size(0), 64, [&](int64_t begin, int64_t end) {
+    cograd::parallel_for(0, y.size(0), 64, [&](int64_t begin, int64_t end) {
       std::array<State, 4> at;
       for (int64_t n = begin; n < end; ++n) {
         State s = {start[n][0], start[n][1]};
@@ -96,7 +98,8 @@ struct Rk4 : autograd::Function<Rk4> {
     const auto g = grads[0].accessor<double, 3>();
     const Rates p = rates_of(saved[1]);
     const double dt = ctx->saved_data["dt"].toDouble();
-    Tensor dy = empty({path.size(1), 2}, saved[0].options()), dp = zeros_like(saved[1]);
+    Tensor dy = cograd::empty({path.size(1), 2}, saved[0].options()),
+           dp = cograd::zeros_like(saved[1]);
     const auto out = dy.accessor<double, 2>();
     Rates gp{};
     for (int64_t n = 0; n < path.size(1); ++n) {

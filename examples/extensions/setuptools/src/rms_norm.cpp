@@ -4,8 +4,10 @@
 
 #include <cmath>
 
-using namespace cograd;
-using autograd::AutogradContext;
+using cograd::Tensor;
+using cograd::autograd::AutogradContext;
+using cograd::autograd::Function;
+using cograd::autograd::variable_list;
 
 namespace {
 
@@ -13,12 +15,13 @@ namespace {
 template <class F>
 void each_row(const Tensor& x, F&& f) {
   const int64_t n = x.size(-1), rows = n == 0 ? 0 : x.numel() / n;
-  parallel_for(0, rows, std::max<int64_t>(1, 16384 / (n + 1)), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) f(r, r * n, (r + 1) * n);
-  });
+  cograd::parallel_for(0, rows, std::max<int64_t>(1, 16384 / (n + 1)),
+                       [&](int64_t begin, int64_t end) {
+                         for (int64_t r = begin; r < end; ++r) f(r, r * n, (r + 1) * n);
+                       });
 }
 
-struct RmsNorm : autograd::Function<RmsNorm> {
+struct RmsNorm : Function<RmsNorm> {
   static Tensor forward(AutogradContext* ctx, const Tensor& input, const Tensor& weight,
                         double eps) {
     COGRAD_CHECK_VALUE(input.dim() > 0 && weight.dim() == 1 && weight.size(0) == input.size(-1),
@@ -26,7 +29,7 @@ struct RmsNorm : autograd::Function<RmsNorm> {
                        ", expected [..., n] and [n]");
     COGRAD_CHECK_TYPE(input.dtype() == weight.dtype(), "input and weight differ in dtype");
     const Tensor x = input.contiguous(), w = weight.contiguous();
-    Tensor y = empty(x.sizes(), x.options());
+    Tensor y = cograd::empty(x.sizes(), x.options());
     COGRAD_DISPATCH_FLOATING(x.dtype(), "rms_norm", [&] {
       const auto *px = x.data_ptr<scalar_t>(), *pw = w.data_ptr<scalar_t>();
       auto* py = y.data_ptr<scalar_t>();
@@ -46,7 +49,7 @@ struct RmsNorm : autograd::Function<RmsNorm> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
     const double eps = ctx->saved_data["eps"].toDouble();
-    if (GradMode::is_enabled()) {  // create_graph=True: use ops, which are differentiable
+    if (cograd::GradMode::is_enabled()) {  // create_graph=True: use ops, which are differentiable
       const Tensor &input = saved[0], &weight = saved[1];
       const Tensor r = (input.square().mean(-1, true) + eps).rsqrt();
       const Tensor gw = grads[0] * weight, xhat = input * r;
@@ -54,7 +57,8 @@ struct RmsNorm : autograd::Function<RmsNorm> {
               (grads[0] * xhat).reshape({-1, input.size(-1)}).sum(0), Tensor()};
     }
     const Tensor x = saved[0].contiguous(), w = saved[1].contiguous(), g = grads[0].contiguous();
-    Tensor dx = empty(x.sizes(), x.options()), scaled = empty(x.sizes(), x.options());
+    Tensor dx = cograd::empty(x.sizes(), x.options()),
+           scaled = cograd::empty(x.sizes(), x.options());
     COGRAD_DISPATCH_FLOATING(x.dtype(), "rms_norm", [&] {
       const auto *px = x.data_ptr<scalar_t>(), *pw = w.data_ptr<scalar_t>(),
                  *pg = g.data_ptr<scalar_t>();
