@@ -503,7 +503,7 @@ def test_samples_that_are_no_arguments_are_told():
         vmap(f)(X)
 
 
-# ---------------------------------------------------------------------- shared arguments with tangents
+# ---------------------------------------------------------------------- shared with tangents
 
 
 class WithRule(Function):

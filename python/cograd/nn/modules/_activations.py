@@ -3,33 +3,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from cograd import Tensor
 
-from .module import Module
+from ._family import _Family
 
 
-class _Plain(Module):
+class _Plain(_Family):
     """An activation without options."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Maps (*) to (*)."""
-        output: Tensor = self._function(input)
-        return output
+    @staticmethod
+    def _forward_of(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def forward(self: Any, input: Tensor) -> Tensor:
+            """Maps (*) to (*)."""
+            return function(input)
+
+        return forward
 
 
-class _InPlace(Module):
+class _InPlace(_Family):
     """An activation whose only option is ``inplace``."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Maps (*) to (*)."""
-        output: Tensor = self._function(input, self.inplace)
-        return output
+    @staticmethod
+    def _forward_of(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def forward(self: Any, input: Tensor) -> Tensor:
+            """Maps (*) to (*)."""
+            return function(input, self.inplace)
+
+        return forward
 
     def extra_repr(self) -> str:
         return "inplace=True" if self.inplace else ""
@@ -39,17 +46,20 @@ def _inplace_suffix(module: Any) -> str:
     return ", inplace=True" if module.inplace else ""
 
 
-class _AlongDim(Module):
+class _AlongDim(_Family):
     """A layer that applies a function of the softmax family."""
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Maps (*) to (*)."""
-        output: Tensor = self._function(input, self.dim, 5)
-        return output
+    @staticmethod
+    def _forward_of(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def forward(self: Any, input: Tensor) -> Tensor:
+            """Maps (*) to (*)."""
+            return function(input, self.dim, 5)
+
+        return forward
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"

@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from cograd import Tensor
 
-from .module import Module
+from ._family import _Family
 
 Sizes = int | Sequence[int]
 
 
-class _MaxPoolNd(Module):
-    _pool: Any = None
-
+class _MaxPoolNd(_Family):
     def __init__(
         self,
         kernel_size: Sizes,
@@ -33,17 +31,21 @@ class _MaxPoolNd(Module):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def forward(self, input: Tensor) -> Any:
-        """Maps (N, C, *) or (C, *) to the same with smaller last dims."""
-        return self._pool(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            ceil_mode=self.ceil_mode,
-            return_indices=self.return_indices,
-        )
+    @staticmethod
+    def _forward_of(function: Callable[..., Any]) -> Callable[..., Any]:
+        def forward(self: Any, input: Tensor) -> Any:
+            """Maps (N, C, *) or (C, *) to the same with smaller last dims."""
+            return function(
+                input,
+                self.kernel_size,
+                self.stride,
+                self.padding,
+                self.dilation,
+                ceil_mode=self.ceil_mode,
+                return_indices=self.return_indices,
+            )
+
+        return forward
 
     def extra_repr(self) -> str:
         """Returns the arguments as ``repr`` shows them."""
@@ -57,8 +59,7 @@ def _sizes(value: Any, n: int) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,) * n
 
 
-class _MaxUnpoolNd(Module):
-    _pool: Any = None
+class _MaxUnpoolNd(_Family):
     _dims = 0
 
     def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
@@ -68,23 +69,24 @@ class _MaxUnpoolNd(Module):
         self.stride = _sizes(stride if stride is not None else kernel_size, n)
         self.padding = _sizes(padding, n)
 
-    def forward(
-        self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None
-    ) -> Tensor:
-        """Maps (N, C, *) and the indices of a max_pool to (N, C, *), with zeros elsewhere."""
-        found: Tensor = self._pool(
-            input, indices, self.kernel_size, self.stride, self.padding, output_size
-        )
-        return found
+    @staticmethod
+    def _forward_of(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def forward(
+            self: Any, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None
+        ) -> Tensor:
+            """Maps (N, C, *) and the indices of a max_pool to (N, C, *), with zeros elsewhere."""
+            return function(
+                input, indices, self.kernel_size, self.stride, self.padding, output_size
+            )
+
+        return forward
 
     def extra_repr(self) -> str:
         """Returns the arguments as ``repr`` shows them."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class _AvgPoolNd(Module):
-    _pool: Any = None
-
+class _AvgPoolNd(_Family):
     def __init__(
         self,
         kernel_size: Sizes,
@@ -102,26 +104,28 @@ class _AvgPoolNd(Module):
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Maps (N, C, *) or (C, *) to the same with smaller last dims."""
-        found: Tensor = self._pool(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
-        return found
+    @staticmethod
+    def _forward_of(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def forward(self: Any, input: Tensor) -> Tensor:
+            """Maps (N, C, *) or (C, *) to the same with smaller last dims."""
+            return function(
+                input,
+                self.kernel_size,
+                self.stride,
+                self.padding,
+                self.ceil_mode,
+                self.count_include_pad,
+                self.divisor_override,
+            )
+
+        return forward
 
     def extra_repr(self) -> str:
         """Returns the arguments as ``repr`` shows them."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class _FractionalMaxPoolNd(Module):
-    _pool: Any = None
+class _FractionalMaxPoolNd(_Family):
     _dims = 0
 
     def __init__(
@@ -152,21 +156,23 @@ class _FractionalMaxPoolNd(Module):
         if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
-    def forward(self, input: Tensor) -> Any:
-        """Maps (N, C, *) or (C, *) to the same with smaller last dims."""
-        return self._pool(
-            input,
-            self.kernel_size,
-            self.output_size,
-            self.output_ratio,
-            self.return_indices,
-            _random_samples=self._random_samples,
-        )
+    @staticmethod
+    def _forward_of(function: Callable[..., Any]) -> Callable[..., Any]:
+        def forward(self: Any, input: Tensor) -> Any:
+            """Maps (N, C, *) or (C, *) to the same with smaller last dims."""
+            return function(
+                input,
+                self.kernel_size,
+                self.output_size,
+                self.output_ratio,
+                self.return_indices,
+                _random_samples=self._random_samples,
+            )
+
+        return forward
 
 
-class _LPPoolNd(Module):
-    _pool: Any = None
-
+class _LPPoolNd(_Family):
     def __init__(
         self,
         norm_type: float,
@@ -180,12 +186,15 @@ class _LPPoolNd(Module):
         self.stride = stride
         self.ceil_mode = ceil_mode
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Maps (N, C, *) or (C, *) to the same with smaller last dims."""
-        found: Tensor = self._pool(
-            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
-        )
-        return found
+    @staticmethod
+    def _forward_of(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def forward(self: Any, input: Tensor) -> Tensor:
+            """Maps (N, C, *) or (C, *) to the same with smaller last dims."""
+            return function(
+                input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
+            )
+
+        return forward
 
     def extra_repr(self) -> str:
         """Returns the arguments as ``repr`` shows them."""
@@ -195,34 +204,37 @@ class _LPPoolNd(Module):
         )
 
 
-class _AdaptiveAvgPoolNd(Module):
-    _pool: Any = None
-
+class _AdaptiveAvgPoolNd(_Family):
     def __init__(self, output_size: Any) -> None:
         super().__init__()
         self.output_size = output_size
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Maps (N, C, *) or (C, *) to the same with last dims ``output_size``."""
-        found: Tensor = self._pool(input, self.output_size)
-        return found
+    @staticmethod
+    def _forward_of(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def forward(self: Any, input: Tensor) -> Tensor:
+            """Maps (N, C, *) or (C, *) to the same with last dims ``output_size``."""
+            return function(input, self.output_size)
+
+        return forward
 
     def extra_repr(self) -> str:
         """Returns the arguments as ``repr`` shows them."""
         return f"output_size={self.output_size}"
 
 
-class _AdaptiveMaxPoolNd(Module):
-    _pool: Any = None
-
+class _AdaptiveMaxPoolNd(_Family):
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__()
         self.output_size = output_size
         self.return_indices = return_indices
 
-    def forward(self, input: Tensor) -> Any:
-        """Maps (N, C, *) or (C, *) to the same with last dims ``output_size``."""
-        return self._pool(input, self.output_size, self.return_indices)
+    @staticmethod
+    def _forward_of(function: Callable[..., Any]) -> Callable[..., Any]:
+        def forward(self: Any, input: Tensor) -> Any:
+            """Maps (N, C, *) or (C, *) to the same with last dims ``output_size``."""
+            return function(input, self.output_size, self.return_indices)
+
+        return forward
 
     def extra_repr(self) -> str:
         """Returns the arguments as ``repr`` shows them."""

@@ -134,7 +134,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         loss = (-output).mean()
         return _ASMoutput(output.squeeze(0) if single else output, loss)
 
-    def _full_log_prob(self, input: Tensor, head_output: Tensor) -> Tensor:
+    def _get_full_log_prob(self, input: Tensor, head_output: Tensor) -> Tensor:
         head = F.log_softmax(head_output, 1)
         parts = [head[:, : self.shortlist_size]]
         for i, tail in enumerate(self.tail):
@@ -144,7 +144,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def log_prob(self, input: Tensor) -> Tensor:
         """Maps (N, in_features) to the log-probabilities (N, n_classes)."""
-        return self._full_log_prob(input, self.head(input))
+        return self._get_full_log_prob(input, self.head(input))
 
     def predict(self, input: Tensor) -> Tensor:
         """Maps (N, in_features) to the most probable classes (N); skips tails that don't matter."""
@@ -153,5 +153,5 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         rare = cograd.argwhere(best >= self.shortlist_size)[:, 0]
         if rare.numel() == 0:
             return best  # type: ignore[no-any-return]
-        full = self._full_log_prob(input.index_select(0, rare), head.index_select(0, rare))
+        full = self._get_full_log_prob(input.index_select(0, rare), head.index_select(0, rare))
         return best.index_copy(0, rare, full.argmax(1))  # type: ignore[no-any-return]

@@ -346,9 +346,19 @@ class _ConvTransposeNd(_ConvNd):
             dtype,
         )
 
-    def _output_padding(self, input: Tensor, output_size: Sequence[int] | None) -> Sequence[int]:
+    def _output_padding(
+        self,
+        input: Tensor,
+        output_size: Sequence[int] | None,
+        stride: Sequence[int],
+        padding: Sequence[int],
+        kernel_size: Sequence[int],
+        num_spatial_dims: int,
+        dilation: Sequence[int] | None = None,
+    ) -> Sequence[int]:
         """Returns the output padding with which the output has ``output_size``."""
-        n = self._dims
+        n = num_spatial_dims
+        dilation = (1,) * n if dilation is None else dilation
         if output_size is None:
             return _tuple(self.output_padding, n)
         leading = input.dim() - n
@@ -361,13 +371,13 @@ class _ConvTransposeNd(_ConvNd):
                 f"{leading + n} elements (got {len(output_size)})"
             )
         least = [
-            (input.shape[i + leading] - 1) * self.stride[i]
-            - 2 * self.padding[i]
-            + self.dilation[i] * (self.kernel_size[i] - 1)
+            (input.shape[i + leading] - 1) * stride[i]
+            - 2 * padding[i]
+            + dilation[i] * (kernel_size[i] - 1)
             + 1
             for i in range(n)
         ]
-        most = [low + step - 1 for low, step in zip(least, self.stride, strict=True)]
+        most = [low + step - 1 for low, step in zip(least, stride, strict=True)]
         for size, low, high in zip(wanted, least, most, strict=True):
             if size < low or size > high:
                 raise ValueError(
@@ -378,13 +388,15 @@ class _ConvTransposeNd(_ConvNd):
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """Maps (N, C, *) or (C, *) to (N, O, *) or (O, *), of ``output_size`` if it is given."""
-        return _TRANSPOSED[self._dims - 1](
+        n = self._dims
+        geometry = (self.stride, self.padding, self.kernel_size, n, self.dilation)
+        return _TRANSPOSED[n - 1](
             input,
             self.weight,
             self.bias,
             self.stride,
             self.padding,
-            self._output_padding(input, output_size),
+            self._output_padding(input, output_size, *geometry),
             self.groups,
             self.dilation,
         )

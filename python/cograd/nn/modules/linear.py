@@ -91,10 +91,10 @@ class Linear(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Maps (*, in_features) to (*, out_features)."""
-        params = self._parameters
         try:  # a dict lookup takes a fifth of the time of Module.__getattr__
+            params = self._parameters
             weight, bias = params["weight"], params["bias"]
-        except KeyError:  # attributes or properties shadow the parameters' names
+        except (KeyError, AttributeError):  # attributes shadow parameters, or self is no Module
             weight, bias = self.weight, self.bias
         return F.linear(input, weight, bias)
 

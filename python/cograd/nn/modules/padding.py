@@ -32,17 +32,12 @@ __all__ = [
 
 class _PadNd(Module):
     _dims = 0
-    _mode = "constant"
 
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__()
         self.padding: tuple[Any, ...] = (
             tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * (2 * self._dims)
         )
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Maps (N, C, *) or (C, *) to the same with larger last dims."""
-        return F.pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:
         """Returns the arguments as ``repr`` shows them."""
@@ -198,7 +193,9 @@ class ZeroPad3d(_ZeroPadNd):
 
 
 class _ReflectionPadNd(_PadNd):
-    _mode = "reflect"
+    def forward(self, input: Tensor) -> Tensor:
+        """Maps (N, C, *) or (C, *) to the same with larger last dims."""
+        return F.pad(input, self.padding, "reflect")
 
 
 class ReflectionPad1d(_ReflectionPadNd):
@@ -271,7 +268,9 @@ class ReflectionPad3d(_ReflectionPadNd):
 
 
 class _ReplicationPadNd(_PadNd):
-    _mode = "replicate"
+    def forward(self, input: Tensor) -> Tensor:
+        """Maps (N, C, *) or (C, *) to the same with larger last dims."""
+        return F.pad(input, self.padding, "replicate")
 
 
 class ReplicationPad1d(_ReplicationPadNd):
@@ -344,14 +343,15 @@ class ReplicationPad3d(_ReplicationPadNd):
 
 
 class _CircularPadNd(_PadNd):
-    _mode = "circular"
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Maps (N, C, *) or (C, *) to the same with larger last dims."""
+    def _check_input_dim(self, input: Tensor) -> None:
         n = self._dims + 1
         if input.dim() not in (n, n + 1):
             raise ValueError(f"expected {n}D or {n + 1}D input (got {input.dim()}D input)")
-        return super().forward(input)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Maps (N, C, *) or (C, *) to the same with larger last dims."""
+        self._check_input_dim(input)
+        return F.pad(input, self.padding, "circular")
 
 
 class CircularPad1d(_CircularPadNd):

@@ -73,7 +73,7 @@ class MaxPool1d(_MaxPoolNd):
         - dtypes: floating or integer.
     """
 
-    _pool = staticmethod(F.max_pool1d)
+    _function = staticmethod(F.max_pool1d)
 
 
 class MaxPool2d(_MaxPoolNd):
@@ -106,7 +106,7 @@ class MaxPool2d(_MaxPoolNd):
         - dtypes: floating or integer.
     """
 
-    _pool = staticmethod(F.max_pool2d)
+    _function = staticmethod(F.max_pool2d)
 
 
 class MaxPool3d(_MaxPoolNd):
@@ -139,7 +139,7 @@ class MaxPool3d(_MaxPoolNd):
         - dtypes: floating or integer.
     """
 
-    _pool = staticmethod(F.max_pool3d)
+    _function = staticmethod(F.max_pool3d)
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
@@ -164,7 +164,7 @@ class MaxUnpool1d(_MaxUnpoolNd):
         - dtypes: floating or integer.
     """
 
-    _pool = staticmethod(F.max_unpool1d)
+    _function = staticmethod(F.max_unpool1d)
     _dims = 1
 
 
@@ -191,7 +191,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
         - dtypes: floating or integer.
     """
 
-    _pool = staticmethod(F.max_unpool2d)
+    _function = staticmethod(F.max_unpool2d)
     _dims = 2
 
 
@@ -218,7 +218,7 @@ class MaxUnpool3d(_MaxUnpoolNd):
         - dtypes: floating or integer.
     """
 
-    _pool = staticmethod(F.max_unpool3d)
+    _function = staticmethod(F.max_unpool3d)
     _dims = 3
 
 
@@ -305,7 +305,7 @@ class AvgPool2d(_AvgPoolNd):
         - dtypes: floating.
     """
 
-    _pool = staticmethod(F.avg_pool2d)
+    _function = staticmethod(F.avg_pool2d)
 
 
 class AvgPool3d(_AvgPoolNd):
@@ -335,7 +335,7 @@ class AvgPool3d(_AvgPoolNd):
         - dtypes: floating.
     """
 
-    _pool = staticmethod(F.avg_pool3d)
+    _function = staticmethod(F.avg_pool3d)
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
@@ -368,7 +368,7 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
         - dtypes: floating.
     """
 
-    _pool = staticmethod(F.fractional_max_pool2d)
+    _function = staticmethod(F.fractional_max_pool2d)
     _dims = 2
 
 
@@ -402,7 +402,7 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
         - dtypes: floating.
     """
 
-    _pool = staticmethod(F.fractional_max_pool3d)
+    _function = staticmethod(F.fractional_max_pool3d)
     _dims = 3
 
 
@@ -431,7 +431,7 @@ class LPPool1d(_LPPoolNd):
         - dtypes: floating.
     """
 
-    _pool = staticmethod(F.lp_pool1d)
+    _function = staticmethod(F.lp_pool1d)
 
 
 class LPPool2d(_LPPoolNd):
@@ -459,7 +459,7 @@ class LPPool2d(_LPPoolNd):
         - dtypes: floating.
     """
 
-    _pool = staticmethod(F.lp_pool2d)
+    _function = staticmethod(F.lp_pool2d)
 
 
 class LPPool3d(_LPPoolNd):
@@ -488,7 +488,7 @@ class LPPool3d(_LPPoolNd):
         - dtypes: floating.
     """
 
-    _pool = staticmethod(F.lp_pool3d)
+    _function = staticmethod(F.lp_pool3d)
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
@@ -511,7 +511,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
         - dtypes: floating.
     """
 
-    _pool = staticmethod(cograd.adaptive_avg_pool1d)
+    _function = staticmethod(cograd.adaptive_avg_pool1d)
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
@@ -534,7 +534,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
         - dtypes: floating.
     """
 
-    _pool = staticmethod(F.adaptive_avg_pool2d)
+    _function = staticmethod(F.adaptive_avg_pool2d)
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
@@ -557,7 +557,7 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
         - dtypes: floating.
     """
 
-    _pool = staticmethod(F.adaptive_avg_pool3d)
+    _function = staticmethod(F.adaptive_avg_pool3d)
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
@@ -583,7 +583,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
         - dtypes: floating.
     """
 
-    _pool = staticmethod(F.adaptive_max_pool1d)
+    _function = staticmethod(F.adaptive_max_pool1d)
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
@@ -609,7 +609,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
         - dtypes: floating.
     """
 
-    _pool = staticmethod(F.adaptive_max_pool2d)
+    _function = staticmethod(F.adaptive_max_pool2d)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
@@ -635,4 +635,4 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
         - dtypes: floating.
     """
 
-    _pool = staticmethod(F.adaptive_max_pool3d)
+    _function = staticmethod(F.adaptive_max_pool3d)

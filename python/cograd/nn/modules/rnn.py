@@ -494,6 +494,20 @@ class GRU(RNNBase):
         super().__init__("GRU", *args, **kwargs)
 
 
+def _check_rank_of(cell: str, value: Tensor, name: str) -> None:
+    if value.dim() not in (1, 2):
+        raise ValueError(f"{cell}: Expected {name} to be 1D or 2D, got {value.dim()}D instead")
+
+
+def _zeros_for(cell: Any, input: Tensor) -> Tensor:
+    shape = (*input.shape[:-1], cell.hidden_size)
+    return cograd.zeros(shape, dtype=input.dtype, device=input.device)
+
+
+def _weights_of(cell: Any) -> tuple[Any, ...]:
+    return cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh
+
+
 class RNNCellBase(Module):
     """Base class of the cells: holds ``weight_ih``, ``weight_hh`` and, with ``bias``, two biases.
 
@@ -537,19 +551,6 @@ class RNNCellBase(Module):
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
-
-    def _check(self, value: Tensor, name: str) -> None:
-        if value.dim() not in (1, 2):
-            raise ValueError(
-                f"{self._get_name()}: Expected {name} to be 1D or 2D, got {value.dim()}D instead"
-            )
-
-    def _zeros(self, input: Tensor) -> Tensor:
-        shape = (*input.shape[:-1], self.hidden_size)
-        return cograd.zeros(shape, dtype=input.dtype, device=input.device)
-
-    def _weights(self) -> tuple[Any, ...]:
-        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
 
     def extra_repr(self) -> str:
         """Returns the arguments as ``repr`` shows them."""
@@ -599,14 +600,14 @@ class RNNCell(RNNCellBase):
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """Maps (N, I), (N, H) to (N, H)."""
-        self._check(input, "input")
+        _check_rank_of("RNNCell", input, "input")
         if hx is not None:
-            self._check(hx, "hidden")
+            _check_rank_of("RNNCell", hx, "hidden")
         steps = {"tanh": _recurrent.rnn_tanh_cell, "relu": _recurrent.rnn_relu_cell}
         if self.nonlinearity not in steps:
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
-        hx = self._zeros(input) if hx is None else hx
-        return steps[self.nonlinearity](input, hx, *self._weights())  # type: ignore[no-any-return]
+        hx = _zeros_for(self, input) if hx is None else hx
+        return steps[self.nonlinearity](input, hx, *_weights_of(self))  # type: ignore[no-any-return]
 
 
 class LSTMCell(RNNCellBase):
@@ -647,12 +648,12 @@ class LSTMCell(RNNCellBase):
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
         """Maps (N, I), ((N, H), (N, H)) to ((N, H), (N, H))."""
-        self._check(input, "input")
+        _check_rank_of("LSTMCell", input, "input")
         if hx is None:
-            hx = (self._zeros(input), self._zeros(input))
+            hx = (_zeros_for(self, input), _zeros_for(self, input))
         for i, state in enumerate(hx):
-            self._check(state, f"hx[{i}]")
-        return _recurrent.lstm_cell(input, hx, *self._weights())  # type: ignore[no-any-return]
+            _check_rank_of("LSTMCell", state, f"hx[{i}]")
+        return _recurrent.lstm_cell(input, hx, *_weights_of(self))  # type: ignore[no-any-return]
 
 
 class GRUCell(RNNCellBase):
@@ -690,8 +691,8 @@ class GRUCell(RNNCellBase):
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """Maps (N, I), (N, H) to (N, H)."""
-        self._check(input, "input")
+        _check_rank_of("GRUCell", input, "input")
         if hx is not None:
-            self._check(hx, "hidden")
-        hx = self._zeros(input) if hx is None else hx
-        return _recurrent.gru_cell(input, hx, *self._weights())  # type: ignore[no-any-return]
+            _check_rank_of("GRUCell", hx, "hidden")
+        hx = _zeros_for(self, input) if hx is None else hx
+        return _recurrent.gru_cell(input, hx, *_weights_of(self))  # type: ignore[no-any-return]
