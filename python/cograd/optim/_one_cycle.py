@@ -105,6 +105,18 @@ class OneCycleLR(LRScheduler):
         else:
             group["momentum"] = value
 
+    def _anneal_func(self, start: float, end: float, pct: float) -> float:
+        kind = self._annealing_cos if self._anneal_func_type == "cos" else self._annealing_linear
+        return kind(start, end, pct)
+
+    @staticmethod
+    def _annealing_cos(start: float, end: float, pct: float) -> float:
+        return _cosine(start, end, pct)
+
+    @staticmethod
+    def _annealing_linear(start: float, end: float, pct: float) -> float:
+        return _linear(start, end, pct)
+
     def get_lr(self) -> list[Any]:
         """Returns the learning rates at ``self.last_epoch``."""
         self._warn_outside_step()
@@ -114,7 +126,7 @@ class OneCycleLR(LRScheduler):
                 f"Tried to step {step} times. The specified number of total steps is "
                 f"{self.total_steps}"
             )
-        anneal = _cosine if self._anneal_func_type == "cos" else _linear
+        anneal = self._anneal_func
         lrs = []
         for group in self.optimizer.param_groups:
             start = 0.0

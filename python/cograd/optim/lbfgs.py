@@ -47,10 +47,10 @@ class _StrongWolfe:
     Nocedal and Wright, Numerical Optimization, algorithms 3.5 and 3.6.
     """
 
-    def __init__(self, evaluate: _Evaluate, start: _Point, tolerance: Any, limit: int) -> None:
+    def __init__(self, evaluate: _Evaluate, start: _Point, longest: Any, limit: int) -> None:
         self.evaluate = evaluate
         self.start = start
-        self.tolerance = tolerance  # relative to the bracket's length
+        self.longest = longest  # the largest element of the direction
         self.limit = limit
         self.count = 0  # number of points after the first
 
@@ -85,7 +85,7 @@ class _StrongWolfe:
         close = False  # whether the last guess was next to an end
         while not done and self.count < self.limit:
             first, last = sorted((ends[0].t, ends[1].t))
-            if abs(last - first) * self.tolerance[1] < self.tolerance[0]:
+            if abs(last - first) * self.longest < 1e-9:  # as in torch, for any tolerance_change
                 break
             t, margin = _cubic_minimum(ends[0], ends[1]), 0.1 * (last - first)
             if min(last - t, t - first) < margin:
@@ -150,16 +150,33 @@ class LBFGS(Optimizer):
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         self._params = self.param_groups[0]["params"]
 
-    # the parameters as one vector
+    # The parameters as one vector. Subclasses may override these methods, which torch has.
 
-    def _flat_grad(self) -> Tensor:
+    def _gather_flat_grad(self) -> Tensor:
         parts = []
         for p in self._params:
             grad = cograd.zeros_like(p) if p.grad is None else p.grad
             parts.append((cograd.view_as_real(grad) if grad.is_complex() else grad).reshape(-1))
         return cograd.cat(parts)
 
-    def _move(self, t: Any, direction: Tensor) -> None:
+    def _clone_param(self) -> list[Tensor]:
+        return [p.clone() for p in self._params]
+
+    def _set_param(self, params_data: list[Tensor]) -> None:
+        for p, old in zip(self._params, params_data):
+            p.copy_(old)
+
+    def _directional_evaluate(
+        self, closure: Callable[[], Any], x: list[Tensor], t: Any, d: Tensor
+    ) -> tuple[float, Tensor]:
+        """Returns loss and gradient at x + t d; the parameters, which are x, stay the same."""
+        self._add_grad(t, d)
+        loss = float(closure())
+        grad = self._gather_flat_grad()
+        self._set_param(x)
+        return loss, grad
+
+    def _add_grad(self, t: Any, direction: Tensor) -> None:
         start = 0
         for p in self._params:
             p = cograd.view_as_real(p) if p.is_complex() else p
@@ -174,17 +191,13 @@ class LBFGS(Optimizer):
         group = self.param_groups[0]
         if group["line_search_fn"] != "strong_wolfe":
             raise RuntimeError("only 'strong_wolfe' is supported")
-        at = [p.clone() for p in self._params]
+        at = self._clone_param()
 
         def evaluate(t: Any) -> _Point:
-            self._move(t, d)
-            loss = float(closure())
-            grad = self._flat_grad()
-            for p, old in zip(self._params, at):
-                p.copy_(old)
+            loss, grad = self._directional_evaluate(closure, at, t, d)
             return _Point(t, loss, grad, grad.dot(d))
 
-        search = _StrongWolfe(evaluate, start, (group["tolerance_change"], d.abs().max()), limit)
+        search = _StrongWolfe(evaluate, start, d.abs().max(), limit)
         return search.run(t), search.count + 1
 
     def _direction(self, state: dict[str, Any], grad: Tensor) -> Tensor:
@@ -235,7 +248,7 @@ class LBFGS(Optimizer):
         state.setdefault("n_iter", 0)
         first = with_grad()
         state["func_evals"] += 1
-        grad = self._flat_grad()
+        grad = self._gather_flat_grad()
         if grad.abs().max() <= group["tolerance_grad"]:
             return first
         self._iterate(with_grad, float(first), grad, state)
@@ -263,12 +276,12 @@ class LBFGS(Optimizer):
                 found, used = self._search(closure, t, d, start, group["max_eval"] - evals)
                 t, loss, grad = found.t, found.loss, found.grad
                 state["t"] = t
-                self._move(t, d)
+                self._add_grad(t, d)
             else:
-                self._move(t, d)
+                self._add_grad(t, d)
                 if i != max_iter:
                     loss, used = float(closure()), 1
-                    grad = self._flat_grad()
+                    grad = self._gather_flat_grad()
             evals += used
             state["func_evals"] += used
             if i == max_iter or evals >= group["max_eval"]:
