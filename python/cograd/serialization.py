@@ -12,6 +12,8 @@ import io
 import json
 import math
 import os
+import sys
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
@@ -408,12 +410,38 @@ class _Unpacker:
         return self.built[form]
 
 
+def _weights_only(given: bool | None) -> bool:
+    """Returns whether to refuse what is no weight; under the alias torch's variables count."""
+    if sys.modules.get("torch") is not cograd:
+        return given is not False
+    forced, forced_off = (
+        os.environ.get(f"TORCH_FORCE_{word}WEIGHTS_ONLY_LOAD", "0").lower()
+        in ("1", "y", "yes", "true")
+        for word in ("", "NO_")
+    )
+    if forced and forced_off:
+        raise RuntimeError(
+            "Only one of `TORCH_FORCE_WEIGHTS_ONLY_LOAD` or `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD` "
+            "should be set, but both were set."
+        )
+    if forced or given is not None or not forced_off:
+        return forced or given is not False
+    warnings.warn(
+        "Environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD detected, since the "
+        "`weights_only` argument was not explicitly passed to `torch.load`, forcing "
+        "weights_only=False.",
+        UserWarning,
+        stacklevel=3,
+    )
+    return False
+
+
 def load(
     f: Any,
     map_location: Any = None,
     pickle_module: Any = None,
     *,
-    weights_only: bool | None = True,
+    weights_only: bool | None = None,
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
@@ -428,7 +456,9 @@ def load(
         map_location: device of the tensors: 'cpu', a dict or a function; all end on the CPU.
         pickle_module: accepted and ignored.
         weights_only: False unpickles an archive with Python's unpickler, which can run any code of
-            the file's author: only for files that you trust.
+            the file's author: only for files that you trust. None means True; in a program that
+            runs cograd as torch, torch's variables TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD and
+            TORCH_FORCE_WEIGHTS_ONLY_LOAD decide.
         mmap: maps the tensors of an archive instead of reading them; ``f`` must be a path. Changes
             stay in this process.
 
@@ -436,6 +466,7 @@ def load(
         FileError: the file is damaged, or of another kind; a RuntimeError whose message names the
             file and describes its content.
     """
+    weights_only = _weights_only(weights_only)
     if isinstance(map_location, str) and not hasattr(f, "read"):
         cograd.device(map_location)
     name = getattr(f, "name", "the file object") if hasattr(f, "read") else os.fspath(f)
@@ -446,7 +477,7 @@ def load(
             with open(name, "rb") as file:
                 head = file.read(4)
                 if head == b"PK\x03\x04":
-                    return _load_archive(file, weights_only is not False, name if mmap else None)
+                    return _load_archive(file, weights_only, name if mmap else None)
                 return _load(head + file.read(), name)
         content = f.read()
         if not isinstance(content, (bytes, bytearray, memoryview)):
@@ -455,7 +486,7 @@ def load(
                 "mode"
             )
         if content[:4] == b"PK\x03\x04":
-            return _load_archive(io.BytesIO(content), weights_only is not False, None)
+            return _load_archive(io.BytesIO(content), weights_only, None)
         return _load(bytes(content), name)
     except FileError:
         raise
@@ -471,7 +502,7 @@ def load(
         OverflowError,
         EOFError,
     ) as error:
-        if isinstance(error, MemoryError) or weights_only is False:
+        if isinstance(error, MemoryError) or not weights_only:
             raise
         raise FileError(f"load(): '{name}' is damaged: {error!r}") from error
 

@@ -137,7 +137,7 @@ def of_inference():
         return torch.ones(3, dtype=torch.float64)
 
 
-@pytest.mark.filterwarnings("ignore:from_numpy")
+@pytest.mark.filterwarnings("ignore:The given NumPy array")
 @each_cell("fresh", [True, False])
 @each_cell("bad", [expanded, read_only, of_inference])
 @each_cell("case", FIRST_BY_LOOP, ids=ids)

@@ -376,10 +376,10 @@ void drop_python_owner(void* context) {
 }
 
 static void warn_read_only(const char* op) {
-  const std::string text = detail::concat(
-      op,
-      "(): the given NumPy array is not writable; the tensor shares its memory, and writing "
-      "to the tensor raises. Copy the array for a writable tensor.");
+  const std::string text = detail::concat(  // begins like torch's: programs filter it so
+      "The given NumPy array is not writable. The tensor of ", op,
+      "() shares its memory, and writing to the tensor raises. Copy the array for a writable "
+      "tensor.");
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw_python_error();
 }
 

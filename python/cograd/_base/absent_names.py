@@ -55,7 +55,6 @@ INSTEAD = {
     "library.get_ctx": "library.register_fake: its function runs on real sizes",
     "library.get_kernel": "cograd.ops: an op is found there by name, and called",
     "library.register_autocast": "autocast inside of the op",
-    "testing.assert_allclose": "cograd.testing.assert_close",
     "nn.utils.rnn.PackedSequence_": "cograd.nn.utils.rnn.PackedSequence",
     "utils.benchmark.Colorize": "print of each Measurement",
     "utils.benchmark.Compare": "print of each Measurement, or a table of their medians",

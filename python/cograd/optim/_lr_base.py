@@ -13,12 +13,14 @@ from cograd import Tensor
 from ._options import number
 from .optimizer import Optimizer
 
-_EPOCH = (
+EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where "
     "possible. Please use `scheduler.step()` to step the scheduler. During the deprecation, if "
     "epoch is different from None, the closed form is used instead of the new chainable form, "
     "where available."
 )
+# Programs match the end of torch's messages, which is this link.
+_SEE = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
 
 
 def _watch_steps(optimizer: Any) -> None:
@@ -140,7 +142,7 @@ class LRScheduler:
             self._check_order()
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(_EPOCH, stacklevel=2)
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         self._update_lr(epoch)
 
     def _update_lr(self, epoch: int | None = None) -> None:
@@ -180,7 +182,7 @@ class LRScheduler:
             warnings.warn(
                 "Seems like `optimizer.step()` has been overridden after learning rate scheduler "
                 "initialization. Please, make sure to call `optimizer.step()` before "
-                "`lr_scheduler.step()`.",
+                f"`lr_scheduler.step()`. {_SEE}",
                 stacklevel=3,
             )
         elif not getattr(self.optimizer, "_opt_called", False):
@@ -188,7 +190,7 @@ class LRScheduler:
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should "
                 "call them in the opposite order: `optimizer.step()` before "
                 "`lr_scheduler.step()`. Failure to do this will result in skipping the first "
-                "value of the learning rate schedule.",
+                f"value of the learning rate schedule. {_SEE}",
                 stacklevel=3,
             )
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, SupportsFloat
 
-from ._lr_base import _EPOCH, LRScheduler, set_option, values_of
+from ._lr_base import EPOCH_DEPRECATION_WARNING, LRScheduler, set_option, values_of
 from .optimizer import Optimizer
 
 
@@ -98,7 +98,7 @@ class ReduceLROnPlateau(LRScheduler):
         if epoch is None:
             epoch = self.last_epoch + 1
         else:
-            warnings.warn(_EPOCH, stacklevel=2)
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         self.last_epoch = epoch
         if self._is_better(current, self.best):
             self.best = current

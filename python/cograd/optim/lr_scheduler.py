@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cograd._base import absent as _absent
 
+from ._lr_base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING
 from ._lr_base import LRScheduler
 from ._lr_combined import ChainedScheduler, SequentialLR
 from ._lr_cycles import CosineAnnealingWarmRestarts, CyclicLR

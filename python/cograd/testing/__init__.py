@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from cograd._base import absent as _absent
 
-from ._comparison import assert_close
+from ._comparison import assert_allclose, assert_close
 from ._creation import make_tensor
 
 if TYPE_CHECKING:
     from ._check import CheckError, CheckReport, CheckResult, check
 
-__all__ = ["CheckError", "CheckReport", "CheckResult", "assert_close", "check", "make_tensor"]
+__all__ = [
+    "CheckError",
+    "CheckReport",
+    "CheckResult",
+    "assert_allclose",
+    "assert_close",
+    "check",
+    "make_tensor",
+]
 
 _LAZY = {
     "check": "_check",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import cmath
 import math
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -13,7 +14,7 @@ from typing import Any, NoReturn
 import cograd
 from cograd import Tensor
 
-__all__ = ["assert_close", "default_tolerances"]
+__all__ = ["assert_allclose", "assert_close", "default_tolerances"]
 
 # dtype: (rtol, atol); every other dtype is compared exactly.
 _TOLERANCES = {
@@ -309,3 +310,52 @@ def assert_close(
         rtol, atol, equal_nan, check_device, check_dtype, check_stride, allow_subclasses, msg
     )
     _compare(actual, expected, options, ())
+
+
+# The tolerances of assert_allclose, which are looser than those of assert_close.
+_FORMER_TOLERANCES = {
+    cograd.float16: (1e-3, 1e-3),
+    cograd.float32: (1e-4, 1e-5),
+    cograd.float64: (1e-5, 1e-8),
+}
+
+
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
+    """Checks that two tensors are close; deprecated, like torch's: use ``assert_close``.
+
+    Values that are no tensors are converted, and dtypes may differ. By default (rtol, atol) are
+    (1e-4, 1e-5) for float32 and (1e-5, 1e-8) for float64.
+
+    Raises:
+        AssertionError: the values are not close.
+    """
+    __tracebackhide__ = True  # pytest shows the line of the test
+    warnings.warn(
+        "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a "
+        "future release. Please use `torch.testing.assert_close()` instead.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    if not isinstance(actual, Tensor):
+        actual = cograd.tensor(actual)
+    if not isinstance(expected, Tensor):
+        expected = cograd.tensor(expected, dtype=actual.dtype)
+    if rtol is None and atol is None:
+        pairs = [_FORMER_TOLERANCES.get(t.dtype, (0.0, 0.0)) for t in (actual, expected)]
+        rtol, atol = max(pair[0] for pair in pairs), max(pair[1] for pair in pairs)
+    assert_close(
+        actual,
+        expected,
+        rtol=rtol,
+        atol=atol,
+        equal_nan=equal_nan,
+        check_dtype=False,
+        msg=msg or None,
+    )

@@ -363,7 +363,7 @@ def checkpoint(
     """
     if use_reentrant is None:
         warnings.warn(
-            "checkpoint: the use_reentrant parameter should be passed explicitly. "
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
             "use_reentrant=False is recommended, but if you need to preserve the current default "
             "behavior, you can pass use_reentrant=True.",
             stacklevel=2,
@@ -397,7 +397,7 @@ def checkpoint_sequential(
     """
     if use_reentrant is None:
         warnings.warn(
-            "checkpoint_sequential: the use_reentrant parameter should be passed explicitly. "
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
             "use_reentrant=False is recommended, but if you need to preserve the current default "
             "behavior, you can pass use_reentrant=True.",
             stacklevel=2,

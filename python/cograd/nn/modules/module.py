@@ -16,7 +16,7 @@ from cograd.overrides import refuse_torch
 from cograd.utils.hooks import BackwardHook
 
 from ..parameter import Buffer, Parameter, is_lazy
-from . import _hooks
+from . import _hooks, _to
 from ._access import AccessMixin, typename
 from ._hooks import (
     HookMixin,
@@ -399,27 +399,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
         The dtype is applied only to floating-point parameters and buffers, ``memory_format`` only
         to those of four and five dims.
         """
-        device = kwargs.pop("device", None)
-        dtype = kwargs.pop("dtype", None)
-        kwargs.pop("non_blocking", None)
-        memory_format = kwargs.pop("memory_format", None)
-        other = kwargs.pop("tensor", None)
-        if kwargs:
-            raise TypeError(f"to() received an unexpected keyword argument '{next(iter(kwargs))}'")
-        for arg in args:
-            if isinstance(arg, Tensor):
-                other = arg
-            elif isinstance(arg, cograd.dtype):
-                dtype = arg
-            elif not isinstance(arg, bool) and arg is not None:
-                device = arg
-        if other is not None:
-            device, dtype = other.device, other.dtype
-        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-            raise TypeError(
-                "nn.Module.to only accepts floating point or complex dtypes, but got desired "
-                f"dtype={dtype}"
-            )
+        device, dtype, memory_format = _to.parse(args, kwargs)
 
         def convert(tensor: Tensor) -> Tensor:
             if device is not None and tensor.device != cograd.device(device):
