@@ -60,9 +60,12 @@ NodeRef UserNode::begin(const cograd_function& function, void* state, const cogr
   NodeRef node(new UserNode(function, state));  // owns `state` from here on
   if (thread_state.vmaps > 0) [[unlikely]] {
     const cograd_function& f = static_cast<UserNode*>(node.get())->function_;
-    const bool runs_again =
-        f.batch != nullptr || (f.call != nullptr && (f.flags & COGRAD_FUNCTION_TAKES_SAMPLES) == 0);
-    if (runs_again && any_batched(list_of(inputs, n, "function_begin", "inputs"))) return {};
+    const TensorList list = list_of(inputs, n, "function_begin", "inputs");
+    const std::span<const Tensor> tensors(list.begin(), list.end());
+    const bool takes_samples = (f.flags & COGRAD_FUNCTION_TAKES_SAMPLES) != 0;
+    const bool runs_again = f.batch != nullptr ||
+                            (f.call != nullptr && (!takes_samples || any_tangent_samples(tensors)));
+    if (runs_again && any_batched(list)) return {};
   }
   COGRAD_CHECK_TYPE(static_cast<UserNode*>(node.get())->function_.name != nullptr,
                     "function_begin(): the function's name is NULL");

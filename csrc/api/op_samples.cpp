@@ -131,7 +131,10 @@ bool call_foreign_samples(const ForeignOp& op, const Value* values, Result& out)
     any |= is_batched(t);
     inputs.push_back(t);
   });
-  if (!any || (op.batch == nullptr && (op.flags & COGRAD_OP_TAKES_SAMPLES) != 0)) return false;
+  if (!any) return false;
+  const bool takes_samples = op.batch == nullptr && (op.flags & COGRAD_OP_TAKES_SAMPLES) != 0;
+  const bool own_derivative = op.backward != nullptr || op.jvp != nullptr;
+  if (takes_samples && !(own_derivative && any_tangent_samples(inputs))) return false;
   OpSamples call(op, values);
   std::vector<Tensor> tensors = call_samples(call, inputs);
   out = call.result_with(std::move(tensors));

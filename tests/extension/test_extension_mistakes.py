@@ -147,6 +147,11 @@ def test_wrong_rules_are_found(ops):
     }
 
 
+def test_a_function_that_runs_on_batches_passes(ops):
+    report = check(ops.on_batches, (torch.rand(2, 3), torch.rand(2, 3)), skip=("leaks", "threads"))
+    assert report["batched_derivatives"].detail.startswith("10 nestings"), report
+
+
 # ---------------------------------------------------------------------- what a compiler says
 
 FUNCTION = """

@@ -112,6 +112,19 @@ struct WrongRules : Function<WrongRules> {
   }
 };
 
+// Has no mistake: runs once on batched tensors.
+struct OnBatches : Function<OnBatches> {
+  static constexpr bool generate_vmap_rule = true;
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& y) {
+    ctx->save_for_backward({x, y});
+    return x * y.sin();
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    return {grads[0] * saved[1].sin(), grads[0] * saved[0] * saved[1].cos()};
+  }
+};
+
 COGRAD_LIBRARY(t_mistakes, m) {
   m.def("set", [](std::string text) { mistake = std::move(text); }, "text");
   m.def<Mistake>("mistake", "x, a");
@@ -120,4 +133,5 @@ COGRAD_LIBRARY(t_mistakes, m) {
   m.def("undefined", &undefined, "x, how");
   m.def("half_undefined", &half_undefined, "x");
   m.def<WrongRules>("wrong_rules", "x");
+  m.def<OnBatches>("on_batches", "x, y");
 }

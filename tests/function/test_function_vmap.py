@@ -527,7 +527,18 @@ class WithoutRule(WithRule):
     vmap = Function.vmap
 
 
-@pytest.mark.parametrize("function", [WithRule, WithoutRule])
+class OnBatches(WithoutRule):
+    generate_vmap_rule = True
+
+
+class OnBatchesWithJvp(OnBatches):
+    @staticmethod
+    def jvp(ctx, s, t):
+        x, y = ctx.saved_tensors
+        return s * y + t * x
+
+
+@pytest.mark.parametrize("function", [WithRule, WithoutRule, OnBatches, OnBatchesWithJvp])
 @pytest.mark.parametrize("dims", [(0, None, 0, 0), (None, None, 0, None), (None, 0, 0, None)])
 @pytest.mark.filterwarnings("ignore:vmap:UserWarning")
 def test_tangents_of_an_argument_that_all_samples_share(function, dims):

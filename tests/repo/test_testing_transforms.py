@@ -77,6 +77,20 @@ class Doubled(Function):
         return g + g
 
 
+class OnBatches(Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x * y.sin()
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return g * y.sin(), g * x * y.cos()
+
+
 class Derived(Function):
     """Has neither rule: both follow from backward."""
 
@@ -106,6 +120,7 @@ SOUND = {
     "Exp": (Exp, X),
     "Product": (Product, X, Y),
     "generate_vmap_rule": (Doubled, X),
+    "generate_vmap_rule, two": (OnBatches, X, Y),
     "Derived": (Derived, X, Y),
     "registered op": (cube, X),
     "op": (torch.einsum, "ij,kj->ik", X, Y),

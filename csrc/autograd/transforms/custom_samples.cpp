@@ -223,13 +223,16 @@ LevelId level_of(std::span<const Tensor> inputs) {
   return batched;
 }
 
+Tensor with_samples(const Tensor& t, const VmapLevel& level) {
+  if (!t.defined() || batch_level(t) == level.id || !has_tangent_samples(t, level.id)) return t;
+  return with_level(expand_samples(t, level.id, level.size), 0, level.id);
+}
+
 // Returns the inputs, where those that only have tangents at `level` get that level: a rule or a
 // loop over the samples must see which samples a tangent has.
-std::vector<Tensor> with_tangent_samples(std::span<const Tensor> inputs, const VmapLevel& level) {
-  std::vector<Tensor> out(inputs.begin(), inputs.end());
-  for (Tensor& t : out)
-    if (t.defined() && batch_level(t) != level.id && has_tangent_samples(t, level.id))
-      t = with_level(expand_samples(t, level.id, level.size), 0, level.id);
+std::vector<Tensor> all_with_samples(std::span<const Tensor> inputs, const VmapLevel& level) {
+  std::vector<Tensor> out;
+  for (const Tensor& t : inputs) out.push_back(with_samples(t, level));
   return out;
 }
 
@@ -257,9 +260,22 @@ std::vector<Tensor> run_samples(SampledCall& f, const VmapLevel& level,
 
 }  // namespace
 
+Tensor with_tangent_samples(const Tensor& t) {
+  Tensor out = t;
+  for (const VmapLevel& level : vmap_levels()) out = with_samples(out, level);
+  return out;
+}
+
+bool any_tangent_samples(std::span<const Tensor> list) {
+  for (const VmapLevel& level : vmap_levels())
+    for (const Tensor& t : list)
+      if (t.defined() && has_tangent_samples(t, level.id)) return true;
+  return false;
+}
+
 std::vector<Tensor> call_samples(SampledCall& f, std::span<const Tensor> inputs) {
   const VmapLevel level = vmap_level(level_of(inputs), f.name().c_str());
-  const std::vector<Tensor> expanded = with_tangent_samples(inputs, level);
+  const std::vector<Tensor> expanded = all_with_samples(inputs, level);
   const std::vector<uint32_t> before = versions_of(inputs);
   std::vector<Tensor> outputs = run_samples(f, level, expanded);
   for (size_t i = 0; i < inputs.size(); ++i)

@@ -43,6 +43,11 @@ COGRAD_API extern std::function<void()> (*keep_random_state)();
 // Makes the call for the innermost vmap level of the inputs; ops in it see the outer levels.
 COGRAD_API std::vector<Tensor> call_samples(SampledCall& f, std::span<const Tensor> inputs);
 
+// Returns `t` batched also at the running vmap levels at which only its tangents are batched, for
+// code that runs once on batched tensors.
+COGRAD_API Tensor with_tangent_samples(const Tensor& t);
+COGRAD_API bool any_tangent_samples(std::span<const Tensor> list);
+
 // The vmap levels of one tensor of a node, outermost first. Each has its batch dim, which is a dim
 // of the tensor that the level wraps.
 using SampleChain = std::vector<std::pair<LevelId, int>>;

@@ -291,14 +291,35 @@ bool any_batched(PyObject* const* args, size_t n) {
   return false;
 }
 
+// Returns the arguments of a function that takes batched tensors: those that are batched only by
+// their tangents become batched. Empty if none is.
+std::vector<py::object> with_tangent_samples(PyObject* const* args, size_t n) {
+  std::vector<py::object> out;
+  for (size_t i = 0; i < n; ++i) {
+    if (!is_tensor(args[i])) continue;
+    Tensor t = with_tangent_samples(unwrap(args[i]));
+    if (t.is(unwrap(args[i]))) continue;
+    if (out.empty())
+      for (size_t k = 0; k < n; ++k) out.push_back(py::reinterpret_borrow<py::object>(args[k]));
+    out[i] = py::reinterpret_steal<py::object>(wrap(std::move(t)));
+  }
+  return out;
+}
+
 PyObject* bind_and_run(const ClassInfo& info, PyFunctionObject* f, PyObject* const* args, size_t n,
                        PyObject* kwnames) {
   if (thread_state.vmaps > 0) [[unlikely]] {
     const size_t all =
         n + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
-    if (any_batched(args, all) && !generates_vmap_rule(info.cls)) {
-      const py::tuple bound = bind_keywords(info, args, n, kwnames);
-      return apply_samples(info.cls, bound[0], bound[1]);
+    if (any_batched(args, all)) {
+      if (!generates_vmap_rule(info.cls)) {
+        const py::tuple bound = bind_keywords(info, args, n, kwnames);
+        return apply_samples(info.cls, bound[0], bound[1]);
+      }
+      const std::vector<py::object> own = with_tangent_samples(args, all);
+      std::vector<PyObject*> pointers;
+      for (const py::object& o : own) pointers.push_back(o.ptr());
+      if (!own.empty()) return bind_and_run(info, f, pointers.data(), n, kwnames);
     }
   }
   const bool defaults = info.style == Style::Setup && static_cast<Py_ssize_t>(n) < info.parameters;
