@@ -359,11 +359,13 @@ def test_loads_from_several_threads():
 
 
 PYBIND11 = """
+#include <algorithm>
 #include <pybind11/pybind11.h>
 static cograd::Tensor twice(const cograd::Tensor& x) { return x * VALUE; }
 PYBIND11_MODULE(COGRAD_EXTENSION_NAME, m) {
   m.def("twice", &twice, "Two times x.", pybind11::arg("x"));
   m.def("same", [](pybind11::object o) { return o; });
+  m.def("turned", [](cograd::variable_list l) { return std::reverse(l.begin(), l.end()), l; });
   m.attr("value") = VALUE;
 }
 """
@@ -377,6 +379,7 @@ def test_pybind11_module(root):
     module = cpp_extension.load_inline("t_pybind", code)
     assert module.twice(torch.ones(2)).tolist() == [2.0, 2.0]
     assert module.same("x") == "x"
+    assert [t.item() for t in module.turned([torch.tensor(1), torch.tensor(2)])] == [2, 1]
     assert "Two times x." in module.twice.__doc__
     stub = Path(module.__file__).with_suffix(".pyi").read_text()
     assert "def twice(x: Tensor) -> Tensor:" in stub

@@ -126,6 +126,9 @@ struct type_caster<cograd::Tensor> {
 };
 
 template <>
+struct type_caster<cograd::variable_list> : list_caster<cograd::variable_list, cograd::Tensor> {};
+
+template <>
 struct type_caster<cograd::TensorList> {
   PYBIND11_TYPE_CASTER(cograd::TensorList, const_name("list[cograd.Tensor]"));
   bool load(handle src, bool convert) {
