@@ -170,6 +170,29 @@ def test_float32_accuracy(name, scale):
     assert np.nanmax(error) <= 4
 
 
+def test_gelu_accuracy():
+    x = np.random.default_rng(1).uniform(-8, 8, 40001).astype(np.float32)
+    x[:6] = [0, -0.0, -5.57, -6.3, 5.57, 6.3]
+    wide = x.astype(np.float64)
+    cdf = 0.5 * (1 + np.vectorize(math.erf)(wide / math.sqrt(2)))
+    slope = cdf + wide * np.exp(-wide * wide / 2) / math.sqrt(2 * math.pi)
+    t = torch.from_numpy(x).requires_grad_()
+    y = torch.nn.functional.gelu(t)
+    (g,) = torch.autograd.grad(y, t, torch.full_like(t, 2.0))
+    np.testing.assert_allclose(y.detach().numpy(), wide * cdf, rtol=2e-7, atol=5e-7)
+    np.testing.assert_allclose(g.numpy(), 2 * slope, rtol=2e-7, atol=4e-7)
+
+
+def test_gelu_is_exact_far_from_zero():
+    x = torch.tensor([-20, -100, -1e30, 20, 100, 1e30, math.inf, math.nan] * 4, requires_grad=True)
+    y = torch.nn.functional.gelu(x)
+    (g,) = torch.autograd.grad(y, x, torch.full_like(x, 3.0))
+    assert y[:7].tolist() == [0, 0, 0, *x[3:7].tolist()] and y[7].isnan()
+    assert g[:6].tolist() == [0, 0, 0, 3, 3, 3] and g[7].isnan()
+    low = torch.nn.functional.gelu(torch.tensor([-math.inf]))
+    assert low.isnan().all(), "as in torch: -inf * 0"
+
+
 @pytest.mark.parametrize("name", ["exp", "log", "tanh", "sqrt", "erf"])
 @pytest.mark.parametrize("n", [1, 15, 16, 33, 100])
 def test_float32_special_values(name, n):

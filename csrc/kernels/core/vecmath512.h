@@ -5,8 +5,6 @@
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
 #include <immintrin.h>
 
-#include <initializer_list>
-
 // See vecmath.h for the reason for the unnamed namespace.
 namespace cograd::kernels {
 namespace {
@@ -72,25 +70,6 @@ inline __m512 tanh512(__m512 v) {
   __m512 q = _mm512_mul_ps(h, inverse);
   q = _mm512_fmadd_ps(_mm512_fnmadd_ps(d, q, h), inverse, q);
   return copysign512(q, v);
-}
-
-// Computes erf(v) = 1 - exp(log(erfc(|v|))), with vecmath.h's polynomial for the logarithm.
-inline __m512 erf512(__m512 v) {
-  const __m512 x = _mm512_min_ps(_mm512_set1_ps(4.0f), _mm512_abs_ps(v));
-  __m512 q = _mm512_set1_ps(-9.2563243e-06f / 2);
-  for (float c : {1.1764182e-04f, -6.3283893e-04f, 1.6670314e-03f, -1.6040029e-04f, -1.9153062e-02f,
-                  1.0277783e-01f, 6.3661939e-01f, 1.1283792f})
-    q = _mm512_fmadd_ps(q, x, _mm512_set1_ps(c / 2));
-  const ExpParts512 e = exp_parts512(_mm512_mul_ps(q, x));
-  const __m512 one = _mm512_set1_ps(1.0f);
-  const __m512 twice = _mm512_add_ps(e.scale, e.scale);
-  return copysign512(_mm512_fnmadd_ps(twice, e.half, _mm512_sub_ps(one, e.scale)), v);
-}
-
-inline __m512 gelu512(__m512 v) {
-  const __m512 half = _mm512_mul_ps(v, _mm512_set1_ps(0.5f));
-  const __m512 e = erf512(_mm512_mul_ps(v, _mm512_set1_ps(0.70710678118654752f)));
-  return _mm512_fmadd_ps(half, e, half);
 }
 
 // Computes log(v) to 2 ulp: v = 2^e m with m in [3/4, 3/2). The results of getmant and getexp make

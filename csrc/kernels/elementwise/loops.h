@@ -4,6 +4,7 @@
 #pragma once
 #include "kernels/core/complex_math.h"
 #include "kernels/core/isa.h"
+#include "kernels/core/pieces512.h"
 #include "kernels/core/staging.h"
 #include "kernels/core/vecmath.h"
 #include "kernels/core/vecmath512.h"
@@ -81,7 +82,7 @@ T erfcx_slope_far(T x) {
   return r * ((r * (r * T(13.125) - T(3.75)) + T(1.5)) * r - T(1)) * T(0.56418958354775629);
 }
 
-// A row with its own loop over float32 specialises this: run(out, in, n).
+// A row with its own loop over float32 specialises this: run(out, a, b, n), b for two inputs.
 template <class Op>
 struct FloatLoop {
   static constexpr bool kOwn = false;
@@ -111,7 +112,7 @@ __attribute__((noinline)) void kernel(char* const* ptrs, int64_t n, const void* 
   }
   n &= -int64_t{kPad};
   if constexpr (FloatLoop<Op>::kOwn && sizeof(T) == 4 && is_float<T>)
-    return FloatLoop<Op>::run(out, a, n);
+    return FloatLoop<Op>::run(out, a, b, n);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const First u = element(a + i);

@@ -38,14 +38,14 @@ COGRAD_CAREFUL(silu, not_finite, false)
 
 #if defined(__AVX512F__)
 // The kernels of MATH rows pass an n that is a multiple of 16: see pad_of().
-#define COGRAD_FLOAT_LOOP(name)                                        \
-  template <>                                                          \
-  struct FloatLoop<Forward_##name> {                                   \
-    static constexpr bool kOwn = true;                                 \
-    static void run(float* out, const float* in, int64_t n) {          \
-      for (int64_t i = 0; i < n; i += 16)                              \
-        _mm512_storeu_ps(out + i, name##512(_mm512_loadu_ps(in + i))); \
-    }                                                                  \
+#define COGRAD_FLOAT_LOOP(name)                                             \
+  template <>                                                               \
+  struct FloatLoop<Forward_##name> {                                        \
+    static constexpr bool kOwn = true;                                      \
+    static void run(float* out, const float* in, const float*, int64_t n) { \
+      for (int64_t i = 0; i < n; i += 16)                                   \
+        _mm512_storeu_ps(out + i, name##512(_mm512_loadu_ps(in + i)));      \
+    }                                                                       \
   };
 COGRAD_FLOAT_LOOP(exp)
 COGRAD_FLOAT_LOOP(log)
@@ -59,7 +59,7 @@ COGRAD_FLOAT_LOOP(gelu)
 template <>
 struct FloatLoop<Forward_sqrt> {
   static constexpr bool kOwn = true;
-  static void run(float* out, const float* in, int64_t n) {
+  static void run(float* out, const float* in, const float*, int64_t n) {
     int64_t i = 0;
     for (; i + 32 <= n; i += 32) {
       const __m512 a = _mm512_loadu_ps(in + i), b = _mm512_loadu_ps(in + i + 16);
@@ -88,6 +88,17 @@ struct FloatLoop<Forward_sqrt> {
 #define UNARY(name, types, cost, args, forward, saves, grad, ...) \
   BACKWARD_##saves(name, types, cost, args, grad)
 #include "kernels/elementwise/elementwise.def"
+
+#if defined(__AVX512F__)
+template <>
+struct FloatLoop<Backward_gelu> {
+  static constexpr bool kOwn = true;
+  static void run(float* out, const float* g, const float* x, int64_t n) {
+    for (int64_t i = 0; i < n; i += 16)
+      _mm512_storeu_ps(out + i, gelu_backward512(_mm512_loadu_ps(g + i), _mm512_loadu_ps(x + i)));
+  }
+};
+#endif
 
 constexpr int kRows = static_cast<int>(UnaryOp::kCount);
 
