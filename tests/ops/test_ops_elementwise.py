@@ -193,6 +193,23 @@ def test_gelu_is_exact_far_from_zero():
     assert low.isnan().all(), "as in torch: -inf * 0"
 
 
+def test_float64_roots_are_correctly_rounded():
+    rng = np.random.default_rng(3)
+    bits = rng.integers(0, 2**63, 60000, dtype=np.int64)
+    any_size = np.abs(bits.view(np.float64))
+    # Squares of numbers between two neighbours, and their own neighbours: the hardest roots.
+    middles = rng.uniform(1, 2, 60000).astype(np.longdouble) + np.longdouble(2.0**-53)
+    squares = (middles * middles).astype(np.float64)
+    near = squares.view(np.int64) + rng.integers(-2, 3, squares.size)
+    around = np.array([1.0, 2.0, 4.0, 2.0**-1022, 2.0**-511, 2.0**511, 0.0, math.inf, math.nan])
+    edges = (around.view(np.int64)[:, None] + np.arange(24)).view(np.float64).ravel()
+    x = np.concatenate([any_size, near.view(np.float64), edges])
+    with np.errstate(all="ignore"):
+        want = np.sqrt(x)
+    got = torch.from_numpy(x).sqrt().numpy()
+    np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("name", ["exp", "log", "tanh", "sqrt", "erf"])
 @pytest.mark.parametrize("n", [1, 15, 16, 33, 100])
 def test_float32_special_values(name, n):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// float32 functions on whole AVX-512 vectors, for which AVX-512 instructions are faster than
+// Functions on whole AVX-512 vectors, for which AVX-512 instructions are faster than
 // compiled loops over vecmath.h. Only the per-ISA kernel files include this.
 #pragma once
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
@@ -106,6 +106,25 @@ inline __m512 sqrt512(__m512 v) {
   g = _mm512_fmadd_ps(g, r, g);
   h = _mm512_fmadd_ps(h, r, h);
   return _mm512_fmadd_ps(_mm512_fnmadd_ps(g, g, v), h, g);
+}
+
+// Computes sqrt(v) like sqrt512(), with one step more.
+inline __m512d sqrt512(__m512d v) {
+  const __m512i low = _mm512_set1_epi64(0x2000000000000000);  // 2^-511
+  const __m512i above = _mm512_sub_epi64(_mm512_castpd_si512(v), low);
+  if (_mm512_cmpgt_epu64_mask(above, _mm512_set1_epi64(0x7FE0000000000000 - 0x2000000000000000)) !=
+      0)
+    return _mm512_sqrt_pd(v);
+  const __m512d half = _mm512_set1_pd(0.5);
+  const __m512d inverse = _mm512_rsqrt14_pd(v);
+  __m512d g = _mm512_mul_pd(v, inverse);
+  __m512d h = _mm512_mul_pd(half, inverse);
+  for (int step = 0; step < 2; ++step) {
+    const __m512d r = _mm512_fnmadd_pd(g, h, half);
+    g = _mm512_fmadd_pd(g, r, g);
+    h = _mm512_fmadd_pd(h, r, h);
+  }
+  return _mm512_fmadd_pd(_mm512_fnmadd_pd(g, g, v), h, g);
 }
 
 }  // namespace

@@ -87,6 +87,11 @@ template <class Op>
 struct FloatLoop {
   static constexpr bool kOwn = false;
 };
+// The same over float64.
+template <class Op>
+struct DoubleLoop {
+  static constexpr bool kOwn = false;
+};
 
 // A row that works on the bits of 16-bit floats specialises this: run<form>(ptrs, strides, n,
 // params).
@@ -113,6 +118,8 @@ __attribute__((noinline)) void kernel(char* const* ptrs, int64_t n, const void* 
   n &= -int64_t{kPad};
   if constexpr (FloatLoop<Op>::kOwn && sizeof(T) == 4 && is_float<T>)
     return FloatLoop<Op>::run(out, a, b, n);
+  if constexpr (DoubleLoop<Op>::kOwn && sizeof(T) == 8 && is_float<T>)
+    return DoubleLoop<Op>::run(out, a, b, n);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const First u = element(a + i);
