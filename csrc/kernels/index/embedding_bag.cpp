@@ -7,6 +7,7 @@
 
 #include "kernels/core/element.h"
 #include "kernels/core/floating.h"
+#include "kernels/index/index_loops.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -30,6 +31,10 @@ class Loops {
     const int64_t mean = total / std::max<int64_t>(1, b_.count) + 1;
     parallel_for(0, b_.count, std::max<int64_t>(1, kGrain / (mean * (b_.width + 1))),
                  [&](int64_t lo, int64_t hi) {
+                   if (std::is_same_v<T, W> && b_.mode != BagMode::Max) {
+                     for (; lo < hi; ++lo) sizes[lo] = quick_bag(lo, out + lo * b_.width);
+                     return;
+                   }
                    std::vector<W> sum(static_cast<size_t>(b_.width));
                    for (; lo < hi; ++lo) bag(lo, sum, out, sizes, at);
                  });
@@ -95,6 +100,24 @@ class Loops {
   void add(const T* from, W scale, W* to) const {
     for (int64_t j = 0; j < b_.width; ++j) to[j] += scale * static_cast<W>(from[j]);
   }
+  W scale_of(int64_t size) const {
+    return b_.mode == BagMode::Mean && size > 0 ? W(1) / static_cast<W>(size) : W(1);
+  }
+  // Computes the sum or mean of bag i and returns its size.
+  int64_t quick_bag(int64_t i, [[maybe_unused]] T* to) const {
+    const int64_t first = b_.offsets[i], last = b_.offsets[i + 1];
+    int64_t size = 0;
+    for (int64_t k = first; k < last; ++k) size += b_.index[k] != b_.padding;
+    const T* weights = b_.weights != nullptr ? static_cast<const T*>(b_.weights) + first : nullptr;
+    [[maybe_unused]] const BagRows<T> rows{
+        table_,     b_.width, b_.index + first, last - first, b_.offsets[b_.count] - first,
+        b_.padding, weights};
+    if constexpr (std::is_same_v<T, float>)
+      index_loops().sum_rows_float(rows, scale_of(size), to);
+    else if constexpr (std::is_same_v<T, double>)
+      index_loops().sum_rows_double(rows, scale_of(size), to);
+    return size;
+  }
   void bag(int64_t i, std::vector<W>& sum, T* out, int64_t* sizes, int64_t* at) const {
     std::fill(sum.begin(), sum.end(), W(0));
     int64_t size = 0;
@@ -109,7 +132,7 @@ class Loops {
       ++size;
     }
     sizes[i] = size;
-    const W scale = b_.mode == BagMode::Mean && size > 0 ? W(1) / static_cast<W>(size) : W(1);
+    const W scale = scale_of(size);
     for (int64_t j = 0; j < b_.width; ++j)
       out[i * b_.width + j] = T(sum[static_cast<size_t>(j)] * scale);
   }

@@ -23,6 +23,68 @@ void add(T* to, const T* from, int64_t n, T alpha) {
   for (int64_t i = 0; i < n; ++i) to[i] += alpha * from[i];
 }
 
+#if defined(__AVX512F__)
+constexpr int64_t kRegister = 64;
+#elif defined(__AVX2__)
+constexpr int64_t kRegister = 32;
+#else
+constexpr int64_t kRegister = 16;
+#endif
+
+// Sums kVectors vectors of each row in registers.
+template <int kVectors, class T>
+void sum_columns(const BagRows<T>& rows, T scale, T* to) {
+  typedef T V __attribute__((vector_size(kRegister)));
+  constexpr int64_t kLanes = kRegister / sizeof(T);
+  V sum[kVectors] = {};
+  for (int64_t k = 0; k < rows.n; ++k) {
+    const int64_t row = rows.index[k];
+    if (row == rows.padding) continue;
+    const T* from = rows.table + row * rows.width;
+    if (k + kAhead < rows.known) {
+      const auto next = reinterpret_cast<uintptr_t>(rows.table) +
+                        static_cast<uint64_t>(rows.index[k + kAhead] * rows.width) * sizeof(T);
+#pragma GCC unroll 8
+      for (int i = 0; i < kVectors * kRegister; i += 64)
+        __builtin_prefetch(reinterpret_cast<const char*>(next) + i);
+    }
+    const T weight = rows.weights != nullptr ? rows.weights[k] : T(1);
+#pragma GCC unroll 8
+    for (int i = 0; i < kVectors; ++i) {
+      V part;
+      std::memcpy(&part, from + i * kLanes, sizeof part);
+      sum[i] += part * weight;
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kVectors; ++i) {
+    const V total = sum[i] * scale;
+    std::memcpy(to + i * kLanes, &total, sizeof total);
+  }
+}
+template <class T>
+void sum_rows(const BagRows<T>& all, T scale, T* to) {
+  constexpr int64_t kLanes = kRegister / sizeof(T);
+  BagRows<T> rows = all;
+  int64_t done = 0;
+  const auto advance = [&](int64_t n) {
+    rows.table += n;
+    to += n;
+    done += n;
+  };
+  for (; done + 4 * kLanes <= all.width; advance(4 * kLanes)) sum_columns<4>(rows, scale, to);
+  for (; done + kLanes <= all.width; advance(kLanes)) sum_columns<1>(rows, scale, to);
+  for (; done < all.width; advance(1)) {
+    T sum = 0;
+    for (int64_t k = 0; k < rows.n; ++k) {
+      if (rows.index[k] == rows.padding) continue;
+      sum += rows.table[rows.index[k] * rows.width] *
+             (rows.weights != nullptr ? rows.weights[k] : T(1));
+    }
+    *to = sum * scale;
+  }
+}
+
 // The sign bit of one of the two differences is set if an index is too small or too large.
 bool in_range(const char* index, int64_t stride, int64_t n, int64_t low, int64_t size) {
   uint64_t signs = 0;
@@ -130,6 +192,8 @@ int64_t copy_rows(char* to, const char* from, const int64_t* index, int64_t n, i
 
 }  // namespace
 
-IndexLoops index_loops() { return {add<float>, add<double>, in_range, load, copy_rows}; }
+IndexLoops index_loops() {
+  return {add<float>, add<double>, sum_rows<float>, sum_rows<double>, in_range, load, copy_rows};
+}
 
 }  // namespace cograd::kernels::COGRAD_ISA

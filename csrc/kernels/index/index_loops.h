@@ -5,10 +5,24 @@
 
 namespace cograd::kernels {
 
+// Rows of a table that belong to one bag; the index `padding` is skipped.
+template <class T>
+struct BagRows {
+  const T* table;
+  int64_t width;
+  const int64_t* index;
+  int64_t n, known;  // number of indices of the bag, and of this bag and the ones behind it
+  int64_t padding;
+  const T* weights;  // one per index, or null
+};
+
 struct IndexLoops {
   // Compute to[i] += alpha * from[i].
   void (*add_float)(float* to, const float* from, int64_t n, float alpha);
   void (*add_double)(double* to, const double* from, int64_t n, double alpha);
+  // Compute to = scale * the sum of a bag's rows.
+  void (*sum_rows_float)(const BagRows<float>& rows, float scale, float* to);
+  void (*sum_rows_double)(const BagRows<double>& rows, double scale, double* to);
   // Returns true if the n indices, `stride` bytes apart, are all in [low, size).
   bool (*in_range)(const char* index, int64_t stride, int64_t n, int64_t low, int64_t size);
   // Copies the n indices, `stride` bytes apart; returns true if all copies are in [0, size).
