@@ -493,6 +493,25 @@ def test_sort(shape, descending):
     assert r.indices.dtype is torch.int64
 
 
+@pytest.mark.parametrize("kind", ["any", "one group", "groups", "pairs", "equal", "int64"])
+@pytest.mark.parametrize("n", [127, 128, 1000, 5000])
+def test_sort_of_keys_that_share_digits(kind, n):
+    rng = np.random.default_rng(n)
+    bits = {
+        "any": rng.integers(0, 2**62, n),
+        "one group": (1 << 60) + rng.integers(0, 300, n) * 257,
+        "groups": rng.integers(0, 3, n) * 0x01010101_00000000 + rng.integers(0, 2**31, n),
+        "pairs": rng.integers(0, n, n) * 0x00010001_00000000 + rng.integers(0, 2, n),
+        "equal": np.full(n, 5 << 50),
+        "int64": rng.integers(-(2**63), 2**63 - 1, n),
+    }[kind]
+    x = bits if kind == "int64" else bits.view(np.float64) * rng.choice([-1, 1], n)
+    order = np.argsort(x, kind="stable")
+    values, indices = torch.from_numpy(x).sort(stable=True)
+    np.testing.assert_array_equal(indices.numpy(), order)
+    np.testing.assert_array_equal(values.numpy(), x[order])
+
+
 def test_sort_details():
     assert torch.tensor([1.0, NAN, 3.0]).sort().indices.tolist() == [0, 2, 1], "NaN sorts last"
     assert torch.tensor([1.0, NAN, 3.0]).sort(descending=True).indices.tolist() == [1, 2, 0]

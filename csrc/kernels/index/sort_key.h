@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <type_traits>
+#include <utility>
 
 #include "cograd/dtype.h"
 
@@ -67,33 +68,77 @@ std::unique_ptr<E[]> sort_buffer(int64_t n) {
   return std::unique_ptr<E[]>(new E[static_cast<size_t>(n)]);
 }
 
-// Sorts n entries by key and keeps the order of equal ones; `other` is scratch of the same size.
-// Returns the one of the two that holds the result. A digit that all entries share only costs its
-// count.
+inline constexpr int64_t kShortRow = 128;  // shorter rows are sorted by comparisons
+
+// Returns byte d of the key, which is in the last bytes of an entry of 8 bytes.
 template <class E>
-E* radix_sort(E* entries, E* other, int64_t n) {
-  if (n < 128) {
-    std::sort(entries, entries + n);
-    return entries;
-  }
-  constexpr int kDigits = sizeof(key_of(E{}));
-  uint32_t counts[kDigits][256] = {};
-  for (int64_t i = 0; i < n; ++i) {
-    auto key = key_of(entries[i]);
-    for (int d = 0; d < kDigits; ++d) ++counts[d][(key >> (8 * d)) & 0xFF];
-  }
-  for (int d = 0; d < kDigits; ++d) {
-    uint32_t* count = counts[d];
-    const auto first = (key_of(entries[0]) >> (8 * d)) & 0xFF;
-    if (count[first] == static_cast<uint32_t>(n)) continue;
+uint8_t digit_of(const E& e, int d) {
+  static_assert(std::endian::native == std::endian::little);
+  constexpr int kFirst = sizeof(E) == 8 ? 4 : 0;
+  uint8_t digit;
+  std::memcpy(&digit, reinterpret_cast<const char*>(&e) + kFirst + d, 1);
+  return digit;
+}
+
+// Sorts by the given digits of the keys, at most four, the lowest first. Returns the array that
+// holds the result.
+template <class E>
+E* radix_passes(E* entries, E* other, int64_t n, const int* digits, int passes) {
+  uint32_t counts[4][256] = {};
+  for (int64_t i = 0; i < n; ++i)
+    for (int p = 0; p < passes; ++p) ++counts[p][digit_of(entries[i], digits[p])];
+  for (int p = 0; p < passes; ++p) {
+    if (counts[p][digit_of(entries[0], digits[p])] == static_cast<uint32_t>(n)) continue;
     uint32_t at = 0;
-    for (int i = 0; i < 256; ++i) at += std::exchange(count[i], at);
-    for (int64_t i = 0; i < n; ++i) {
-      other[count[(key_of(entries[i]) >> (8 * d)) & 0xFF]++] = entries[i];
-    }
+    for (uint32_t& count : counts[p]) at += std::exchange(count, at);
+    for (int64_t i = 0; i < n; ++i)
+      other[counts[p][digit_of(entries[i], digits[p])]++] = entries[i];
     std::swap(entries, other);
   }
   return entries;
+}
+
+// Sorts each run of entries with the same key above bit `shift` by the lower digits.
+template <class E>
+void sort_runs(E* entries, E* other, int64_t n, int shift, const int* digits, int passes) {
+  for (int64_t first = 0, last; first < n; first = last) {
+    for (last = first + 1; last < n; ++last)
+      if ((key_of(entries[first]) ^ key_of(entries[last])) >> shift != 0) break;
+    if (last - first < kShortRow) {
+      if (last - first > 1) std::sort(entries + first, entries + last);
+      continue;
+    }
+    const E* done = radix_passes(entries + first, other + first, last - first, digits, passes);
+    if (done != entries + first) std::copy_n(done, last - first, entries + first);
+  }
+}
+
+// Sorts n entries by key and keeps the order of equal ones; `other` is scratch of the same size.
+// Returns the one of the two that holds the result. Leaves out digits that all entries share. Four
+// digits order most long keys, so few entries are left for the lower ones.
+template <class E>
+E* radix_sort(E* entries, E* other, int64_t n) {
+  if (n < kShortRow) {
+    std::sort(entries, entries + n);
+    return entries;
+  }
+  using K = decltype(key_of(E{}));
+  if constexpr (sizeof(K) == 4) {
+    constexpr int kAll[] = {0, 1, 2, 3};
+    return radix_passes(entries, other, n, kAll, 4);
+  }
+  K all = static_cast<K>(~K{0}), any = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    all &= key_of(entries[i]);
+    any |= key_of(entries[i]);
+  }
+  int digits[sizeof(K)], used = 0;
+  for (int d = 0; d < static_cast<int>(sizeof(K)); ++d)
+    if (((all ^ any) >> (8 * d) & 0xFF) != 0) digits[used++] = d;
+  const int low = std::max(0, used - 4);
+  E* const done = radix_passes(entries, other, n, digits + low, used - low);
+  if (low > 0) sort_runs(done, done == entries ? other : entries, n, 8 * digits[low], digits, low);
+  return done;
 }
 
 }  // namespace cograd::kernels
