@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/core/transpose.h"
+
 namespace cograd::kernels::COGRAD_ISA {
 
 ConvDirectLoops conv_direct_loops();
@@ -256,68 +258,6 @@ void dots(const DotJob& j) {
     dot_rows<A, 1>(x, j.offsets + k, g, j.lines, j.length, j.line_stride, j.sums + k);
 }
 
-template <class A>
-struct IndexOf {
-  using type = int32_t;
-};
-template <>
-struct IndexOf<double> {
-  using type = int64_t;
-};
-template <class A>
-struct MaskOf {
-  typedef typename IndexOf<A>::type type __attribute__((vector_size(kBytes)));
-};
-
-// Swaps bit H of the row index with bit H of the column index.
-template <class A, int H>
-inline __attribute__((always_inline)) void exchange(V<A>* rows) {
-  constexpr int L = kLanesOf<A>;
-  using I = typename IndexOf<A>::type;
-  typename MaskOf<A>::type low, high;
-  for (int j = 0; j < L; ++j) {
-    low[j] = static_cast<I>((j & H) != 0 ? j - H + L : j);
-    high[j] = static_cast<I>((j & H) != 0 ? j + L : j + H);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < L; ++i) {
-    if ((i & H) != 0) continue;
-    const V<A> a = rows[i], b = rows[i + H];
-    rows[i] = __builtin_shuffle(a, b, low);
-    rows[i + H] = __builtin_shuffle(a, b, high);
-  }
-}
-
-template <class A>
-void transpose_block(const A* from, int64_t from_row, A* to, int64_t to_row) {
-  constexpr int L = kLanesOf<A>;
-  V<A> rows[L];
-#pragma GCC unroll 16
-  for (int i = 0; i < L; ++i) rows[i] = load(from + i * from_row);
-  if constexpr (L > 1) exchange<A, 1>(rows);
-  if constexpr (L > 2) exchange<A, 2>(rows);
-  if constexpr (L > 4) exchange<A, 4>(rows);
-  if constexpr (L > 8) exchange<A, 8>(rows);
-#pragma GCC unroll 16
-  for (int i = 0; i < L; ++i) store(to + i * to_row, rows[i]);
-}
-
-template <class A>
-void transpose(const A* g, int64_t channels, int64_t positions, int64_t width, A* to) {
-  constexpr int64_t L = kLanesOf<A>;
-  const int64_t p_end = positions / L * L, o_end = channels / L * L;
-  for (int64_t p = 0; p < p_end; p += L)
-    for (int64_t o = 0; o < o_end; o += L)
-      transpose_block(g + o * positions + p, positions, to + p * width + o, width);
-  const auto one = [&](int64_t p, int64_t o) {
-    to[p * width + o] = o < channels ? g[o * positions + p] : A(0);
-  };
-  for (int64_t p = 0; p < p_end; ++p)
-    for (int64_t o = o_end; o < width; ++o) one(p, o);
-  for (int64_t p = p_end; p < positions; ++p)
-    for (int64_t o = 0; o < width; ++o) one(p, o);
-}
-
 }  // namespace
 
 ConvDirectLoops conv_direct_loops() {
@@ -335,9 +275,10 @@ ConvDirectLoops conv_direct_loops() {
   f.transpose = [](DType t, const void* g, int64_t channels, int64_t positions, int64_t width,
                    void* to) {
     if (t == DType::Float32)
-      transpose(static_cast<const float*>(g), channels, positions, width, static_cast<float*>(to));
+      transpose(static_cast<const float*>(g), positions, channels, positions, width,
+                static_cast<float*>(to));
     else
-      transpose(static_cast<const double*>(g), channels, positions, width,
+      transpose(static_cast<const double*>(g), positions, channels, positions, width,
                 static_cast<double*>(to));
   };
   return f;
