@@ -56,6 +56,18 @@ def test_blocks_are_the_formula(rows, keys, kind):
         torch.testing.assert_close(g, w)
 
 
+@pytest.mark.parametrize("scale", [None, -0.05, 0.0])
+@pytest.mark.parametrize("causal", [False, True])
+def test_more_heads_than_are_packed_at_once(scale, causal):
+    torch.manual_seed(5)
+    # The keys and values of a head take 8 MB; 32 MB are packed at once.
+    q, k, v = (torch.randn(1, 6, rows, 1024) for rows in (3, 1000, 1000))
+    got = attention(q, k, v, is_causal=causal, scale=scale)
+    mask = torch.ones(3, 1000, dtype=torch.bool).tril() if causal else None
+    want = formula(q.double(), k.double(), v.double(), mask, scale=scale)
+    torch.testing.assert_close(got, want.float(), rtol=1e-4, atol=1e-5)
+
+
 def test_layouts_make_no_difference():
     torch.manual_seed(1)
     q, k, v = (draw(2, 9, 3, 4) for _ in range(3))

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "kernels/core/aligned.h"
 #include "kernels/core/isa.h"
 #include "kernels/nn/attention_loops.h"
 #include "tensor/threads.h"
@@ -17,6 +18,8 @@ COGRAD_ISA_VALUE(AttentionLoops, attention_loops)
 namespace {
 
 constexpr int64_t kBlockWork = 1 << 18;  // multiplications per task
+constexpr int64_t kPackedBytes = 32 << 20;
+constexpr int64_t kPackGrain = 1 << 17;  // bytes of packed keys and values per task
 constexpr int64_t kParts = 8;            // minimum number of tasks of a backward pass
 
 int64_t blocks_of(const Attention& a) { return (a.rows + kAttentionRows - 1) / kAttentionRows; }
@@ -87,11 +90,28 @@ void attention_factors(const Attention& a, int64_t row, int64_t first, int64_t n
 }
 
 void attention_forward(DType t, const Attention& a, const Matrices& out, void* lse) {
-  const int64_t tasks = a.count * blocks_of(a);
-  const HeavyScope heavy(tasks * work_of(a));
+  const AttentionLoops loops = attention_loops();
+  const int64_t heads = a.count / a.group, rows = blocks_of(a) * a.group;
+  const HeavyScope heavy(heads * rows * work_of(a));
   const int64_t grain = std::max<int64_t>(1, kBlockWork / work_of(a));
-  parallel_for(0, tasks, grain,
-               [&](int64_t lo, int64_t hi) { attention_loops().forward(t, a, out, lse, lo, hi); });
+  const int64_t blocks = (a.keys + kAttentionKeys - 1) / kAttentionKeys;
+  const int64_t bytes = loops.elements(t, a) * dtype_size(t);
+  // All tasks share packed keys and values, of as many heads at a time as the memory allows.
+  const int64_t most = std::clamp<int64_t>(kPackedBytes / std::max<int64_t>(1, bytes), 1,
+                                           std::max<int64_t>(1, heads));
+  const AlignedArray<char> packed = aligned_array<char>(most * bytes);
+  for (int64_t head = 0; head < heads; head += most) {
+    const int64_t count = std::min(most, heads - head);
+    parallel_for(
+        0, count * blocks, std::max<int64_t>(1, kPackGrain * blocks / std::max<int64_t>(1, bytes)),
+        [&](int64_t lo, int64_t hi) {
+          for (; lo < hi; ++lo)
+            loops.pack(t, a, head + lo / blocks, lo % blocks, packed.get() + lo / blocks * bytes);
+        });
+    parallel_for(head * rows, (head + count) * rows, grain, [&](int64_t lo, int64_t hi) {
+      loops.forward(t, a, packed.get(), head, out, lse, lo, hi);
+    });
+  }
 }
 
 void attention_backward(DType t, const Attention& a, const Matrices& out, const Matrices& g,

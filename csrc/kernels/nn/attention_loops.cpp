@@ -5,9 +5,11 @@
 #include "kernels/nn/attention_loops.h"
 
 #include <limits>
-#include <memory>
 
+#include "kernels/core/aligned.h"
+#include "kernels/core/transpose.h"
 #include "kernels/core/vecmath.h"
+#include "kernels/core/vecmath512.h"
 #include "kernels/product/packed_gemm.h"
 
 namespace cograd::kernels::COGRAD_ISA {
@@ -19,41 +21,34 @@ namespace {
 constexpr int64_t kRows = kAttentionRows, kKeys = kAttentionKeys;
 
 template <class T>
-std::unique_ptr<T[]> room(int64_t n) {
-  return std::unique_ptr<T[]>(new T[static_cast<size_t>(n)]);
-}
-template <class T>
 T* matrix(const Matrices& m, int64_t n) {
   return static_cast<T*>(const_cast<void*>(m.data)) + m.offsets[n];
 }
 
-// Holds the keys of one matrix, packed block by block, both transposed and as rows.
+// The keys of one matrix, packed block by block as columns (transposed) or as rows.
 template <class T>
 class PackedKeys {
  public:
-  PackedKeys(int64_t keys, int64_t size) : size_(size) {
-    blocks_ = (keys + kKeys - 1) / kKeys;
-    keys_ = keys;
+  PackedKeys(const Attention& a, int64_t size, bool columns) : keys_(a.keys), size_(size) {
+    room_ = columns ? packed_size<T>(size, kKeys) : packed_size<T>(kKeys, size);
   }
-  void pack_columns(const T* data, int64_t step) {
-    if (!columns_) columns_ = room<T>(blocks_ * column_room());
-    for (int64_t b = 0; b < blocks_; ++b)
-      pack(data + b * kKeys * step, 1, step, size_, length(b), columns_.get() + b * column_room());
-  }
-  void pack_rows(const T* data, int64_t step) {
-    if (!rows_) rows_ = room<T>(blocks_ * row_room());
-    for (int64_t b = 0; b < blocks_; ++b)
-      pack(data + b * kKeys * step, step, 1, length(b), size_, rows_.get() + b * row_room());
-  }
-  const T* columns(int64_t b) const { return columns_.get() + b * column_room(); }
-  const T* rows(int64_t b) const { return rows_.get() + b * row_room(); }
+  int64_t blocks() const { return (keys_ + kKeys - 1) / kKeys; }
+  int64_t elements() const { return blocks() * room_; }
   int64_t length(int64_t b) const { return std::min(kKeys, keys_ - b * kKeys); }
+  void pack_columns(int64_t b, const T* data, int64_t step, T* to) const {
+    const T* from = data + b * kKeys * step;
+    to += b * room_;
+    for (int64_t j = 0; j < length(b); j += kPanel<T>, to += kPanel<T> * size_)
+      transpose(from + j * step, step, std::min<int64_t>(kPanel<T>, length(b) - j), size_,
+                kPanel<T>, to);
+  }
+  void pack_rows(int64_t b, const T* data, int64_t step, T* to) const {
+    pack(data + b * kKeys * step, step, 1, length(b), size_, to + b * room_);
+  }
+  const T* block(const T* packed, int64_t b) const { return packed + b * room_; }
 
  private:
-  int64_t column_room() const { return packed_size<T>(size_, kKeys); }
-  int64_t row_room() const { return packed_size<T>(kKeys, size_); }
-  int64_t keys_, size_, blocks_;
-  std::unique_ptr<T[]> columns_, rows_;
+  int64_t keys_, size_, room_;
 };
 
 // The block of rows [first, first + rows) of matrix n and of keys [key, key + keys).
@@ -101,40 +96,69 @@ T largest(const T* s, int64_t n) {
   for (int64_t j = 0; j < n; ++j) m = m > s[j] ? m : s[j];
   return m;
 }
-// Computes s = exp(s - shift) and returns the sum.
+// Computes s = exp(scale s - shift) and returns the sum.
 template <class T>
-T exp_row(T* s, T shift, int64_t n) {
+T exp_row(T* s, T scale, T shift, int64_t n) {
   T sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t j = 0; j < n; ++j) {
-    const T e = exp(s[j] - shift);
+    const T e = exp(scale * s[j] - shift);
     s[j] = e;
     sum += e;
   }
   return sum;
 }
+#if defined(__AVX512F__)
+template <>
+float exp_row(float* s, float scale, float shift, int64_t n) {
+  const __m512 times = _mm512_set1_ps(scale), less = _mm512_set1_ps(shift);
+  __m512 sum = _mm512_setzero_ps();
+  for (int64_t j = 0; j < n; j += 16) {
+    const auto valid = static_cast<__mmask16>(n - j < 16 ? (1u << (n - j)) - 1 : 0xFFFFu);
+    const __m512 v = _mm512_maskz_loadu_ps(valid, s + j);
+    const __m512 e = _mm512_maskz_mov_ps(valid, exp512(_mm512_fmsub_ps(v, times, less)));
+    _mm512_mask_storeu_ps(s + j, valid, e);
+    sum = _mm512_add_ps(sum, e);
+  }
+  alignas(64) float lanes[16];
+  _mm512_store_ps(lanes, sum);
+  for (int half = 8; half > 0; half /= 2)
+    for (int j = 0; j < half; ++j) lanes[j] += lanes[j + half];
+  return lanes[0];
+}
+#endif
+
+// Masks a row of scores so that exp(scale s - shift) is its weight, and returns that scale. Sets
+// `keys` to the number of keys behind which all weights are 0.
+template <class T>
+T prepare_row(const Attention& a, const Block& b, int64_t i, T* s, int64_t& keys) {
+  keys = b.keys;
+  if (a.mask.data == nullptr && a.scale > 0) {
+    if (a.causal) keys = std::clamp<int64_t>(b.first + i + 1 - b.key, 0, b.keys);
+    std::fill(s + keys, s + b.keys, T(0));
+    return static_cast<T>(a.scale);
+  }
+  mask_row(a, b, i, s);
+  return T(1);
+}
 
 template <class T>
 class ForwardBlocks {
  public:
-  ForwardBlocks(const Attention& a, const Matrices& out, T* lse)
+  // `packed` holds the keys and values of the matrices from `first_head` on.
+  ForwardBlocks(const Attention& a, const T* packed, int64_t first_head, const Matrices& out,
+                T* lse)
       : a_(a),
+        packed_(packed),
+        first_head_(first_head),
         out_(out),
         lse_(lse),
-        keys_(a.keys, a.size),
-        values_(a.keys, a.value_size),
-        scores_(room<T>(kRows * kKeys)) {}
+        keys_(a, a.size, true),
+        values_(a, a.value_size, false),
+        scores_(aligned_array<T>(kRows * kKeys)) {}
   void run(int64_t lo, int64_t hi) {
     const int64_t blocks = (a_.rows + kRows - 1) / kRows;
-    for (; lo < hi; ++lo) {
-      const int64_t n = lo / blocks, owner = n / a_.group;
-      if (owner != packed_) {
-        packed_ = owner;
-        keys_.pack_columns(matrix<T>(a_.k, owner), a_.k.row_step);
-        values_.pack_rows(matrix<T>(a_.v, owner), a_.v.row_step);
-      }
-      rows(n, lo % blocks * kRows);
-    }
+    for (; lo < hi; ++lo) rows(lo / blocks, lo % blocks * kRows);
   }
 
  private:
@@ -149,33 +173,36 @@ class ForwardBlocks {
       std::fill_n(out + i * out_.row_step, width, T(0));
     }
     const int64_t seen = seen_keys(a_, first + count);
+    const T* keys =
+        packed_ + (n / a_.group - first_head_) * (keys_.elements() + values_.elements());
     for (int64_t key = 0; key < seen; key += kKeys) {
       const int64_t b = key / kKeys;
       const Block block{n, first, count, key, std::min(keys_.length(b), seen - key)};
-      gemm_packed<T, false>(count, block.keys, a_.size, q, a_.q.row_step, 1, keys_.columns(b),
+      gemm_packed<T, false>(count, block.keys, a_.size, q, a_.q.row_step, 1, keys_.block(keys, b),
                             scores_.get(), kKeys);
       for (int64_t i = 0; i < count; ++i) carry(block, i, top[i], sum[i], out + i * out_.row_step);
       // Only block.keys packed rows are used: the rows behind the visible keys don't matter.
-      add_values(block, b, out);
+      add_values(block, values_.block(keys + keys_.elements(), b), out);
     }
     for (int64_t i = 0; i < count; ++i)
       finish(n * a_.rows + first + i, top[i], sum[i], out + i * out_.row_step);
   }
-  void add_values(const Block& block, int64_t b, T* out) {
-    const int64_t length = values_.length(b);
+  void add_values(const Block& block, const T* values, T* out) {
+    const int64_t length = values_.length(block.key / kKeys);
     for (int64_t i = 0; i < block.rows; ++i)
       std::fill(scores_.get() + i * kKeys + block.keys, scores_.get() + i * kKeys + length, T(0));
-    gemm_packed<T, true>(block.rows, a_.value_size, length, scores_.get(), kKeys, 1,
-                         values_.rows(b), out, out_.row_step);
+    gemm_packed<T, true>(block.rows, a_.value_size, length, scores_.get(), kKeys, 1, values, out,
+                         out_.row_step);
   }
   // Turns a row's scores into weights relative to its largest score so far.
   void carry(const Block& block, int64_t i, T& top, T& sum, T* out) {
     constexpr T kNever = -std::numeric_limits<T>::infinity();
     T* s = scores_.get() + i * kKeys;
-    mask_row(a_, block, i, s);
-    const T now = std::max(top, largest(s, block.keys));
+    int64_t keys;
+    const T scale = prepare_row(a_, block, i, s, keys);
+    const T now = std::max(top, scale * largest(s, keys));
     const T shift = now == kNever ? T(0) : now;
-    const T part = exp_row(s, shift, block.keys);
+    const T part = exp_row(s, scale, shift, keys);
     if (now != top) {
       const T fade = top == kNever ? T(0) : exp(top - now);
       sum *= fade;
@@ -193,11 +220,12 @@ class ForwardBlocks {
   }
 
   const Attention& a_;
+  const T* packed_;
+  int64_t first_head_;
   const Matrices& out_;
   T* lse_;
-  int64_t packed_ = -1;
   PackedKeys<T> keys_, values_;
-  std::unique_ptr<T[]> scores_;
+  AlignedArray<T> scores_;
 };
 
 template <class T>
@@ -210,17 +238,21 @@ class BackwardBlocks {
         g_(g),
         lse_(lse),
         gq_(gq),
-        keys_(a.keys, a.size),
-        values_(a.keys, a.value_size),
-        weights_(room<T>(kRows * kKeys)),
-        slopes_(room<T>(kRows * kKeys)),
-        q_(room<T>(packed_size<T>(kRows, a.size))),
-        gp_(room<T>(packed_size<T>(kRows, a.value_size))),
+        keys_(a, a.size, true),
+        key_rows_(a, a.size, false),
+        values_(a, a.value_size, true),
+        packed_(aligned_array<T>(keys_.elements() + key_rows_.elements() + values_.elements())),
+        weights_(aligned_array<T>(kRows * kKeys)),
+        slopes_(aligned_array<T>(kRows * kKeys)),
+        q_(aligned_array<T>(packed_size<T>(kRows, a.size))),
+        gp_(aligned_array<T>(packed_size<T>(kRows, a.value_size))),
         of_keys_(of_keys) {
     const T* k = matrix<T>(a.k, of_keys);
-    keys_.pack_columns(k, a.k.row_step);
-    keys_.pack_rows(k, a.k.row_step);
-    values_.pack_columns(matrix<T>(a.v, of_keys), a.v.row_step);
+    for (int64_t b = 0; b < keys_.blocks(); ++b) {
+      keys_.pack_columns(b, k, a.k.row_step, packed_.get());
+      key_rows_.pack_rows(b, k, a.k.row_step, key_rows());
+      values_.pack_columns(b, matrix<T>(a.v, of_keys), a.v.row_step, values());
+    }
   }
   void run(int64_t lo, int64_t hi, T* gk, int64_t gk_step, T* gv, int64_t gv_step) {
     const int64_t blocks = (a_.rows + kRows - 1) / kRows;
@@ -229,6 +261,8 @@ class BackwardBlocks {
   }
 
  private:
+  T* key_rows() { return packed_.get() + keys_.elements(); }
+  T* values() { return key_rows() + key_rows_.elements(); }
   void rows(int64_t n, int64_t first, T* gk, int64_t gk_step, T* gv, int64_t gv_step) {
     const int64_t count = std::min(kRows, a_.rows - first), size = a_.size, wide = a_.value_size;
     const T* q = matrix<T>(a_.q, n) + first * a_.q.row_step;
@@ -244,9 +278,9 @@ class BackwardBlocks {
     for (int64_t key = 0; key < seen; key += kKeys) {
       const int64_t b = key / kKeys, length = keys_.length(b);
       const Block block{n, first, count, key, std::min(length, seen - key)};
-      gemm_packed<T, false>(count, block.keys, size, q, a_.q.row_step, 1, keys_.columns(b),
-                            weights_.get(), kKeys);
-      gemm_packed<T, false>(count, block.keys, wide, g, g_.row_step, 1, values_.columns(b),
+      gemm_packed<T, false>(count, block.keys, size, q, a_.q.row_step, 1,
+                            keys_.block(packed_.get(), b), weights_.get(), kKeys);
+      gemm_packed<T, false>(count, block.keys, wide, g, g_.row_step, 1, values_.block(values(), b),
                             slopes_.get(), kKeys);
       for (int64_t i = 0; i < count; ++i) row(block, i, along[i]);
       gemm_packed<T, true>(block.keys, wide, count, weights_.get(), 1, kKeys, gp_.get(),
@@ -255,8 +289,8 @@ class BackwardBlocks {
                            gk + key * gk_step, gk_step);
       for (int64_t i = 0; i < count; ++i)
         std::fill(slopes_.get() + i * kKeys + block.keys, slopes_.get() + i * kKeys + length, T(0));
-      gemm_packed<T, true>(count, size, length, slopes_.get(), kKeys, 1, keys_.rows(b), gq,
-                           gq_.row_step);
+      gemm_packed<T, true>(count, size, length, slopes_.get(), kKeys, 1,
+                           key_rows_.block(key_rows(), b), gq, gq_.row_step);
     }
   }
   static T product(const T* x, const T* y, int64_t n) {
@@ -269,8 +303,9 @@ class BackwardBlocks {
   void row(const Block& block, int64_t i, T along) {
     T* w = weights_.get() + i * kKeys;
     T* d = slopes_.get() + i * kKeys;
-    mask_row(a_, block, i, w);
-    exp_row(w, lse_[block.n * a_.rows + block.first + i], block.keys);
+    int64_t keys;
+    const T factor = prepare_row(a_, block, i, w, keys);
+    exp_row(w, factor, lse_[block.n * a_.rows + block.first + i], keys);
     const T scale = static_cast<T>(a_.scale);
     if (a_.dropout > 0) drop_row(a_, block, i, d);
     for (int64_t j = 0; j < block.keys; ++j) d[j] = w[j] * (d[j] - along) * scale;
@@ -281,16 +316,41 @@ class BackwardBlocks {
   const Matrices &out_, &g_;
   const T* lse_;
   const Matrices& gq_;
-  PackedKeys<T> keys_, values_;
-  std::unique_ptr<T[]> weights_, slopes_, q_, gp_;
+  PackedKeys<T> keys_, key_rows_, values_;
+  AlignedArray<T> packed_, weights_, slopes_, q_, gp_;
   int64_t of_keys_;
 };
 
-void forward(DType t, const Attention& a, const Matrices& out, void* lse, int64_t lo, int64_t hi) {
+template <class T>
+int64_t elements_as(const Attention& a) {
+  return PackedKeys<T>(a, a.size, true).elements() +
+         PackedKeys<T>(a, a.value_size, false).elements();
+}
+int64_t elements(DType t, const Attention& a) {
+  return t == DType::Float64 ? elements_as<double>(a) : elements_as<float>(a);
+}
+template <class T>
+void pack_as(const Attention& a, int64_t head, int64_t block, T* to) {
+  const PackedKeys<T> keys(a, a.size, true), values(a, a.value_size, false);
+  keys.pack_columns(block, matrix<T>(a.k, head), a.k.row_step, to);
+  values.pack_rows(block, matrix<T>(a.v, head), a.v.row_step, to + keys.elements());
+}
+void pack_block(DType t, const Attention& a, int64_t head, int64_t block, void* to) {
   if (t == DType::Float64)
-    ForwardBlocks<double>(a, out, static_cast<double*>(lse)).run(lo, hi);
+    pack_as(a, head, block, static_cast<double*>(to));
   else
-    ForwardBlocks<float>(a, out, static_cast<float*>(lse)).run(lo, hi);
+    pack_as(a, head, block, static_cast<float*>(to));
+}
+template <class T>
+void forward_as(const Attention& a, const void* packed, int64_t first_head, const Matrices& out,
+                void* lse, int64_t lo, int64_t hi) {
+  ForwardBlocks<T>(a, static_cast<const T*>(packed), first_head, out, static_cast<T*>(lse))
+      .run(lo, hi);
+}
+void forward(DType t, const Attention& a, const void* packed, int64_t first_head,
+             const Matrices& out, void* lse, int64_t lo, int64_t hi) {
+  const auto run = t == DType::Float64 ? forward_as<double> : forward_as<float>;
+  run(a, packed, first_head, out, lse, lo, hi);
 }
 template <class T>
 void backward_as(const Attention& a, const Matrices& out, const Matrices& g, const void* lse,
@@ -308,6 +368,6 @@ void backward(DType t, const Attention& a, const Matrices& out, const Matrices& 
 
 }  // namespace
 
-AttentionLoops attention_loops() { return {forward, backward}; }
+AttentionLoops attention_loops() { return {elements, pack_block, forward, backward}; }
 
 }  // namespace cograd::kernels::COGRAD_ISA

@@ -14,9 +14,14 @@ inline constexpr int64_t kAttentionKeys = 128;
 void attention_factors(const Attention& a, int64_t row, int64_t first, int64_t n, float* out);
 
 struct AttentionLoops {
-  // Computes blocks [lo, hi) of all matrices' rows, in the order of the matrices.
-  void (*forward)(DType t, const Attention& a, const Matrices& out, void* lse, int64_t lo,
-                  int64_t hi);
+  // Returns the number of elements of one matrix's packed keys and values.
+  int64_t (*elements)(DType t, const Attention& a);
+  // Packs a block of keys and values of matrix `head`, whose packed elements begin at `to`.
+  void (*pack)(DType t, const Attention& a, int64_t head, int64_t block, void* to);
+  // Computes blocks [lo, hi) of all matrices' rows, in the order of the matrices. `packed` has the
+  // keys and values of the matrices from `first_head` on.
+  void (*forward)(DType t, const Attention& a, const void* packed, int64_t first_head,
+                  const Matrices& out, void* lse, int64_t lo, int64_t hi);
   // Computes blocks [lo, hi) of the query rows of one matrix of keys; adds to gk and gv
   // [keys, size].
   void (*backward)(DType t, const Attention& a, const Matrices& out, const Matrices& g,
