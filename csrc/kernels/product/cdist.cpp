@@ -3,8 +3,8 @@
 #include "kernels/product/cdist.h"
 
 #include <algorithm>
-#include <memory>
 
+#include "kernels/core/aligned.h"
 #include "kernels/core/isa.h"
 #include "tensor/threads.h"
 
@@ -24,7 +24,7 @@ void cdist_forward(DType t, double p, const void* a, int64_t n, const void* b, i
                    void* out) {
   const HeavyScope heavy(n * r * m);
   const int64_t bytes = cdist_loops().packed_size(t, r, m) * dtype_size(t);
-  const std::unique_ptr<char[]> packed(new char[static_cast<size_t>(bytes)]);
+  const AlignedArray<char> packed = aligned_array<char>(bytes);
   cdist_loops().pack(t, b, r, m, packed.get());
   parallel_for(0, n, grain_of(r, m), [&](int64_t lo, int64_t hi) {
     cdist_loops().forward(t, p, a, packed.get(), r, m, out, lo, hi);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 
+#include "kernels/core/transpose.h"
 #include "kernels/core/vecmath.h"
 #include "kernels/product/cdist.h"
 #include "kernels/product/packed_gemm.h"
@@ -77,6 +78,22 @@ void tile(const Norm& norm, const T* a, int64_t m, const T* panel, T* out, int64
     for (int64_t j = 0; j < cols; ++j) out[i * r + j] = norm.finish(acc[i][j]);
 }
 
+// Computes roots; with kDivider by the instruction, else by multiplications if they are faster.
+template <class T, bool kDivider>
+COGRAD_INLINE Vec<T, kLanes<T>> root(Vec<T, kLanes<T>> v) {
+#if defined(__AVX512F__)
+  if constexpr (!kDivider)
+    return sqrt512(v);
+  else if constexpr (sizeof(T) == 4)
+    return _mm512_maskz_sqrt_ps(0xFFFF, v);
+  else
+    return _mm512_maskz_sqrt_pd(0xFF, v);
+#else
+  for (int i = 0; i < kLanes<T>; ++i) v[i] = sqrt(v[i]);
+  return v;
+#endif
+}
+
 // Computes Euclidean distances of R rows and a panel, kept in registers.
 template <class T, int R>
 void euclidean_tile(const T* a, int64_t m, const T* panel, T* out, int64_t r, int64_t cols) {
@@ -86,18 +103,24 @@ void euclidean_tile(const T* a, int64_t m, const T* panel, T* out, int64_t r, in
     const Vec<T, L> y0 = load(panel), y1 = load(panel + L);
 #pragma GCC unroll 12
     for (int i = 0; i < R; ++i) {
-      const Vec<T, L> x = Vec<T, L>{} + a[i * m + k];
-      const Vec<T, L> d0 = x - y0, d1 = x - y1;
+      const Vec<T, L> d0 = y0 - a[i * m + k], d1 = y1 - a[i * m + k];
       acc[i][0] += d0 * d0;
       acc[i][1] += d1 * d1;
     }
   }
-  T sums[kPanel<T>];
+  // The divider and the multipliers work at the same time.
+#pragma GCC unroll 12
   for (int i = 0; i < R; ++i) {
-    store<T, L>(sums, acc[i][0]);
-    store<T, L>(sums + L, acc[i][1]);
-    for (T& v : sums) v = sqrt(v);
-    std::memcpy(out + i * r, sums, static_cast<size_t>(cols) * sizeof(T));
+    const Vec<T, L> first = root<T, true>(acc[i][0]), second = root<T, false>(acc[i][1]);
+    if (cols == kPanel<T>) {
+      store<T, L>(out + i * r, first);
+      store<T, L>(out + i * r + L, second);
+    } else {
+      T roots[kPanel<T>];
+      store<T, L>(roots, first);
+      store<T, L>(roots + L, second);
+      std::memcpy(out + i * r, roots, static_cast<size_t>(cols) * sizeof(T));
+    }
   }
 }
 
@@ -214,11 +237,16 @@ const T* as(const void* p) {
 int64_t size_of(DType t, int64_t r, int64_t m) {
   return t == DType::Float64 ? packed_size<double>(m, r) : packed_size<float>(m, r);
 }
+template <class T>
+void pack_rows(const T* b, int64_t r, int64_t m, T* out) {
+  for (int64_t j = 0; j < r; j += kPanel<T>)
+    transpose(b + j * m, m, std::min<int64_t>(kPanel<T>, r - j), m, kPanel<T>, out + j * m);
+}
 void pack_rows(DType t, const void* b, int64_t r, int64_t m, void* out) {
   if (t == DType::Float64)
-    pack(as<double>(b), 1, m, m, r, static_cast<double*>(out));
+    pack_rows(as<double>(b), r, m, static_cast<double*>(out));
   else
-    pack(as<float>(b), 1, m, m, r, static_cast<float*>(out));
+    pack_rows(as<float>(b), r, m, static_cast<float*>(out));
 }
 void forward(DType t, double p, const void* a, const void* packed, int64_t r, int64_t m, void* out,
              int64_t lo, int64_t hi) {
