@@ -84,6 +84,34 @@ def test_few_positions(dtype, size, kernel, options):
     assert f(x[:0], w, b, **options).shape == (0, *y.shape[1:])
 
 
+@pytest.mark.parametrize(
+    "size,kernel,stride",
+    [
+        ((2, 16, 40, 40), (48, 16, 3, 3), 1),
+        ((2, 3, 70, 70), (32, 3, 7, 7), 2),
+        ((3, 32, 600), (64, 32, 3), 1),
+        ((2, 24, 9, 40), (24, 1, 3, 3), 1),
+        ((2, 40, 30, 30), (24, 40, 1, 1), 1),
+    ],
+)
+def test_the_cuts_for_many_threads_change_no_bits(size, kernel, stride):
+    torch.manual_seed(2)
+    x, w = torch.randn(size, requires_grad=True), torch.randn(kernel, requires_grad=True)
+    f, groups = (F.conv1d if len(size) == 3 else F.conv2d), size[1] // kernel[1]
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 5, 16, 64):
+            torch.set_num_threads(threads)
+            y = f(x, w, None, stride, kernel[-1] // 2, 1, groups)
+            g = torch.linspace(-1, 1, y.numel()).view(y.shape)
+            found.append((y.detach(), *torch.autograd.grad(y, (x, w), g)))
+    finally:
+        torch.set_num_threads(before)
+    for other in found[1:]:
+        for one, same in zip(found[0], other, strict=True):
+            assert torch.equal(one, same)
+
+
 def test_transposed_view_and_expanded_operands():
     x = torch.randn(2, 8, 7, 3, dtype=torch.float64).transpose(1, 3)
     w = torch.randn(3, 1, 1, dtype=torch.float64).expand(4, 3, 3, 3)

@@ -20,7 +20,8 @@ namespace {
 
 constexpr int64_t kSourceBytes = 640 << 10;  // bytes of a copy, to stay in the level-2 cache
 constexpr int64_t kEnough = 512;             // positions from which the ends of tiles are cheap
-constexpr int64_t kTasks = 8;                // number of tasks that work should be cut into
+constexpr int64_t kTasks = 8;                // minimum number of tasks
+constexpr int64_t kTasksPerThread = 4;       // so that quick threads can take more of them
 constexpr double kLeast = 0.55;  // share of results in computed positions; below, columns win
 constexpr double kLeastOfPoints = 0.4;    // the same share if channels are the lanes
 constexpr double kUseful = 0.75;          // the same share, below which rows are joined
@@ -38,6 +39,10 @@ const char* at(DType t, const void* p, int64_t i) {
 char* at(DType t, void* p, int64_t i) { return static_cast<char*>(p) + i * dtype_size(t); }
 
 bool is_wide(DType t) { return t == DType::Float32 || t == DType::Float64; }
+
+// Returns the number of tasks that work should be cut into. Only cuts that leave every result's sum
+// as it is may depend on it.
+int64_t wanted_tasks() { return std::max<int64_t>(kTasks, kTasksPerThread * num_threads()); }
 
 // Treats an image as one row if the kernel has one element and moves by one.
 ConvShape flattened(const ConvShape& s) {
@@ -59,10 +64,18 @@ Split split_of(DType t, const ConvShape& s, const ShiftPlan& whole) {
   if (whole.dim > 0 && plane < kEnough && s.batch > 1)
     return {divide_up(s.batch, divide_up(s.batch, std::max<int64_t>(1, kEnough / plane))),
             whole.positions};
-  if (bytes <= kSourceBytes) return {1, whole.positions};
-  const int64_t pieces = divide_up(bytes, kSourceBytes);
-  const int64_t least = whole.dim == 2 ? 192 : 4;
-  return {1, std::min(whole.positions, std::max(least, divide_up(whole.positions, pieces)))};
+  const int64_t pieces = divide_up(bytes, kSourceBytes), least = whole.dim == 2 ? 192 : 4;
+  Split split{1, whole.positions};
+  if (pieces > 1)
+    split.chunk = std::min(whole.positions, std::max(least, divide_up(whole.positions, pieces)));
+  // More chunks for many threads, as long as the ends of tiles stay cheap.
+  const int64_t wanted = divide_up(wanted_tasks(), s.batch * s.groups);
+  if (wanted_tasks() == kTasks || wanted <= pieces) return split;
+  const int64_t line = plane / whole.source.extent[whole.dim];
+  const int64_t most = whole.positions / std::max(least, divide_up(kEnough / 2, line));
+  if (most > 1)
+    split.chunk = std::min(split.chunk, divide_up(whole.positions, std::min(wanted, most)));
+  return split;
 }
 
 // Weights packed per group as blocks of rows, indexed by row m and product (channel of the source,
@@ -185,8 +198,10 @@ void run_plan(DType t, const ConvShape& s, const ShiftPlan& plan, bool transpose
   const int64_t blocks = divide_up(rows, block);
   const int64_t chunks = divide_up(plan.positions, plan.chunk);
   const int64_t parts = divide_up(s.batch, src.images) * s.groups * chunks;
-  const int64_t tasks = joined ? kTasks / 2 : kTasks;  // each cut of a part joins its rows again
-  const int64_t cuts = std::clamp<int64_t>(tasks / std::max<int64_t>(1, parts), 1, blocks);
+  // Each cut of a part joins its rows again.
+  const int64_t tasks = joined ? wanted_tasks() / 2 : wanted_tasks();
+  const int64_t cuts =
+      std::clamp<int64_t>(divide_up(tasks, std::max<int64_t>(1, parts)), 1, blocks);
   const int64_t cut_rows = divide_up(blocks, cuts) * block;
   parallel_for(0, parts * cuts, 1, [&](int64_t lo, int64_t hi) {
     const Buffer copy = buffer(src.size() + loops.slack(t), t);
@@ -324,7 +339,7 @@ class OuterSums {
            char* sums);
 
  private:
-  void load(int64_t at_group, const void* x, const void* g);
+  void load(int64_t at_group, const void* x, const void* g, int64_t k0, int64_t k1);
   DType t_;
   const ConvShape& s_;
   const ShiftPlan& plan_;
@@ -345,9 +360,16 @@ void each_piece(const ConvShape& s, F&& f) {
         f(z, y, x, std::min(lines, s.out[1] - y), std::min(length - x, 2 * kOuterPositions));
 }
 
-void OuterSums::load(int64_t group, const void* x, const void* g) {
+void OuterSums::load(int64_t group, const void* x, const void* g, int64_t k0, int64_t k1) {
   const char* from = at(t_, x, group * s_.in_channels * s_.in_size());
-  if (own_) plan_.source.fill(t_, from, 0, 1, plan_.dim, 0, x_.get());
+  if (own_) {
+    // Only the channels that products k0 to k1 read are copied.
+    ShiftSource part = plan_.source;
+    const int64_t c0 = k0 / s_.taps();
+    part.channels = divide_up(k1, s_.taps()) - c0;
+    part.fill(t_, at(t_, from, c0 * s_.in_size()), 0, 1, plan_.dim, 0,
+              at(t_, x_.get(), c0 * part.channel()));
+  }
   source_ = own_ ? x_.get() : from;
   const char* gy = at(t_, g, group * s_.out_channels * s_.out_size());
   conv_direct_loops().transpose(t_, gy, s_.out_channels, s_.out_size(), width_, g_.get());
@@ -355,7 +377,7 @@ void OuterSums::load(int64_t group, const void* x, const void* g) {
 
 void OuterSums::add(int64_t image, int64_t group, const void* x, const void* g, int64_t k0,
                     int64_t k1, char* sums) {
-  load(image * s_.groups + group, x, g);
+  load(image * s_.groups + group, x, g, k0, k1);
   const ConvDirectLoops loops = conv_direct_loops();
   const ShiftSource& src = plan_.source;
   const int64_t* offsets = plan_.parts[0].offsets.data();
@@ -373,7 +395,7 @@ template <class T>
 void add_parts(const ConvShape& s, int64_t parts, int64_t width, const T* sums, T* gw) {
   constexpr int64_t kBlock = 16;
   const int64_t k = s.depth(), blocks = divide_up(k, kBlock);
-  parallel_for(0, s.groups * blocks, 4, [&](int64_t lo, int64_t hi) {
+  parallel_for(0, s.groups * blocks, 1, [&](int64_t lo, int64_t hi) {
     std::vector<T> total(static_cast<size_t>(kBlock * width));
     for (; lo < hi; ++lo) {
       const int64_t group = lo / blocks, first = lo % blocks * kBlock;
@@ -414,8 +436,8 @@ void direct_weight_grad(DType t, const ConvShape& shape, const void* g, const vo
   const int64_t bytes = s.groups * k * width * dtype_size(t);
   const int64_t most = std::min({kTasks, s.batch, 1 + s.batch * s.out_size() / kPartPositions});
   const int64_t parts = std::clamp<int64_t>(kSumBytes / bytes, 1, most);
-  const int64_t cuts =
-      std::clamp<int64_t>(kTasks / (parts * s.groups), 1, std::max<int64_t>(1, k / 24));
+  const int64_t cuts = std::clamp<int64_t>(divide_up(wanted_tasks(), parts * s.groups), 1,
+                                           std::max<int64_t>(1, k / 18));
   const int64_t cut = divide_up(divide_up(k, cuts), 6) * 6;
   const Buffer sums = buffer(parts * s.groups * k * width, t);
   parallel_for(0, parts * s.groups * cuts, 1, [&](int64_t lo, int64_t hi) {
