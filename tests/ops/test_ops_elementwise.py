@@ -170,6 +170,35 @@ def test_float32_accuracy(name, scale):
     assert np.nanmax(error) <= 4
 
 
+@pytest.mark.parametrize("name", ["exp", "log", "tanh"])
+def test_float64_accuracy(name):
+    rng = np.random.default_rng(2)
+    near = rng.uniform(-1, 1, 20000)
+    x = {
+        "exp": np.concatenate([near, near * 30, near * 700]),
+        "log": np.concatenate([1 + near * 0.05, 2.0 ** (near * 1000), np.abs(near) * 4]),
+        "tanh": np.concatenate([near, near * 20, near * 2.0 ** -rng.integers(0, 60, near.size)]),
+    }[name]
+    want = getattr(np, name)(x.astype(np.longdouble))
+    got = getattr(torch, name)(torch.from_numpy(x)).numpy()
+    error = np.abs(got - want) / np.spacing(np.abs(want).astype(np.float64))
+    assert error.max() <= 3
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sqrt"])
+@pytest.mark.parametrize("n", [1, 7, 8, 17, 60])
+def test_float64_special_values(name, n):
+    special = [0.0, -0.0, math.inf, -math.inf, math.nan, 5e-324, -5e-324, 1e-310, 1.7e308, -1.7e308]
+    special += [709.78, 709.79, -708.4, -745.13, -745.14, -1e300, 1e300, 1, -1, 20, -20]
+    x = np.resize(np.array(special), n)
+    with np.errstate(all="ignore"):
+        want = UNARY[name][0](x)
+    got = getattr(torch, name)(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(got, want, rtol=1e-15, atol=5e-324)
+    number = ~np.isnan(want)
+    assert (np.signbit(got) == np.signbit(want))[number].all()
+
+
 def test_gelu_accuracy():
     x = np.random.default_rng(1).uniform(-8, 8, 40001).astype(np.float32)
     x[:6] = [0, -0.0, -5.57, -6.3, 5.57, 6.3]

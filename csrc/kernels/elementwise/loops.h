@@ -3,6 +3,7 @@
 // compiled once for each instruction set, include this file.
 #pragma once
 #include "kernels/core/complex_math.h"
+#include "kernels/core/doubles512.h"
 #include "kernels/core/isa.h"
 #include "kernels/core/pieces512.h"
 #include "kernels/core/staging.h"

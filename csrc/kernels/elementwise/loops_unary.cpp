@@ -54,6 +54,20 @@ COGRAD_FLOAT_LOOP(erf)
 COGRAD_FLOAT_LOOP(gelu)
 #undef COGRAD_FLOAT_LOOP
 
+#define COGRAD_DOUBLE_LOOP(name)                                               \
+  template <>                                                                  \
+  struct DoubleLoop<Forward_##name> {                                          \
+    static constexpr bool kOwn = true;                                         \
+    static void run(double* out, const double* in, const double*, int64_t n) { \
+      for (int64_t i = 0; i < n; i += 8)                                       \
+        _mm512_storeu_pd(out + i, name##512(_mm512_loadu_pd(in + i)));         \
+    }                                                                          \
+  };
+COGRAD_DOUBLE_LOOP(exp)
+COGRAD_DOUBLE_LOOP(log)
+COGRAD_DOUBLE_LOOP(tanh)
+#undef COGRAD_DOUBLE_LOOP
+
 // The divider takes 12 cycles per vector and leaves the multipliers idle, so every other vector is
 // computed with multiplications; the bits are the same.
 template <>
