@@ -5,6 +5,7 @@
 #include "kernels/core/complex_math.h"
 #include "kernels/core/doubles512.h"
 #include "kernels/core/isa.h"
+#include "kernels/core/pieces256.h"
 #include "kernels/core/pieces512.h"
 #include "kernels/core/staging.h"
 #include "kernels/core/vecmath.h"

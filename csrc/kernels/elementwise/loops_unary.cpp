@@ -99,6 +99,19 @@ struct DoubleLoop<Forward_sqrt> {
     for (; i < n; ++i) out[i] = sqrt(in[i]);
   }
 };
+#elif defined(COGRAD_PIECES256)
+#define COGRAD_FLOAT_LOOP(name)                                             \
+  template <>                                                               \
+  struct FloatLoop<Forward_##name> {                                        \
+    static constexpr bool kOwn = true;                                      \
+    static void run(float* out, const float* in, const float*, int64_t n) { \
+      for (int64_t i = 0; i < n; i += 8)                                    \
+        _mm256_storeu_ps(out + i, name##256(_mm256_loadu_ps(in + i)));      \
+    }                                                                       \
+  };
+COGRAD_FLOAT_LOOP(erf)
+COGRAD_FLOAT_LOOP(gelu)
+#undef COGRAD_FLOAT_LOOP
 #endif
 
 // One macro for each value of the `saves` column, which decides the names that the formula can use.
@@ -119,13 +132,18 @@ struct DoubleLoop<Forward_sqrt> {
   BACKWARD_##saves(name, types, cost, args, grad)
 #include "kernels/elementwise/elementwise.def"
 
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(COGRAD_PIECES256)
 template <>
 struct FloatLoop<Backward_gelu> {
   static constexpr bool kOwn = true;
   static void run(float* out, const float* g, const float* x, int64_t n) {
+#if defined(__AVX512F__)
     for (int64_t i = 0; i < n; i += 16)
       _mm512_storeu_ps(out + i, gelu_backward512(_mm512_loadu_ps(g + i), _mm512_loadu_ps(x + i)));
+#else
+    for (int64_t i = 0; i < n; i += 8)
+      _mm256_storeu_ps(out + i, gelu_backward256(_mm256_loadu_ps(g + i), _mm256_loadu_ps(x + i)));
+#endif
   }
 };
 #endif
