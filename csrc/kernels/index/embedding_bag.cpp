@@ -106,8 +106,9 @@ class Loops {
   // Computes the sum or mean of bag i and returns its size.
   int64_t quick_bag(int64_t i, [[maybe_unused]] T* to) const {
     const int64_t first = b_.offsets[i], last = b_.offsets[i + 1];
-    int64_t size = 0;
-    for (int64_t k = first; k < last; ++k) size += b_.index[k] != b_.padding;
+    int64_t size = last - first;
+    if (b_.padding >= 0)
+      for (int64_t k = first; k < last; ++k) size -= b_.index[k] == b_.padding;
     const T* weights = b_.weights != nullptr ? static_cast<const T*>(b_.weights) + first : nullptr;
     [[maybe_unused]] const BagRows<T> rows{
         table_,     b_.width, b_.index + first, last - first, b_.offsets[b_.count] - first,

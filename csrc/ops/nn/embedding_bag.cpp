@@ -2,6 +2,7 @@
 // embedding_bag: sums, means or maxima of a table's rows.
 #include "kernels/index/embedding_bag.h"
 
+#include "kernels/index/index_loops.h"
 #include "ops/compute/elementwise.h"
 #include "ops/index/gather_scatter.h"
 
@@ -159,7 +160,9 @@ struct EmbeddingBag {
         ends_of(raw_contiguous(raw_cast(offsets, DType::Int64)), index.numel(), last_included);
     const int64_t rows = weight.size(0);
     const auto* at = index.data<int64_t>();
-    for (int64_t i = 0; i < index.numel(); ++i)
+    const bool valid = kernels::index_loops().in_range(reinterpret_cast<const char*>(at),
+                                                       sizeof *at, index.numel(), 0, rows);
+    for (int64_t i = 0; !valid && i < index.numel(); ++i)
       COGRAD_CHECK(at[i] >= 0 && at[i] < rows,
                    "embedding_bag: Expected idx >= 0 && idx < "
                    "num_embeddings but found idx to be ",
