@@ -14,8 +14,9 @@ COGRAD_ISA_VALUE(CdistLoops, cdist_loops)
 
 namespace {
 
+// A multiple of every tile's rows.
 int64_t grain_of(int64_t r, int64_t m) {
-  return std::max<int64_t>(8, (1 << 16) / std::max<int64_t>(1, r * m) / 8 * 8);
+  return std::max<int64_t>(12, (1 << 16) / std::max<int64_t>(1, r * m) / 12 * 12);
 }
 
 }  // namespace

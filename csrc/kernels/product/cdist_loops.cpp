@@ -94,34 +94,32 @@ COGRAD_INLINE Vec<T, kLanes<T>> root(Vec<T, kLanes<T>> v) {
 #endif
 }
 
-// Computes Euclidean distances of R rows and a panel, kept in registers.
-template <class T, int R>
+// Computes Euclidean distances of R rows and V vectors of a panel, kept in registers.
+template <class T, int R, int V>
 void euclidean_tile(const T* a, int64_t m, const T* panel, T* out, int64_t r, int64_t cols) {
   constexpr int L = kLanes<T>;
-  Vec<T, L> acc[R][2] = {};
-  for (int64_t k = 0; k < m; ++k, panel += kPanel<T>) {
-    const Vec<T, L> y0 = load(panel), y1 = load(panel + L);
+  Vec<T, L> acc[R][V] = {};
+  for (int64_t k = 0; k < m; ++k, panel += kPanel<T>)
 #pragma GCC unroll 12
-    for (int i = 0; i < R; ++i) {
-      const Vec<T, L> d0 = y0 - a[i * m + k], d1 = y1 - a[i * m + k];
-      acc[i][0] += d0 * d0;
-      acc[i][1] += d1 * d1;
-    }
-  }
+    for (int i = 0; i < R; ++i)
+#pragma GCC unroll 2
+      for (int v = 0; v < V; ++v) {
+        const Vec<T, L> d = load(panel + v * L) - a[i * m + k];
+        acc[i][v] += d * d;
+      }
   // The divider and the multipliers work at the same time.
 #pragma GCC unroll 12
-  for (int i = 0; i < R; ++i) {
-    const Vec<T, L> first = root<T, true>(acc[i][0]), second = root<T, false>(acc[i][1]);
-    if (cols == kPanel<T>) {
-      store<T, L>(out + i * r, first);
-      store<T, L>(out + i * r + L, second);
-    } else {
-      T roots[kPanel<T>];
-      store<T, L>(roots, first);
-      store<T, L>(roots + L, second);
-      std::memcpy(out + i * r, roots, static_cast<size_t>(cols) * sizeof(T));
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) {
+      const Vec<T, L> d = (i + v) % 2 == 0 ? root<T, true>(acc[i][v]) : root<T, false>(acc[i][v]);
+      T* to = out + i * r + v * L;
+      const int64_t left = cols - v * L;
+      if (left >= L)
+        store<T, L>(to, d);
+      else
+        for (int64_t j = 0; j < left; ++j) to[j] = d[j];
     }
-  }
 }
 
 // Computes the sum over j of w[j] (x - b[j]) for m elements, four vectors at a time in registers.
@@ -176,19 +174,24 @@ void euclidean_backward(const T* a, const T* b, int64_t r, int64_t m, const T* g
   }
 }
 
+// Computes R rows of distances.
+template <class T, int R>
+void euclidean_rows(const T* a, const T* packed, int64_t r, int64_t m, T* out) {
+  // With AVX-512, tiles of one vector read factors as operands of subtractions, which is quicker.
+  constexpr int kVectors = kVectorBytes == 64 ? 1 : 2;
+  for (int64_t j = 0; j < r; j += kPanel<T>)
+    for (int64_t v = 0; v < kPanel<T> && j + v < r; v += kVectors * kLanes<T>)
+      euclidean_tile<T, R, kVectors>(a, m, packed + j * m + v, out + j + v, r, r - j - v);
+}
 template <class T>
 void euclidean_forward(const T* a, const T* packed, int64_t r, int64_t m, T* out, int64_t lo,
                        int64_t hi) {
-  constexpr int kRows = kVectorBytes == 64 ? 8 : 4;
-  while (lo < hi) {
-    const bool full = hi - lo >= kRows;
-    for (int64_t j = 0; j < r; j += kPanel<T>) {
-      const int64_t cols = std::min<int64_t>(kPanel<T>, r - j);
-      const auto run = full ? euclidean_tile<T, kRows> : euclidean_tile<T, 1>;
-      run(a + lo * m, m, packed + j * m, out + lo * r + j, r, cols);
-    }
-    lo += full ? kRows : 1;
-  }
+  constexpr int kRows = kVectorBytes == 64 ? 12 : 4;
+  for (; lo + kRows <= hi; lo += kRows)
+    euclidean_rows<T, kRows>(a + lo * m, packed, r, m, out + lo * r);
+  if constexpr (kRows > 4)
+    for (; lo + 4 <= hi; lo += 4) euclidean_rows<T, 4>(a + lo * m, packed, r, m, out + lo * r);
+  for (; lo < hi; ++lo) euclidean_rows<T, 1>(a + lo * m, packed, r, m, out + lo * r);
 }
 
 template <class T>
