@@ -88,7 +88,7 @@ def test_few_positions(dtype, size, kernel, options):
     "size,kernel,stride",
     [
         ((2, 16, 40, 40), (48, 16, 3, 3), 1),
-        ((2, 3, 70, 70), (32, 3, 7, 7), 2),
+        ((2, 3, 150, 150), (32, 3, 7, 7), 2),
         ((3, 32, 600), (64, 32, 3), 1),
         ((2, 24, 9, 40), (24, 1, 3, 3), 1),
         ((2, 40, 30, 30), (24, 40, 1, 1), 1),
@@ -110,6 +110,21 @@ def test_the_cuts_for_many_threads_change_no_bits(size, kernel, stride):
     for other in found[1:]:
         for one, same in zip(found[0], other, strict=True):
             assert torch.equal(one, same)
+
+
+@pytest.mark.parametrize("size", [(1, 3, 99, 120), (3, 2, 130, 110)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("stride,padding", [(1, 2), (2, 3), (2, 0)])
+def test_weight_gradients_of_large_images(size, dtype, stride, padding):
+    torch.manual_seed(7)
+    x, w = torch.randn(size, dtype=dtype), torch.randn(9, size[1], 5, 7, dtype=dtype)
+    y = F.conv2d(x, w.requires_grad_(), None, stride, padding)
+    g = torch.randn_like(y)
+    (got,) = torch.autograd.grad(y, w, g)
+    columns = F.unfold(x.double(), (5, 7), 1, padding, stride)
+    want = (g.double().flatten(2) @ columns.mT).sum(0).view(w.shape)
+    rtol = 1e-4 if dtype == torch.float32 else 1e-11
+    torch.testing.assert_close(got.double(), want, rtol=rtol, atol=100 * rtol)
 
 
 def test_transposed_view_and_expanded_operands():

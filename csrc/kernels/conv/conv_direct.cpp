@@ -82,7 +82,7 @@ Packed pack_weights(DType t, const ConvShape& s, const ShiftPart& part, bool tra
                    T* to = reinterpret_cast<T*>(p.data.get()) + g * p.group + first * depth;
                    const int64_t real = std::min(block, rows - first);
                    if (in_order && block % lanes == 0) {
-                     loops.transpose(t, from, real, depth, block, to);
+                     loops.transpose(t, from, depth, real, depth, block, to);
                      continue;
                    }
                    for (int64_t k = 0; k < depth; ++k, to += block) {

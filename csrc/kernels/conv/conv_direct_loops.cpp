@@ -272,13 +272,13 @@ ConvDirectLoops conv_direct_loops() {
     t == DType::Float32 ? outer<float>(j) : outer<double>(j);
   };
   f.dots = [](DType t, const DotJob& j) { t == DType::Float32 ? dots<float>(j) : dots<double>(j); };
-  f.transpose = [](DType t, const void* g, int64_t channels, int64_t positions, int64_t width,
-                   void* to) {
+  f.transpose = [](DType t, const void* g, int64_t row, int64_t channels, int64_t positions,
+                   int64_t width, void* to) {
     if (t == DType::Float32)
-      transpose(static_cast<const float*>(g), positions, channels, positions, width,
+      transpose(static_cast<const float*>(g), row, channels, positions, width,
                 static_cast<float*>(to));
     else
-      transpose(static_cast<const double*>(g), positions, channels, positions, width,
+      transpose(static_cast<const double*>(g), row, channels, positions, width,
                 static_cast<double*>(to));
   };
   return f;

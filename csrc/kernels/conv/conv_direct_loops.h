@@ -52,10 +52,10 @@ struct ConvDirectLoops {
   void (*shift)(DType t, const ShiftJob& job);
   void (*outer)(DType t, const OuterJob& job);
   void (*dots)(DType t, const DotJob& job);
-  // Writes to [positions][width] = g [channels][positions], padded with zeros; width is a multiple
-  // of the number of lanes.
-  void (*transpose)(DType t, const void* g, int64_t channels, int64_t positions, int64_t width,
-                    void* to);
+  // Writes to [positions][width] = g [channels][positions], whose rows are `row` elements apart,
+  // padded with zeros; width is a multiple of the number of lanes.
+  void (*transpose)(DType t, const void* g, int64_t row, int64_t channels, int64_t positions,
+                    int64_t width, void* to);
 };
 const ConvDirectLoops& conv_direct_loops();
 
