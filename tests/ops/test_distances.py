@@ -64,3 +64,24 @@ def test_cdist_takes_compute_mode():
         assert torch.equal(torch.cdist(a, a + 1, compute_mode=mode), plain)
     with pytest.raises(ValueError, match="fast is not a valid value for compute_mode"):
         torch.cdist(a, a, compute_mode="fast")
+
+
+# Rows and elements below, at and above the sizes of tiles and vectors.
+@pytest.mark.parametrize(
+    "rows,others,size", [(1, 1, 1), (13, 33, 5), (12, 32, 64), (29, 40, 70), (17, 31, 147)]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_euclidean_distances_are_the_formula(rows, others, size, dtype):
+    torch.manual_seed(rows)
+    a = torch.randn(rows, size, dtype=dtype, requires_grad=True)
+    b = torch.randn(others, size, dtype=dtype, requires_grad=True)
+    g = torch.randn(rows, others, dtype=dtype)
+    got = torch.cdist(a, b)
+    want = (a.double()[:, None] - b.double()).square().sum(-1).sqrt()
+    torch.testing.assert_close(got, want.to(dtype))
+    for found, right in zip(
+        torch.autograd.grad(got, (a, b), g),
+        torch.autograd.grad(want, (a, b), g.double()),
+        strict=True,
+    ):
+        torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-5)

@@ -14,9 +14,9 @@ COGRAD_ISA_VALUE(CdistLoops, cdist_loops)
 
 namespace {
 
-// A multiple of every tile's rows.
-int64_t grain_of(int64_t r, int64_t m) {
-  return std::max<int64_t>(12, (1 << 16) / std::max<int64_t>(1, r * m) / 12 * 12);
+// Returns a multiple of the number of rows that are processed together.
+int64_t grain_of(int64_t r, int64_t m, int64_t rows) {
+  return std::max(rows, (1 << 16) / std::max<int64_t>(1, r * m) / rows * rows);
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ void cdist_forward(DType t, double p, const void* a, int64_t n, const void* b, i
   const int64_t bytes = cdist_loops().packed_size(t, r, m) * dtype_size(t);
   const AlignedArray<char> packed = aligned_array<char>(bytes);
   cdist_loops().pack(t, b, r, m, packed.get());
-  parallel_for(0, n, grain_of(r, m), [&](int64_t lo, int64_t hi) {
+  parallel_for(0, n, grain_of(r, m, 12), [&](int64_t lo, int64_t hi) {
     cdist_loops().forward(t, p, a, packed.get(), r, m, out, lo, hi);
   });
 }
@@ -36,7 +36,7 @@ void cdist_backward(DType t, double p, const void* a, int64_t n, const void* b, 
                     int64_t m, const void* g, const void* dist, int64_t row_step, int64_t col_step,
                     void* out) {
   const HeavyScope heavy(n * r * m);
-  parallel_for(0, n, grain_of(r, m), [&](int64_t lo, int64_t hi) {
+  parallel_for(0, n, grain_of(r, m, 16), [&](int64_t lo, int64_t hi) {
     cdist_loops().backward(t, p, a, b, r, m, g, dist, row_step, col_step, out, lo, hi);
   });
 }

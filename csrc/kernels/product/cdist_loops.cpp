@@ -122,55 +122,81 @@ void euclidean_tile(const T* a, int64_t m, const T* panel, T* out, int64_t r, in
     }
 }
 
-// Computes the sum over j of w[j] (x - b[j]) for m elements, four vectors at a time in registers.
+// Weights of row i of x and row j of b: data[i * row + j * step].
 template <class T>
-void weighed_differences(const T* x, const T* b, const T* w, int64_t r, int64_t m, T* out) {
+struct PairWeights {
+  const T* data;
+  int64_t row, step;
+  PairWeights from_row(int64_t i) const { return {data + i * row, row, step}; }
+  COGRAD_INLINE T at(int64_t i, int64_t j) const { return data[i * row + j * step]; }
+};
+
+// Computes sums over j of w (x - b[j]) for R rows of x and V vectors of elements, kept in
+// registers.
+template <class T, int R, int V>
+void weighed_tile(const T* x, const T* b, PairWeights<T> w, int64_t r, int64_t m, T* out) {
   constexpr int L = kLanes<T>;
-  int64_t k = 0;
-  for (; k + 4 * L <= m; k += 4 * L) {
-    const Vec<T, L> x0 = load(x + k), x1 = load(x + k + L), x2 = load(x + k + 2 * L),
-                    x3 = load(x + k + 3 * L);
-    Vec<T, L> s0{}, s1{}, s2{}, s3{};
-    const T* y = b + k;
-    for (int64_t j = 0; j < r; ++j, y += m) {
-      s0 += (x0 - load(y)) * w[j];
-      s1 += (x1 - load(y + L)) * w[j];
-      s2 += (x2 - load(y + 2 * L)) * w[j];
-      s3 += (x3 - load(y + 3 * L)) * w[j];
+  Vec<T, L> row[R][V], sum[R][V] = {};
+#pragma GCC unroll 4
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) row[i][v] = load(x + i * m + v * L);
+  for (int64_t j = 0; j < r; ++j, b += m)
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      const Vec<T, L> y = load(b + v * L);
+#pragma GCC unroll 4
+      for (int i = 0; i < R; ++i) sum[i][v] += (row[i][v] - y) * w.at(i, j);
     }
-    store<T, L>(out + k, s0);
-    store<T, L>(out + k + L, s1);
-    store<T, L>(out + k + 2 * L, s2);
-    store<T, L>(out + k + 3 * L, s3);
-  }
+#pragma GCC unroll 4
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) store<T, L>(out + i * m + v * L, sum[i][v]);
+}
+template <class T, int R>
+void weighed_differences(const T* x, const T* b, PairWeights<T> w, int64_t r, int64_t m, T* out) {
+  constexpr int L = kLanes<T>, V = R == 1 ? 4 : 2;
+  int64_t k = 0;
+  for (; k + V * L <= m; k += V * L) weighed_tile<T, R, V>(x + k, b + k, w, r, m, out + k);
+  for (; k + L <= m; k += L) weighed_tile<T, R, 1>(x + k, b + k, w, r, m, out + k);
   if (k == m) return;
-  std::fill(out + k, out + m, T(0));
-  for (int64_t j = 0; j < r; ++j)
-    for (int64_t i = k; i < m; ++i) out[i] += (x[i] - b[j * m + i]) * w[j];
+  for (int i = 0; i < R; ++i, x += m, out += m) {
+    std::fill(out + k, out + m, T(0));
+    for (int64_t j = 0; j < r; ++j)
+      for (int64_t e = k; e < m; ++e) out[e] += (x[e] - b[j * m + e]) * w.at(i, j);
+  }
 }
 
 // Processes some rows at a time, so that gradients stored along columns are read in pieces of cache
-// lines.
+// lines. The weights are stored in the order in which the gradients are read.
 template <class T>
 void euclidean_backward(const T* a, const T* b, int64_t r, int64_t m, const T* g, const T* dist,
                         int64_t row_step, int64_t col_step, T* out, int64_t lo, int64_t hi) {
-  constexpr int64_t kRows = 16;
-  const std::unique_ptr<T[]> w(new T[static_cast<size_t>(kRows * r)]);
+  constexpr int64_t kRows = 16, kGradRows = kVectorBytes == 64 ? 4 : 3;
+  const std::unique_ptr<T[]> room(new T[static_cast<size_t>(kRows * r)]);
+  T* weights = room.get();
+  const auto weight = [&](int64_t at) { return dist[at] == T(0) ? T(0) : g[at] / dist[at]; };
   for (; lo < hi; lo += kRows) {
     const int64_t rows = std::min(kRows, hi - lo);
-    const auto fill = [&](int64_t i, int64_t j) {
-      const int64_t at = (lo + i) * row_step + j * col_step;
-      w[static_cast<size_t>(i * r + j)] = dist[at] == T(0) ? T(0) : g[at] / dist[at];
-    };
-    if (col_step == 1) {
+    const bool along = col_step == 1;
+    if (along) {
       for (int64_t i = 0; i < rows; ++i)
-        for (int64_t j = 0; j < r; ++j) fill(i, j);
+        for (int64_t j = 0; j < r; ++j) weights[i * r + j] = weight((lo + i) * row_step + j);
+    } else if (row_step == 1 && rows == kRows) {
+      for (int64_t j = 0; j < r; ++j)
+        for (int64_t i = 0; i < kRows; ++i) weights[j * kRows + i] = weight(lo + i + j * col_step);
     } else {
       for (int64_t j = 0; j < r; ++j)
-        for (int64_t i = 0; i < rows; ++i) fill(i, j);
+        for (int64_t i = 0; i < rows; ++i)
+          weights[j * kRows + i] = weight((lo + i) * row_step + j * col_step);
     }
-    for (int64_t i = 0; i < rows; ++i)
-      weighed_differences(a + (lo + i) * m, b, w.get() + i * r, r, m, out + (lo + i) * m);
+    const PairWeights<T> w{weights, along ? r : 1, along ? 1 : kRows};
+    int64_t i = 0;
+    for (; i + kGradRows <= rows; i += kGradRows)
+      weighed_differences<T, kGradRows>(a + (lo + i) * m, b, w.from_row(i), r, m,
+                                        out + (lo + i) * m);
+    for (; i < rows; ++i)
+      weighed_differences<T, 1>(a + (lo + i) * m, b, w.from_row(i), r, m, out + (lo + i) * m);
   }
 }
 
