@@ -31,6 +31,8 @@ class Namespace:
         if op.startswith("__"):
             raise AttributeError(op)
         found = _find(f"{self.__name__}::{op}")
+        if found is None and self.__name__ in _op_table.stand_ins:
+            found = _op_table.stand_ins[self.__name__](op)
         if found is None:
             raise AttributeError(_unknown(self.__name__, op), name=op, obj=self)
         self.__dict__[op] = found

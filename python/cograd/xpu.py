@@ -19,9 +19,16 @@ __all__ = [
     "device_count",
     "empty_cache",
     "is_available",
+    "is_current_stream_capturing",
     "manual_seed",
     "synchronize",
 ]
+
+
+def is_current_stream_capturing() -> bool:
+    """Returns False."""
+    return False
+
 
 if not TYPE_CHECKING:  # type checkers would accept every name
     __getattr__ = _absent.reporter(__name__)

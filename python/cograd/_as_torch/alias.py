@@ -15,13 +15,13 @@ from typing import Any
 
 import cograd
 from cograd import _C
+from cograd._as_torch import missing as _missing
 from cograd._base import absent as _absent
+from cograd._base import registered_ops as _op_table
 
 __all__ = ["VERSION", "children_environment", "install_as_torch", "show_as_torch"]
 
 VERSION = "2.13.0+cograd"  # the torch release whose names and behaviour cograd has
-# Modules of torch's tracers; packages import them to check whether a tracer is active.
-_TRACERS = ("_subclasses.fake_tensor", "fx.experimental.proxy_tensor")
 _FOLDER = str(Path(__file__).parent / "path")  # the module torch and its metadata
 
 
@@ -62,31 +62,31 @@ class _AliasFinder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         top, _, rest = fullname.partition(".")
-        if top != "torch":
+        if top == "functorch":  # torch's wheel has this package, too
+            name, rest = f"cograd._as_torch.{fullname}", fullname
+        elif top == "torch":
+            name = f"cograd.{rest}".rstrip(".")
+        else:
             return None
-        name = f"cograd.{rest}" if rest else "cograd"
         try:
             real = importlib.import_module(name)
         except ModuleNotFoundError as error:
-            if error.name != name:
+            if error.name != name and not name.startswith(f"{error.name}."):
                 raise
+            loader = _missing.loader_of(rest)
+            if loader is not None:
+                return importlib.machinery.ModuleSpec(fullname, loader, is_package=True)
             reason = _absent.explain(*_split(rest))
             if reason is None:
                 return None
             text = f"No module named {fullname!r}: {reason}"
             raise ModuleNotFoundError(text, name=fullname) from None
-        _answering(real)
-        package = hasattr(real, "__path__")
+        package = hasattr(real, "__path__") or top == "functorch"
+        _missing.answering(real, fullname)
         origin = getattr(real.__spec__, "origin", None)
         return importlib.machinery.ModuleSpec(
             fullname, _AliasLoader(real), origin=origin, is_package=package
         )
-
-
-def _answering(module: ModuleType) -> None:
-    """Lets a module of cograd explain missing names, unless it has its own ``__getattr__``."""
-    if module.__name__.startswith("cograd."):
-        vars(module).setdefault("__getattr__", _absent.reporter(module.__name__))
 
 
 def _split(path: str) -> tuple[str, str]:
@@ -125,10 +125,9 @@ def install_as_torch() -> None:
     sys.modules["torch"] = cograd
     for name in [n for n in sys.modules if n.startswith("cograd.")]:
         sys.modules.setdefault("torch." + name.removeprefix("cograd."), sys.modules[name])
-        _answering(sys.modules[name])
-    tracing = importlib.import_module("cograd._as_torch.tracing")
-    for name in _TRACERS:  # registered directly: their parent packages stay absent
-        sys.modules.setdefault(f"torch.{name}", tracing)
+        _missing.answering(sys.modules[name])
+    _missing.answering(cograd)
+    _op_table.stand_ins["aten"] = _missing.aten_op
     os.environ.update(children_environment(os.environ))
     if _FOLDER not in sys.path:  # multiprocessing's spawn copies sys.path to its processes
         sys.path.insert(min(1, len(sys.path)), _FOLDER)
@@ -149,7 +148,6 @@ def show_as_torch() -> None:
     for name in ("_log_api_usage_once", "_get_tracing_state"):  # packages call these on torch._C
         setattr(_C, name, lambda *args: None)
     vars(_C).update(_TensorMeta=type(_C.Tensor), **script_classes)  # for annotations
-    _C.__path__ = []  # so that submodules are searched for, and explained
     _C._are_functorch_transforms_active = lambda: _C._vmap_depth() > 0  # type: ignore[attr-defined]
     for kind in (_C.Tensor, _C.Size, _C.dtype, _C.device, layout, memory_format):
         kind.__module__ = "torch"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-__all__ = ["explain", "missing", "refused", "reporter"]
+__all__ = ["by_from", "explain", "missing", "refused", "reporter"]
 
 _PAGE = "docs/coming_from_torch.md"
 
@@ -69,15 +69,20 @@ class _Unknown(AttributeError):  # noqa: N818
 _Unknown.__name__ = "AttributeError"
 
 
-def _by_from() -> bool:
-    """True if ``from module import name`` is running: its own error would drop the explanation."""
+def by_from(frame: Any) -> bool:
+    """True if ``frame`` runs ``from module import name``."""
     from opcode import opmap
 
-    try:
-        frame = sys._getframe(3)
-    except ValueError:  # called from C, as the first function of its thread
-        return False
-    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
+    code = frame.f_code.co_code
+    return frame.f_lasti >= 0 and code[frame.f_lasti] == opmap["IMPORT_FROM"]
+
+
+def _asked_by_from() -> bool:
+    """True if an import asks for the name: its own error would drop the explanation."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_name in ("__getattr__", "_absent_of_c"):
+        frame = frame.f_back  # None if C called the first function of a thread
+    return frame is not None and by_from(frame)
 
 
 def missing(module: str, name: str) -> AttributeError | ImportError:
@@ -89,12 +94,12 @@ def missing(module: str, name: str) -> AttributeError | ImportError:
     if reason is not None:
         text += f": {reason}"
     elif name.startswith("_"):
-        if _by_from():
+        if _asked_by_from():
             text = f"cannot import name {name!r} from {module!r}: {_PRIVATE}"
             return ImportError(text, name=module)
         return AttributeError(text, name=name)
     unknown = _Unknown(text, name=name, obj=sys.modules[module])
-    if _by_from():
+    if _asked_by_from():
         said = f"{unknown}; what is absent: {_PAGE}" if reason is None else text
         return ImportError(said, name=module)
     return unknown if reason is None else AttributeError(text, name=name, obj=unknown.obj)
@@ -110,7 +115,7 @@ def refused(what: str, topic: str) -> NotImplementedError:
 def reporter(module: str) -> Callable[[str], NoReturn]:
     """Returns a ``__getattr__`` for ``module``."""
 
-    def absent(name: str) -> NoReturn:
+    def __getattr__(name: str) -> NoReturn:  # noqa: N807
         raise missing(module, name)
 
-    return absent
+    return __getattr__

@@ -20,6 +20,7 @@ __all__ = [
     "reloaders",
     "remove",
     "split",
+    "stand_ins",
 ]
 
 
@@ -30,6 +31,7 @@ class NamedOp(Protocol):
 
 
 python_ops: dict[str, Any] = {}
+stand_ins: dict[str, Callable[[str], Any]] = {}  # by namespace: what to give for an unknown op
 gone: set[str] = set()  # ops that the core still has, although their rebuilt library lacks them
 listeners: list[Callable[[Sequence[str]], None]] = []  # called with names whose op changed
 reloaders: list[Callable[[Sequence[str], Sequence[str]], None]] = []  # called after a library loads

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the alias gives for modules and names that cograd lacks: see docs/torch_compat.md."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from collections.abc import Callable
+from importlib.abc import Loader
+from types import ModuleType
+from typing import Any
+
+from cograd._base import absent as _absent
+
+__all__ = ["answering", "aten_op", "has_module", "loader_of"]
+
+# Names that attribute access gives, too: packages use them while they are imported.
+_ATTRIBUTES = {
+    "": "Event PyTorchFileReader PyTorchFileWriter ScriptModule ScriptFunction Stream",
+    "_C": "PyTorchFileReader PyTorchFileWriter",
+    "cuda": "StreamContext graph nvtx stream",
+    "jit": "RecursiveScriptModule CompilationUnit TracerWarning",
+    "autograd.profiler": "emit_nvtx emit_itt",
+}
+_LAYOUTS = ("sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr")
+
+
+def has_module(path: str) -> bool:
+    """Returns whether torch has this module, given as a path below torch."""
+    from cograd._as_torch.names import torch_names
+
+    names = torch_names()
+    return f"{path}." in names and f"{path}.." in names
+
+
+def _path_of(module: str) -> str:
+    """Returns the path of a module in the table of names: functorch stands beside torch."""
+    return module.removeprefix("cograd").removeprefix("torch").lstrip(".")
+
+
+def _find(path: str, name: str) -> Any:
+    """Returns what the absent module ``path`` has for ``name``: the thing, or a placeholder."""
+    from cograd._as_torch.names import torch_names
+    from cograd._as_torch.placeholders import placeholder
+    from cograd._as_torch.working import find_working
+
+    working, names = find_working(path, name), torch_names()
+    if working is not None:
+        return working.value
+    if f"{path}.{name}=same" in names:  # torch has it in a package above, too
+        above = path
+        while above:
+            above = above.rpartition(".")[0]
+            module = sys.modules.get(f"torch.{above}".rstrip("."))
+            if module is not None and not isinstance(module, _Absent) and hasattr(module, name):
+                return getattr(module, name)
+            if f"{above}.{name}".lstrip(".") in names:
+                return _find(above, name)
+    return placeholder(f"{path}.{name}".lstrip("."))
+
+
+class _Absent(ModuleType):
+    """A module of torch that cograd lacks: its names are placeholders."""
+
+    def __getattr__(self, name: str) -> Any:
+        path = _path_of(self.__name__)
+        if not name.startswith("__"):
+            from cograd._as_torch.placeholders import has_name
+            from cograd._as_torch.working import find_working
+
+            if has_module(f"{path}.{name}"):  # torch imports many modules with their packages
+                return importlib.import_module(f"{self.__name__}.{name}")
+            if has_name(f"{path}.{name}") or find_working(path, name) is not None:
+                value = _find(path, name)
+                setattr(self, name, value)
+                return value
+        raise _absent.missing(self.__name__, name)
+
+
+class _AbsentLoader(Loader):
+    """Loads a module of placeholders."""
+
+    def create_module(self, spec: Any) -> ModuleType:
+        return _Absent(spec.name, "A module of torch that cograd lacks; its names can be named.")
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Does nothing: names are looked up when they are used."""
+
+
+def loader_of(path: str) -> Loader | None:
+    """Returns the loader of a module that cograd lacks and torch has, or None."""
+    return _AbsentLoader() if has_module(path) else None
+
+
+def _by_attribute(path: str, name: str) -> bool:
+    return name in _ATTRIBUTES.get(path, "").split()
+
+
+@functools.cache
+def _layout(name: str) -> Any:
+    """Returns a layout that no tensor has, for comparisons."""
+    from cograd._base.memory_format import layout
+
+    return layout(f"torch.{name}")
+
+
+def _instead(path: str, name: str, imported: bool) -> Any:
+    """Returns what an existing module gives for a name that it lacks; None if nothing."""
+    if not path and name in _LAYOUTS:
+        return _layout(name)
+    from cograd._as_torch.working import find_working
+
+    working = find_working(path, name)
+    if working is not None:
+        return working.value
+    if not imported and not _by_attribute(path, name):
+        return None
+    from cograd._as_torch.placeholders import has_name
+
+    full = f"{path}.{name}".lstrip(".")
+    if has_module(full):
+        return importlib.import_module(f"torch.{full}")
+    if has_name(full) or _by_attribute(path, name):
+        return _find(path, name)
+    return None
+
+
+def answering(module: ModuleType, shown: str | None = None) -> None:
+    """Lets a module of cograd give placeholders to ``from module import name``, and explain others.
+
+    Attribute access, and so ``hasattr``, keeps finding only what cograd has.
+    """
+    names = vars(module)
+    own: Callable[[str], Any] = names.get("__getattr__") or _absent.reporter(module.__name__)
+    if getattr(own, "answers", False):
+        return
+    path = _path_of(shown or module.__name__)
+
+    def __getattr__(name: str) -> Any:  # noqa: N807
+        try:
+            return own(name)
+        except (AttributeError, ImportError):
+            if name.startswith("__"):
+                raise
+            value = _instead(path, name, _absent.by_from(sys._getframe(1)))
+            if value is None:
+                raise
+        return value
+
+    __getattr__.answers = True  # type: ignore[attr-defined]
+    names["__getattr__"] = __getattr__
+    names.setdefault("__path__", [])  # so that submodules which cograd lacks are looked for
+
+
+def aten_op(name: str) -> Any:
+    """Returns what ``torch.ops.aten`` gives for an op of torch: a key for tables of ops."""
+    from cograd._as_torch.placeholders import AtenOp, has_name
+
+    return AtenOp(name) if has_name(f"ops.aten.{name}") else None
