@@ -19,7 +19,9 @@ __all__ = ["answering", "aten_op", "has_module", "loader_of"]
 _ATTRIBUTES = {
     "": "Event PyTorchFileReader PyTorchFileWriter ScriptModule ScriptFunction Stream",
     "_C": "PyTorchFileReader PyTorchFileWriter",
-    "cuda": "StreamContext graph nvtx stream",
+    "cuda": "nvtx stream",
+    "distributed": "device_mesh",
+    "fx": "Interpreter Transformer",
     "jit": "RecursiveScriptModule CompilationUnit TracerWarning",
     "autograd.profiler": "emit_nvtx emit_itt",
 }
@@ -114,16 +116,26 @@ def _instead(path: str, name: str, imported: bool) -> Any:
     working = find_working(path, name)
     if working is not None:
         return working.value
-    if not imported and not _by_attribute(path, name):
-        return None
-    from cograd._as_torch.placeholders import has_name
+    from cograd._as_torch.placeholders import changes_nothing, has_name
 
+    if not imported and not _by_attribute(path, name) and not changes_nothing(name):
+        return None
     full = f"{path}.{name}".lstrip(".")
     if has_module(full):
         return importlib.import_module(f"torch.{full}")
     if has_name(full) or _by_attribute(path, name):
         return _find(path, name)
     return None
+
+
+def _explain(module: ModuleType, full: str) -> None:
+    """Raises the error for a name that torch has, unless it is none."""
+    from cograd._as_torch.placeholders import advice, has_name
+
+    if has_name(full):
+        name = full.rpartition(".")[2]
+        text = f"module {module.__name__!r} has no attribute {name!r}: {advice(full)}"
+        raise AttributeError(text, name=name, obj=module) from None
 
 
 def answering(module: ModuleType, shown: str | None = None) -> None:
@@ -139,13 +151,17 @@ def answering(module: ModuleType, shown: str | None = None) -> None:
 
     def __getattr__(name: str) -> Any:  # noqa: N807
         try:
-            return own(name)
-        except (AttributeError, ImportError):
+            value = own(name)
+        except (AttributeError, ImportError) as error:
             if name.startswith("__"):
                 raise
             value = _instead(path, name, _absent.by_from(sys._getframe(1)))
+            if value is None and isinstance(error, _absent.Unknown):
+                _explain(module, f"{path}.{name}".lstrip("."))
             if value is None:
                 raise
+        if isinstance(value, ModuleType) and value.__name__.startswith("cograd."):
+            answering(value)  # a module that cograd imports at its first use
         return value
 
     __getattr__.answers = True  # type: ignore[attr-defined]

@@ -20,13 +20,13 @@ from cograd import _C
 from cograd._as_torch.names import guess, torch_names
 from cograd._base import absent as _absent
 
-__all__ = ["AtenOp", "has_name", "placeholder"]
+__all__ = ["AtenOp", "advice", "changes_nothing", "has_name", "placeholder"]
 
 # Decorators, which return what they decorate, also when they are called with options first.
 _DECORATORS = set(
     """
     _api_bc_check _copy_to_script_wrapper _dcp_method_logger _disable_dynamo _disable_dynamo_if_unsupported
-    _exposed_in _overload _overload_method _use_grad_for_differentiable allow_in_graph
+    _exposed_in _overload _overload_method _require_initialized _use_grad_for_differentiable allow_in_graph
     argument_validation assume_constant_result async_execution autocast_decorator compatibility
     custom_op dont_skip_tracing elementwise_type_promotion_wrapper export exposed_in
     forbid_in_graph functional_datapipe guaranteed_datapipes_determinism ignore
@@ -94,22 +94,29 @@ def _shown(path: str) -> str:
     return path if path.startswith("functorch.") else f"torch.{path}"
 
 
-def _refusal(path: str, user: str = "") -> NotImplementedError:
-    """Returns the error of what would use the placeholder of ``path``."""
+def advice(path: str) -> str:
+    """Says why cograd lacks a name of torch, and what to use instead."""
     module, _, name = path.rpartition(".")
-    reason = _absent.explain(module, name)
-    subject = f"{user}: {_shown(path)}" if user else _shown(path)
-    if reason is not None:
-        return NotImplementedError(f"{subject} has no implementation in cograd: {reason}")
     parts = path.split(".")
     starts = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
     topic = next((_TOPICS[start] for start in starts if start in _TOPICS), "internal")
-    return _absent.refused(f"{subject} has no implementation in cograd", topic)
+    return _absent.explain(module, name) or _absent.about(topic)
+
+
+def _refusal(path: str, user: str = "") -> NotImplementedError:
+    """Returns the error of what would use the placeholder of ``path``."""
+    subject = f"{user}: {_shown(path)}" if user else _shown(path)
+    return NotImplementedError(f"{subject} has no implementation in cograd: {advice(path)}")
 
 
 def _split(path: str) -> tuple[str, str]:
     module, _, name = path.rpartition(".")
     return _shown(module).rstrip("."), name
+
+
+def changes_nothing(name: str) -> bool:
+    """Returns whether torch has a decorator of this name that only matters to a compiler."""
+    return name in _DECORATORS
 
 
 def has_name(path: str) -> bool:

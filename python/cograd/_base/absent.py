@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-__all__ = ["by_from", "explain", "missing", "refused", "reporter"]
+__all__ = ["Unknown", "about", "by_from", "explain", "missing", "refused", "reporter"]
 
 _PAGE = "docs/coming_from_torch.md"
 
@@ -28,7 +28,7 @@ def _table() -> dict[str, dict[str, str]]:
 
 def explain(module: str, name: str) -> str | None:
     """Explains why ``name`` is absent from ``module`` ("" for the root) and what to use instead."""
-    from cograd._base.absent_names import INSTEAD, TOPICS, WHOLE
+    from cograd._base.absent_names import INSTEAD, WHOLE
 
     path = f"{module}.{name}" if module else name
     if path in INSTEAD:
@@ -40,6 +40,13 @@ def explain(module: str, name: str) -> str | None:
             topic = topic or _table().get(".".join(parts[: n - 1]), {}).get(parts[n - 1])
     if topic is None:
         return None
+    return about(topic)
+
+
+def about(topic: str) -> str:
+    """Returns what a program is told about the names of a topic."""
+    from cograd._base.absent_names import TOPICS
+
     return f"{TOPICS[topic]} (see {_PAGE}#{topic})"
 
 
@@ -52,7 +59,7 @@ def _near(names: Any, name: str) -> str:
     return ", ".join(repr(n) for n in found)
 
 
-class _Unknown(AttributeError):  # noqa: N818
+class Unknown(AttributeError):  # noqa: N818
     """AttributeError that finds near names only when printed: ``hasattr`` raises most of them."""
 
     __module__ = "builtins"
@@ -66,7 +73,7 @@ class _Unknown(AttributeError):  # noqa: N818
         return AttributeError, (str(self),), {"name": self.name}
 
 
-_Unknown.__name__ = "AttributeError"
+Unknown.__name__ = "AttributeError"
 
 
 def by_from(frame: Any) -> bool:
@@ -98,7 +105,7 @@ def missing(module: str, name: str) -> AttributeError | ImportError:
             text = f"cannot import name {name!r} from {module!r}: {_PRIVATE}"
             return ImportError(text, name=module)
         return AttributeError(text, name=name)
-    unknown = _Unknown(text, name=name, obj=sys.modules[module])
+    unknown = Unknown(text, name=name, obj=sys.modules[module])
     if _asked_by_from():
         said = f"{unknown}; what is absent: {_PAGE}" if reason is None else text
         return ImportError(said, name=module)
@@ -107,9 +114,7 @@ def missing(module: str, name: str) -> AttributeError | ImportError:
 
 def refused(what: str, topic: str) -> NotImplementedError:
     """Returns the exception for something that exists only so that programs can name it."""
-    from cograd._base.absent_names import TOPICS
-
-    return NotImplementedError(f"{what}: {TOPICS[topic]} (see {_PAGE}#{topic})")
+    return NotImplementedError(f"{what}: {about(topic)}")
 
 
 def reporter(module: str) -> Callable[[str], NoReturn]:

@@ -156,6 +156,14 @@ class CUDAGraph(_OfGpu):
     """torch's type of recorded queues. It has no instances; creating one raises RuntimeError."""
 
 
+class StreamContext(_OfGpu):
+    """torch's block for a GPU queue. It has no instances; creating one raises RuntimeError."""
+
+
+class graph(_OfGpu):
+    """torch's block that records a queue. It has no instances; creating one raises RuntimeError."""
+
+
 def is_initialized() -> bool:
     """Returns False."""
     return False

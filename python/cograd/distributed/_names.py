@@ -84,6 +84,9 @@ class ReduceOp(enum.Enum):
         return f"ReduceOp.{self.name}"
 
 
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]  # torch's type of the members
+
+
 def supports_complex(reduceOp: ReduceOp) -> bool:
     """Returns whether this op can reduce complex tensors."""
     return reduceOp in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PRODUCT)
