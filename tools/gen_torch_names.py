@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes python/cograd/_as_torch/names.bin: the names of torch that cograd lacks, and their kinds.
 
+The names of torch's modules go to tests/recorded/torch_modules.txt.
+
     .venv/bin/python tools/gen_torch_names.py --torch /path/to/python-with-torch
 
 The interpreter with torch walks torch's modules and lists names, nothing else. The file is a Bloom
@@ -16,13 +18,15 @@ import math
 import subprocess
 import sys
 import tempfile
-import tomllib
 import typing
 from pathlib import Path
 from typing import Any
 
+import tomllib
+
 ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "python" / "cograd" / "_as_torch" / "names.bin"
+RECORDED = ROOT / "tests" / "recorded" / "torch_modules.txt"
 TABLE = ROOT / "python" / "surface" / "placeholders.toml"
 BITS = 10  # for a name: one in 120 unknown names is taken for a known one
 
@@ -200,6 +204,8 @@ def main() -> int:
     wanted = sorted(set(keys(names, tomllib.loads(TABLE.read_text()))))
     filled = Names.of(wanted, math.ceil(len(wanted) * BITS / 8))
     FILE.write_bytes(filled.table)
+    modules = (name if below(name, {"functorch"}) else f"torch.{name}" for name in names if name)
+    RECORDED.write_text("".join(f"{name}\n" for name in sorted({*modules} - {"torch.ops.aten"})))
     wrong = sum(f"no_{n}.name_{n}" in filled for n in range(100_000)) / 1000
     print(f"{len(wanted)} keys in {len(filled.table)} bytes; wrong answers: {wrong:.2f}%")
     return 0

@@ -14,6 +14,7 @@ import importlib.metadata
 import importlib.util
 import sys
 import tempfile
+import types
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +24,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 JOBS: dict[str, Callable[[], Any]] = {}
-MODULES = {"pyro-ppl": "pyro", "pytorch-lightning": "pytorch_lightning", "laplace-torch": "laplace"}
+MODULES = {"pyro-ppl": "pyro", "pytorch-lightning": "pytorch_lightning"}
 
 
 def job(name: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
@@ -49,7 +50,7 @@ def net(d: int = 4, out: int = 1) -> Any:
 
 
 @job("einops")
-def einops() -> Any:
+def _einops() -> Any:
     from einops import rearrange, reduce
     from einops.layers.torch import Rearrange
 
@@ -59,7 +60,7 @@ def einops() -> Any:
 
 
 @job("gpytorch")
-def gpytorch() -> Any:
+def _gpytorch() -> Any:
     import gpytorch as gp
 
     x = torch.linspace(0, 1, 30)
@@ -87,7 +88,7 @@ def gpytorch() -> Any:
 
 
 @job("botorch")
-def botorch() -> Any:
+def _botorch() -> Any:
     from botorch.acquisition import LogExpectedImprovement
     from botorch.fit import fit_gpytorch_mll
     from botorch.models import SingleTaskGP
@@ -105,7 +106,7 @@ def botorch() -> Any:
 
 
 @job("torchdiffeq")
-def torchdiffeq() -> Any:
+def _torchdiffeq() -> Any:
     from torchdiffeq import odeint_adjoint
 
     f = net(2, 2)
@@ -127,7 +128,7 @@ class Field(nn.Module):
 
 
 @job("pyro-ppl")
-def pyro() -> Any:
+def _pyro() -> Any:
     import pyro
     import pyro.distributions as dist
     from pyro.infer import SVI, Trace_ELBO
@@ -147,7 +148,7 @@ def pyro() -> Any:
 
 
 @job("skorch")
-def skorch() -> Any:
+def _skorch() -> Any:
     from skorch import NeuralNetRegressor
 
     x, y = data()
@@ -190,14 +191,14 @@ def fit(pl: Any) -> Any:
 
 
 @job("lightning")
-def lightning() -> Any:
+def _lightning() -> Any:
     import lightning
 
     return fit(lightning)
 
 
 @job("pytorch-lightning")
-def pytorch_lightning() -> Any:
+def _pytorch_lightning() -> Any:
     import pytorch_lightning
 
     return fit(pytorch_lightning)
@@ -213,7 +214,7 @@ def language_model() -> Any:
 
 
 @job("transformers")
-def transformers() -> Any:
+def _transformers() -> Any:
     from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM
 
     words = torch.arange(20).reshape(2, 10)
@@ -230,7 +231,7 @@ def transformers() -> Any:
 
 
 @job("transformers.Trainer")
-def trainer() -> Any:
+def _trainer() -> Any:
     from transformers import Trainer, TrainingArguments
 
     words = torch.arange(40).reshape(4, 10)
@@ -244,7 +245,7 @@ def trainer() -> Any:
 
 
 @job("transformers.from_pretrained")
-def from_pretrained() -> Any:
+def _from_pretrained() -> Any:
     model = language_model()
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
@@ -254,7 +255,7 @@ def from_pretrained() -> Any:
 
 
 @job("peft")
-def peft() -> Any:
+def _peft() -> Any:
     from peft import LoraConfig, get_peft_model
 
     words = torch.arange(20).reshape(2, 10)
@@ -268,8 +269,31 @@ def peft() -> Any:
     return loss
 
 
+class _StandIn(types.ModuleType):
+    """A module that timm imports for what this job does not run."""
+
+    __version__ = "0.0"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (nn.Module,), {"BILINEAR": 1, "BICUBIC": 2, "NEAREST": 3})
+
+
 @job("timm")
-def timm() -> Any:
+def _timm() -> Any:
+    if importlib.util.find_spec("torchvision") is None:
+        parts = "ops ops.misc models models.feature_extraction transforms transforms.functional"
+        for part in ("", *parts.split(), "datasets", "utils"):
+            name = f"torchvision.{part}".rstrip(".")
+            made = sys.modules[name] = _StandIn(name)
+            above, _, last = name.rpartition(".")
+            if above:
+                setattr(sys.modules[above], last, made)
     import timm
 
     torch.manual_seed(0)
@@ -280,7 +304,7 @@ def timm() -> Any:
 
 
 @job("opacus")
-def opacus() -> Any:
+def _opacus() -> Any:
     from opacus import PrivacyEngine
 
     torch.manual_seed(0)
@@ -304,7 +328,7 @@ def opacus() -> Any:
 
 
 @job("torchmetrics")
-def torchmetrics() -> Any:
+def _torchmetrics() -> Any:
     from torchmetrics import MeanSquaredError
     from torchmetrics.classification import BinaryAUROC, MulticlassF1Score
 
@@ -317,7 +341,7 @@ def torchmetrics() -> Any:
 
 
 @job("e3nn")
-def e3nn() -> Any:
+def _e3nn() -> Any:
     from e3nn import o3
 
     x = torch.linspace(-1, 1, 15).reshape(5, 3).sin()
@@ -329,7 +353,7 @@ def e3nn() -> Any:
 
 
 @job("torch_geometric")
-def torch_geometric() -> Any:
+def _torch_geometric() -> Any:
     from torch_geometric.data import Batch, Data
     from torch_geometric.nn import GATConv, GCNConv, global_mean_pool
 
@@ -344,7 +368,7 @@ def torch_geometric() -> Any:
 
 
 @job("diffusers")
-def diffusers() -> Any:
+def _diffusers() -> Any:
     from diffusers import DDIMScheduler, UNet2DModel
 
     torch.manual_seed(0)
@@ -367,7 +391,7 @@ def diffusers() -> Any:
 
 
 @job("accelerate")
-def accelerate() -> Any:
+def _accelerate() -> Any:
     from accelerate import Accelerator
 
     accelerator, model = Accelerator(cpu=True), net()
@@ -382,7 +406,7 @@ def accelerate() -> Any:
 
 
 @job("torchopt")
-def torchopt() -> Any:
+def _torchopt() -> Any:
     import torchopt
 
     x, y = data()
@@ -395,7 +419,7 @@ def torchopt() -> Any:
 
 
 @job("pypose")
-def pypose() -> Any:
+def _pypose() -> Any:
     import pypose as pp
 
     x = pp.se3(torch.linspace(-1, 1, 6)).requires_grad_()
@@ -404,19 +428,8 @@ def pypose() -> Any:
     return y.tensor(), x.grad
 
 
-@job("laplace-torch")
-def laplace() -> Any:
-    from laplace import Laplace
-
-    x, y = data()
-    made = Laplace(net(), "regression", subset_of_weights="last_layer", hessian_structure="full")
-    made.fit(DataLoader(TensorDataset(x, y), batch_size=16))
-    mean, variance = made(x[:3])
-    return mean, variance
-
-
 @job("torchdyn")
-def torchdyn() -> Any:
+def _torchdyn() -> Any:
     from torchdyn.core import NeuralODE
 
     model = NeuralODE(net(2, 2), sensitivity="adjoint", solver="rk4")
@@ -426,7 +439,7 @@ def torchdyn() -> Any:
 
 
 @job("torchsde")
-def torchsde() -> Any:
+def _torchsde() -> Any:
     import torchsde
 
     class Motion(nn.Module):
@@ -440,12 +453,13 @@ def torchsde() -> Any:
 
     times = torch.linspace(0, 1, 5)
     torch.manual_seed(0)
-    motion = torchsde.BrownianInterval(t0=0.0, t1=1.0, size=(2, 1), entropy=1, levy_area_approximation="space-time")
+    area = {"entropy": 1, "levy_area_approximation": "space-time"}
+    motion = torchsde.BrownianInterval(t0=0.0, t1=1.0, size=(2, 1), **area)
     return torchsde.sdeint(Motion(), torch.ones(2, 1), times, bm=motion, dt=0.1)[-1]
 
 
 @job("cvxpylayers")
-def cvxpylayers() -> Any:
+def _cvxpylayers() -> Any:
     import cvxpy as cp
     from cvxpylayers.torch import CvxpyLayer
 

@@ -95,8 +95,8 @@ def test_imports_from_corners(tmp_path):
         assert not is_compile_supported("cpu")
         torch._dynamo.mark_static_address(torch.ones(1))
         for code in (
-            "from torch._C import DispatchKey",
-            "from torch._C._functorch import get_unwrapped",
+            "from torch._C import DispatchKey; DispatchKey()",
+            "from torch._C._functorch import get_unwrapped; get_unwrapped(1)",
             "from torch.nn.modules.module import _of_nothing",
             "from torch.utils.data.sampler import SequentialSample",
             "FullyShardedDataParallel(torch.nn.Linear(1, 1))",
@@ -110,7 +110,7 @@ def test_imports_from_corners(tmp_path):
     )
     kinds = [line.split()[0] for line in out]
     refused = ["NotImplementedError"] * 2
-    assert kinds == ["ImportError", "ModuleNotFoundError", "ImportError", "ImportError", *refused]
+    assert kinds == [*refused, "ImportError", "ImportError", *refused]
     assert all("docs/coming_from_torch.md" in line for line in out)
     assert "the dispatcher is not exposed" in out[0] and "the dispatcher is not exposed" in out[1]
     assert "_of_nothing" in out[2] and "did you mean 'SequentialSampler'" in out[3]

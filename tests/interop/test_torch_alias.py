@@ -131,9 +131,6 @@ def test_names_that_packages_ask_of_fx(tmp_path):
             lambda: DTensor(x),
             lambda: torch.fx.wrap(3),
             lambda: torch.fx.symbolic_trace(double),
-            lambda: __import__("torch.fx.passes"),
-            lambda: exec("from torch.distributed.tensor import Replicate"),
-            lambda: __import__("torch.distributed.tensor.parallel"),
         ):
             try:
                 call()
@@ -147,9 +144,6 @@ def test_names_that_packages_ask_of_fx(tmp_path):
     assert out[2].startswith("NotImplementedError distributed.tensor.DTensor: ")
     assert out[3].startswith("RuntimeError fx.wrap(): argument 'fn_or_name' must be a function")
     assert "'symbolic_trace': graph capture is not offered" in out[4]
-    assert "'Replicate': processes communicate by MPI" in out[6]
-    assert "'torch.distributed.tensor.parallel': processes communicate by MPI" in out[7]
-    assert out[5].startswith("ModuleNotFoundError No module named 'torch.fx.passes': graph capt")
 
 
 def test_names_that_packages_ask_of_tracers_and_compilers(tmp_path):
@@ -186,7 +180,6 @@ def test_names_that_packages_ask_of_tracers_and_compilers(tmp_path):
             lambda: torch.zeros(2, dtype=torch.complex32),
             lambda: torch.SymInt(3),
             lambda: torch.onnx.export(None, x, "f"),
-            lambda: __import__("torch.export"),
         ):
             try:
                 call()
@@ -199,7 +192,6 @@ def test_names_that_packages_ask_of_tracers_and_compilers(tmp_path):
     assert out[1].startswith("TypeError zeros(): argument 'dtype' does not take complex32")
     assert out[2].startswith("NotImplementedError SymInt: graph capture is not offered")
     assert out[3].startswith("AttributeError module 'cograd.onnx' has no attribute 'export': ")
-    assert out[4].startswith("ModuleNotFoundError No module named 'torch.export': export of")
 
 
 def test_a_script_is_run_as_python_runs_it(tmp_path):
@@ -367,21 +359,18 @@ def test_install_in_a_program(tmp_path):
                 return super().__torch_function__(func, types, args, kwargs or {})
         y = torch.ones(2).as_subclass(Mine) + 1
         assert type(y) is Mine
-        try:
-            import torch.fx.passes
-        except ModuleNotFoundError as error:
-            print(error.name, "graph capture" in str(error))
+        import torch.fx.passes
         try:
             import torch.there_is_no_such
         except ModuleNotFoundError as error:
             print(error)
         try:
-            from torch import sparse
-        except ImportError as error:
+            torch.smm
+        except AttributeError as error:
             print("sparse tensors are not offered" in str(error))
         """
     out = run(program(tmp_path, code), cwd=tmp_path).stdout
-    assert out == "add\ntorch.fx.passes True\nNo module named 'torch.there_is_no_such'\nTrue\n"
+    assert out == "add\nNo module named 'torch.there_is_no_such'\nTrue\n"
 
 
 def test_it_refuses_when_torch_is_loaded(tmp_path):

@@ -42,6 +42,8 @@ __all__ = [
     "vmap",
 ]
 
+__version__ = cograd.__version__
+
 
 def _copied(model: Any, disable_autograd_tracking: bool) -> Any:
     """Returns a copy of ``model``, whose parameters the caller gets."""
@@ -119,9 +121,7 @@ def combine_state_for_ensemble(
         RuntimeError: there is no model, or they differ in their class or mode.
     """
     if not models:
-        raise RuntimeError(
-            "combine_state_for_ensemble: Expected at least one model, got 0."
-        )
+        raise RuntimeError("combine_state_for_ensemble: Expected at least one model, got 0.")
     if len({bool(model.training) for model in models}) > 1:
         raise RuntimeError(
             "combine_state_for_ensemble: Expected all models to have the same training/eval mode."

@@ -79,6 +79,9 @@ class _Absent(ModuleType):
                 return value
         raise _absent.missing(self.__name__, name)
 
+    def __repr__(self) -> str:
+        return f"<module {self.__name__!r} (placeholders)>"
+
 
 class _AbsentLoader(Loader):
     """Loads a module of placeholders."""
@@ -118,9 +121,9 @@ def _instead(path: str, name: str, imported: bool) -> Any:
         return working.value
     from cograd._as_torch.placeholders import changes_nothing, has_name
 
-    if not imported and not _by_attribute(path, name) and not changes_nothing(name):
-        return None
     full = f"{path}.{name}".lstrip(".")
+    if not imported and not _by_attribute(path, name) and not changes_nothing(full):
+        return None
     if has_module(full):
         return importlib.import_module(f"torch.{full}")
     if has_name(full) or _by_attribute(path, name):

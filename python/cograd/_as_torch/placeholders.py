@@ -25,16 +25,15 @@ __all__ = ["AtenOp", "advice", "changes_nothing", "has_name", "placeholder"]
 # Decorators, which return what they decorate, also when they are called with options first.
 _DECORATORS = set(
     """
-    _api_bc_check _copy_to_script_wrapper _dcp_method_logger _disable_dynamo _disable_dynamo_if_unsupported
-    _exposed_in _overload _overload_method _require_initialized _use_grad_for_differentiable allow_in_graph
+    _api_bc_check _copy_to_script_wrapper _dcp_method_logger _disable_dynamo
+    _disable_dynamo_if_unsupported _jit_internal.export _jit_internal.ignore _jit_internal.unused
+    _overload _overload_method _require_initialized _use_grad_for_differentiable allow_in_graph
     argument_validation assume_constant_result async_execution autocast_decorator compatibility
-    custom_op dont_skip_tracing elementwise_type_promotion_wrapper export exposed_in
-    forbid_in_graph functional_datapipe guaranteed_datapipes_determinism ignore
-    leaf_function mark_compile_region nested_compile_region non_deterministic nonstrict_trace
-    out_wrapper parse_args quantized_args register_decomposition register_dynamo_frontend_for
-    register_lowering register_meta register_op_impl register_op_strategy register_prop_rule
-    register_sharding run_torchdynamo_disabled runtime_validation skip
-    substitute_in_graph unused wrap_inline wrap_numpy
+    dont_skip_tracing elementwise_type_promotion_wrapper exposed_in forbid_in_graph
+    functional_datapipe guaranteed_datapipes_determinism leaf_function mark_compile_region
+    nested_compile_region non_deterministic nonstrict_trace out_wrapper parse_args quantized_args
+    register_decomposition register_lowering register_meta register_op_impl register_op_strategy
+    register_prop_rule register_sharding runtime_validation substitute_in_graph wrap_inline
     """.split()
 )
 # Questions whether something is there or active. The answer is no.
@@ -114,9 +113,9 @@ def _split(path: str) -> tuple[str, str]:
     return _shown(module).rstrip("."), name
 
 
-def changes_nothing(name: str) -> bool:
-    """Returns whether torch has a decorator of this name that only matters to a compiler."""
-    return name in _DECORATORS
+def changes_nothing(path: str) -> bool:
+    """Returns whether this is a decorator that matters only to what cograd lacks."""
+    return path in _DECORATORS or path.rpartition(".")[2] in _DECORATORS
 
 
 def has_name(path: str) -> bool:
@@ -186,7 +185,7 @@ def _function(path: str) -> Any:
         return False
 
     made: Callable[..., Any] = refuse
-    if name in _DECORATORS:
+    if changes_nothing(path):
         made = decorate
     elif _QUESTION.fullmatch(name):
         made = deny
@@ -275,13 +274,13 @@ def placeholder(path: str) -> Any:
     names, name = torch_names(), path.rpartition(".")[2]
     said = ("class", "enum", "error", "function", "truth", "typevar")
     kind = next((kind for kind in said if f"{path}={kind}" in names), guess(name))
-    if name in _DECORATORS:
+    if changes_nothing(path):
         return _function(path)
     if kind in ("class", "enum"):
         return _class(path)
     if kind == "typevar":
         return typing.TypeVar(name)  # type: ignore[misc]
-    if kind in ("other", "truth"):
+    if kind in ("other", "truth") or ".config." in path:
         return _Constant(path, False)
     return _error(path) if kind == "error" else _function(path)
 
