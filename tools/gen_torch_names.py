@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "python" / "cograd" / "_as_torch" / "names.bin"
 RECORDED = ROOT / "tests" / "recorded" / "torch_modules.txt"
 TABLE = ROOT / "python" / "surface" / "placeholders.toml"
-BITS = 10  # for a name: one in 120 unknown names is taken for a known one
+BITS = 9.5  # for a name: one in 100 unknown names is taken for a known one
 
 
 # ---- in the interpreter with torch ---------------------------------------------------------------
@@ -167,10 +167,11 @@ def keys(names: dict[str, dict[str, list[str]]], table: dict[str, Any]) -> list[
     result: list[str] = []
     for path, rows in names.items():
         if path and not below(path, absent):
-            result += [f"{path}.", f"{path}.."]  # two keys: a wrong module would be confusing
+            open_ = below(path, whole) and has(path) is None
+            # Two keys, because a wrong module would be confusing; the second says the kind.
+            result += [f"{path}.", f"{path}.*" if open_ else f"{path}.."]
         module = has(path)
         if module is None and below(path, whole):
-            result.append(f"{path}.*")
             continue
         for name, (kind, same, *parts) in rows.items():
             full = f"{path}.{name}".lstrip(".")

@@ -269,6 +269,9 @@ def _peft() -> Any:
     return loss
 
 
+_MODES = ("bicubic", "bilinear", "box", "hamming", "lanczos", "nearest", "nearest_exact")
+
+
 class _StandIn(types.ModuleType):
     """A module that timm imports for what this job does not run."""
 
@@ -281,7 +284,7 @@ class _StandIn(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return type(name, (nn.Module,), {"BILINEAR": 1, "BICUBIC": 2, "NEAREST": 3})
+        return type(name, (nn.Module,), {mode.upper(): mode for mode in _MODES})
 
 
 @job("timm")

@@ -33,7 +33,7 @@ def has_module(path: str) -> bool:
     from cograd._as_torch.names import torch_names
 
     names = torch_names()
-    return f"{path}." in names and f"{path}.." in names
+    return f"{path}." in names and (f"{path}.." in names or f"{path}.*" in names)
 
 
 def _path_of(module: str) -> str:

@@ -279,7 +279,7 @@ def placeholder(path: str) -> Any:
     if kind in ("class", "enum"):
         return _class(path)
     if kind == "typevar":
-        return typing.TypeVar(name)  # type: ignore[misc]
+        return typing.TypeVar(name)
     if kind in ("other", "truth") or ".config." in path:
         return _Constant(path, False)
     return _error(path) if kind == "error" else _function(path)
@@ -291,4 +291,4 @@ def _reduce(cls: Any) -> Any:
     return cls.__qualname__ if path is None else (placeholder, (path,))
 
 
-copyreg.pickle(_Kind, _reduce)  # type: ignore[arg-type]
+copyreg.pickle(_Kind, _reduce)

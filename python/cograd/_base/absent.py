@@ -80,13 +80,14 @@ def by_from(frame: Any) -> bool:
     """True if ``frame`` runs ``from module import name``."""
     from opcode import opmap
 
-    code = frame.f_code.co_code
-    return frame.f_lasti >= 0 and code[frame.f_lasti] == opmap["IMPORT_FROM"]
+    code: bytes = frame.f_code.co_code
+    at: int = frame.f_lasti
+    return at >= 0 and code[at] == opmap["IMPORT_FROM"]
 
 
 def _asked_by_from() -> bool:
     """True if an import asks for the name: its own error would drop the explanation."""
-    frame = sys._getframe(2)
+    frame: Any = sys._getframe(2)
     while frame is not None and frame.f_code.co_name in ("__getattr__", "_absent_of_c"):
         frame = frame.f_back  # None if C called the first function of a thread
     return frame is not None and by_from(frame)
