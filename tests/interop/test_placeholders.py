@@ -91,6 +91,8 @@ def test_placeholders_can_be_named(tmp_path):
             pass
 
         typing.get_type_hints(annotated)
+        from torch.jit.annotations import List
+        assert List[int] == typing.List[int]
         shard = ShardingStrategy.FULL_SHARD
         assert Again is MixedPrecision and ShardingStrategy.FULL_SHARD is shard
         for kind in (MixedPrecision, RRef, IterDataPipe, type(torch.ones(1)) | RRef):

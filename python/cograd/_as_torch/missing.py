@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
+import typing
 from collections.abc import Callable
 from importlib.abc import Loader
 from types import ModuleType
@@ -25,6 +26,7 @@ _ATTRIBUTES = {
     "jit": "RecursiveScriptModule CompilationUnit TracerWarning",
     "autograd.profiler": "emit_nvtx emit_itt",
 }
+_TYPING = ("Any", "Callable", "Dict", "List", "Optional", "Tuple", "Union")
 _LAYOUTS = ("sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr")
 
 
@@ -59,6 +61,8 @@ def _find(path: str, name: str) -> Any:
                 return getattr(module, name)
             if f"{above}.{name}".lstrip(".") in names:
                 return _find(above, name)
+    if name in _TYPING:
+        return getattr(typing, name)
     return placeholder(f"{path}.{name}".lstrip("."))
 
 
