@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "python" / "cograd" / "_as_torch" / "names.bin"
 RECORDED = ROOT / "tests" / "recorded" / "torch_modules.txt"
 TABLE = ROOT / "python" / "surface" / "placeholders.toml"
-BITS = 9.5  # for a name: one in 100 unknown names is taken for a known one
+BITS = 8.8  # for a key: one in 70 unknown keys is taken for a known one
 
 
 # ---- in the interpreter with torch ---------------------------------------------------------------
@@ -154,13 +154,18 @@ def has(path: str) -> Any:
     import importlib
 
     try:
-        return importlib.import_module(f"cograd.{path}" if path else "cograd")
+        place = f"_as_torch.{path}" if path == "functorch" else path
+        return importlib.import_module(f"cograd.{place}".rstrip("."))
     except ImportError:
         return None
 
 
 def keys(names: dict[str, dict[str, list[str]]], table: dict[str, Any]) -> list[str]:
-    """Returns what the filter answers yes to: paths, and paths with the kind behind "="."""
+    """Returns what the filter answers yes to: paths, and paths with the kind behind "=".
+
+    Modules, and names of modules that cograd has, have a second key, so that wrong answers about
+    them are rare.
+    """
     from cograd._as_torch.names import guess
 
     absent, whole = (set(table[key].split()) for key in ("absent", "whole"))
@@ -168,18 +173,18 @@ def keys(names: dict[str, dict[str, list[str]]], table: dict[str, Any]) -> list[
     for path, rows in names.items():
         if path and not below(path, absent):
             open_ = below(path, whole) and has(path) is None
-            # Two keys, because a wrong module would be confusing; the second says the kind.
             result += [f"{path}.", f"{path}.*" if open_ else f"{path}.."]
-        module = has(path)
+        module = has("_C")._ops if path == "ops.aten" else has(path)
         if module is None and below(path, whole):
             continue
         for name, (kind, same, *parts) in rows.items():
             full = f"{path}.{name}".lstrip(".")
             if below(full, absent):
                 continue
-            if module is not None and hasattr(module, name) and path != "ops.aten":
+            if module is not None and hasattr(module, name):
                 continue
             result.append(full)
+            result += [f"{full}!"] * (module is not None and kind != "op")
             result += [f"{full}={kind}"] * (kind not in (guess(name), "op", "other"))
             result += [f"{full}=same"] * bool(same)
             result += [f"{full}.{part}" for part in parts]

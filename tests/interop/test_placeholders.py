@@ -295,7 +295,7 @@ def test_the_filter_is_rarely_wrong():
     names = torch_names()
     assert len(names.table) < 32_000
     wrong = sum(f"torch_has_no_{n}.name" in names for n in range(5000))
-    assert wrong < 100, f"{wrong} of 5000 unknown names are found"
+    assert wrong < 150, f"{wrong} of 5000 unknown names are found"
     own = Names.of(["a", "b.c"], 4)
     assert "a" in own and "b.c" in own
     kinds = [guess(name) for name in ("Mode", "run", "_T_co", "LIMIT", "_NotHereError")]

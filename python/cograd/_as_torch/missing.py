@@ -12,6 +12,7 @@ from importlib.abc import Loader
 from types import ModuleType
 from typing import Any
 
+from cograd import _C
 from cograd._base import absent as _absent
 
 __all__ = ["answering", "aten_op", "has_module", "loader_of"]
@@ -123,23 +124,30 @@ def _instead(path: str, name: str, imported: bool) -> Any:
     working = find_working(path, name)
     if working is not None:
         return working.value
-    from cograd._as_torch.placeholders import changes_nothing, has_name
+    from cograd._as_torch.placeholders import changes_nothing
 
     full = f"{path}.{name}".lstrip(".")
     if not imported and not _by_attribute(path, name) and not changes_nothing(full):
         return None
     if has_module(full):
         return importlib.import_module(f"torch.{full}")
-    if has_name(full) or _by_attribute(path, name):
+    if _known(full) or _by_attribute(path, name):
         return _find(path, name)
     return None
 
 
+def _known(full: str) -> bool:
+    """Returns whether torch has this name in a module that cograd has, too."""
+    from cograd._as_torch.names import torch_names
+
+    return full in torch_names() and f"{full}!" in torch_names()
+
+
 def _explain(module: ModuleType, full: str) -> None:
     """Raises the error for a name that torch has, unless it is none."""
-    from cograd._as_torch.placeholders import advice, has_name
+    from cograd._as_torch.placeholders import advice
 
-    if has_name(full):
+    if _known(full):
         name = full.rpartition(".")[2]
         text = f"module {module.__name__!r} has no attribute {name!r}: {advice(full)}"
         raise AttributeError(text, name=name, obj=module) from None
@@ -180,4 +188,4 @@ def aten_op(name: str) -> Any:
     """Returns what ``torch.ops.aten`` gives for an op of torch: a key for tables of ops."""
     from cograd._as_torch.placeholders import AtenOp, has_name
 
-    return AtenOp(name) if has_name(f"ops.aten.{name}") else None
+    return AtenOp(name) if hasattr(_C._ops, name) or has_name(f"ops.aten.{name}") else None

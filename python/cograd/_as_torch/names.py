@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which names torch has that cograd lacks, as a Bloom filter that tools/gen_torch_names.py writes.
 
-A name of torch is always found; about one in 100 other names is found, too.
+A key is always found; about one in 70 other strings is found, too.
 """
 
 from __future__ import annotations
