@@ -67,7 +67,7 @@ def modules() -> dict[str, Any]:
 
 
 def kind_of(value: Any) -> str:
-    """Returns the kind of a value: class, enum, error, function, truth or other."""
+    """Returns the kind of a value: class, enum, error, metaclass, function, truth or other."""
     import enum
 
     if isinstance(value, typing.TypeVar):
@@ -75,6 +75,8 @@ def kind_of(value: Any) -> str:
     if isinstance(value, type):
         if issubclass(value, BaseException):
             return "error"
+        if issubclass(value, type):
+            return "metaclass"
         enumerates = issubclass(value, enum.Enum) or 0 < len(members(value)) < 50
         return "enum" if enumerates else "class"
     if typing.get_origin(value) is not None:

@@ -112,6 +112,11 @@ def test_placeholders_can_be_named(tmp_path):
         class Abstract(MixedPrecision, abc.ABC, option=1):
             pass
 
+        from torch.jit._script import ScriptMeta
+
+        class Scripted(metaclass=ScriptMeta):
+            pass
+
         @_use_grad_for_differentiable
         def step():
             return 5

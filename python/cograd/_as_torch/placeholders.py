@@ -272,12 +272,14 @@ def _member(parent: str, name: str) -> Any:
 def placeholder(path: str) -> Any:
     """Returns the placeholder for the name with this path below torch, always the same one."""
     names, name = torch_names(), path.rpartition(".")[2]
-    said = ("class", "enum", "error", "function", "truth", "typevar")
+    said = ("class", "enum", "error", "function", "metaclass", "truth", "typevar")
     kind = next((kind for kind in said if f"{path}={kind}" in names), guess(name))
     if changes_nothing(path):
         return _function(path)
     if kind in ("class", "enum"):
         return _class(path)
+    if kind == "metaclass":
+        return type(name, (type,), {"__module__": _split(path)[0]})
     if kind == "typevar":
         return typing.TypeVar(name)
     if kind in ("other", "truth") or ".config." in path:
