@@ -205,7 +205,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         into = Path(folder) / "names.json"
         command = [given.torch, "-W", "ignore", __file__, "--torch", "", "--into", str(into)]
-        subprocess.run(command, check=True, cwd=folder, stderr=subprocess.DEVNULL)
+        subprocess.run(command, check=True, cwd=folder, capture_output=True)
         names = json.loads(into.read_text())
     from cograd._as_torch.names import Names
 
