@@ -43,6 +43,7 @@ enum TensorFlags : uint32_t {
   kDual = 4096,        // has, or had, a tangent at some dual level
   kBatched = 8192,     // a batched tensor of a vmap
   kRewritten = 16384,  // was written in place while recorded: it may be part of a reference cycle
+  kSharesWrites = 32768,  // other tensors over its memory have histories of their own; not a view
 };
 inline constexpr uint32_t kViewKinds =
     kViewNoGrad | kViewMultiOutput | kViewCustomFunction | kViewOfNoGrad | kViewInference;

@@ -7,6 +7,7 @@
 
 #include "autograd/graph/copy_slices.h"
 #include "autograd/graph/saved_tensor.h"
+#include "autograd/graph/shared_writes.h"
 #include "autograd/modes/in_use.h"
 #include "autograd/transforms/batch.h"
 #include "autograd/transforms/function_scope.h"
@@ -80,6 +81,7 @@ void start_retaining(Node& n, uint32_t nr, TensorImpl* t) {
 }
 
 void release_autograd(TensorImpl* t) noexcept {
+  if ((t->flags & kSharesWrites) != 0) leave_shared_writes(t);
   if (t->grad_fn != nullptr) {
     if ((t->flags & kRetainsGrad) != 0) stop_retaining(*t->grad_fn, t);
     std::exchange(t->grad_fn, nullptr)->release();
@@ -97,19 +99,6 @@ const bool installed = [] {
   return true;
 }();
 
-// Sets a new grad_fn after an in-place write; a tensor that retains its gradient retains it at the
-// new node. Returns the former grad_fn.
-NodeRef replace_history(TensorImpl* t, Node* owned, uint32_t nr) {
-  NodeRef old(t->grad_fn);
-  __atomic_store_n(&t->grad_fn, owned, __ATOMIC_RELAXED);
-  t->output_nr = nr;
-  if (old && (t->flags & kRetainsGrad) != 0) {
-    stop_retaining(*old.get(), t);
-    if (owned != nullptr) start_retaining(*owned, nr, t);
-  }
-  return old;
-}
-
 // A global spin lock, held for the few instructions in which a view gets its new grad_fn.
 class Installing {
  public:
@@ -126,6 +115,17 @@ class Installing {
 };
 
 }  // namespace
+
+NodeRef replace_history(TensorImpl* t, Node* owned, uint32_t nr) {
+  NodeRef old(t->grad_fn);
+  __atomic_store_n(&t->grad_fn, owned, __ATOMIC_RELAXED);
+  t->output_nr = nr;
+  if (old && (t->flags & kRetainsGrad) != 0) {
+    stop_retaining(*old.get(), t);
+    if (owned != nullptr) start_retaining(*owned, nr, t);
+  }
+  return old;
+}
 
 Tensor region_of_base(const Tensor& base, const TensorImpl* t, int64_t bytes) {
   const int64_t offset = bytes / dtype_size(is_complex(t->dtype) ? base.dtype() : t->dtype);
@@ -164,8 +164,9 @@ bool requires_grad_slow(const TensorImpl* t) noexcept {
   return requires_grad(is_batched(t) ? t->meta->transform->whole.impl() : t->base);
 }
 
-Node* grad_fn_of_view(TensorImpl* t) {
+Node* renewed_grad_fn(TensorImpl* t) {
   if (is_batched(t)) return grad_fn(physical_tensor(Tensor::borrow(t)).impl());
+  if (t->base == nullptr) return shared_history(t);
   if (!has_grad_fn(t) && !requires_grad(t->base)) return nullptr;
   const std::atomic_ref known(t->view_version);
   const uint32_t version = t->current_version();
@@ -256,6 +257,7 @@ void rebase_history(const Tensor& t, Node* node, uint32_t nr, size_t edge) {
     node->retain();
     replace_history(p, node, nr);
     p->flags &= ~uint32_t{kRequiresGrad};
+    if ((p->flags & kSharesWrites) != 0) note_shared_write(p, p, *node);
     return;
   }
   COGRAD_CHECK(node->num_outputs() == 1, "in-place write to a view by ", node->name(),
@@ -266,6 +268,7 @@ void rebase_history(const Tensor& t, Node* node, uint32_t nr, size_t edge) {
   slices->set_output(0, Tensor::borrow(base));
   replace_history(base, slices, 0);
   base->flags = (base->flags & ~uint32_t{kRequiresGrad}) | kRewritten;
+  if ((base->flags & kSharesWrites) != 0) note_shared_write(base, p, *node);
   p->view_version = p->current_version() - 1;  // outdated, so that the next line renews the grad_fn
   Node* view_node = grad_fn(p);                // created now, from the base's new history
   if (saves_output(*node)) slices->follow(view_node);
@@ -380,6 +383,7 @@ void detach_(const Tensor& t) {
   COGRAD_CHECK(p->base == nullptr,
                "Can't detach views in-place. Use detach() instead. If you are using "
                "DistributedDataParallel-like code that keeps gradients as views, detach the base.");
+  if ((p->flags & kSharesWrites) != 0) forget_source(p);
   replace_history(p, nullptr, 0);
   p->flags &= ~uint32_t{kRequiresGrad | kRetainsGrad};
   if (p->meta != nullptr && p->meta->transform != nullptr) p->meta->transform->tangents.clear();

@@ -6,6 +6,7 @@
 namespace cograd {
 
 class AccumulateGrad;
+class Sharer;
 struct TransformMeta;
 
 // The autograd state of a tensor besides its grad_fn. It is created when it is first needed.
@@ -13,6 +14,7 @@ struct AutogradMeta {
   Tensor grad;
   Published<AccumulateGrad> accumulator;     // owned; references on it count as the tensor's
   std::unique_ptr<TransformMeta> transform;  // null: the tensor never took part in a transform
+  std::shared_ptr<Sharer> sharer;            // set if kSharesWrites is
   AutogradMeta();
   ~AutogradMeta();
 };
@@ -69,12 +71,14 @@ inline bool requires_grad(const Tensor& t) noexcept {
   return t.defined() && requires_grad(t.impl());
 }
 
-COGRAD_API Node* grad_fn_of_view(TensorImpl* t);  // for a view or a batched tensor
-// Returns grad_fn, renewed if `t` is a view whose base was written; borrowed, null for leaves.
+// For a view, a batched tensor or one that shares writes.
+COGRAD_API Node* renewed_grad_fn(TensorImpl* t);
+// Returns grad_fn, renewed if `t` was written through its base or a tensor that shares writes with
+// it; borrowed, null for leaves.
 inline Node* grad_fn(TensorImpl* t) {
-  if (t->base == nullptr && (t->flags & kBatched) == 0) [[likely]]
+  if (t->base == nullptr && (t->flags & (kBatched | kSharesWrites)) == 0) [[likely]]
     return t->grad_fn;
-  return grad_fn_of_view(t);
+  return renewed_grad_fn(t);
 }
 inline bool is_leaf(const Tensor& t) { return grad_fn(t.impl()) == nullptr; }
 // Returns the edge that a gradient of `t` flows to: (grad_fn, output_nr) or the leaf's accumulator.
@@ -125,6 +129,9 @@ COGRAD_API void check_inplace(const Tensor& t, const char* op, bool tracked);
 // grad_fn of `t` and, through CopySlices, of its base. Takes a new reference on `node`. `edge` is
 // the index of the edge of `node` that leads to the former value of `t`.
 COGRAD_API void rebase_history(const Tensor& t, Node* node, uint32_t nr = 0, size_t edge = 0);
+// Sets grad_fn to `owned`, output `nr`; a tensor that retains its gradient retains it at the new
+// node. Returns the former grad_fn.
+NodeRef replace_history(TensorImpl* t, Node* owned, uint32_t nr);
 
 COGRAD_API void set_requires_grad(const Tensor& t, bool value);
 COGRAD_API void retain_grad(const Tensor& t);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 
+#include "autograd/graph/shared_writes.h"
 #include "autograd/modes/inference.h"
 #include "autograd/run/backward_job.h"
 #include "python/autograd/saved.h"
@@ -391,25 +392,16 @@ void add_input(BackwardJob& job, PyObject* tensor, bool accumulate) {
   job.add_input(unwrap(tensor), accumulate);
 }
 
-// Sets the history of `t` to that of `alias`: called after `t` was written through `alias`, which
-// shares its memory.
-void rebase_like(py::handle t, const Tensor& alias) {
-  COGRAD_CHECK_TYPE(is_tensor(t.ptr()), "_rebase_like: expected a Tensor, got ",
+// Sets the history of `t` to that of `alias`, which has the same memory and geometry.
+void take_history_of(py::handle t, const Tensor& alias) {
+  COGRAD_CHECK_TYPE(is_tensor(t.ptr()), "_take_history: expected a Tensor, got ",
                     Py_TYPE(t.ptr())->tp_name);
   const NodeRef node = NodeRef::borrow(grad_fn(alias.impl()));
-  COGRAD_CHECK(node, "_rebase_like: the alias has no history");
-  rebase_history(unwrap(t.ptr()), node.get(), alias->output_nr);
+  TensorImpl* taker = unwrap(t.ptr()).impl();
+  COGRAD_CHECK(node && taker->base == nullptr && same_place(taker, alias.impl()),
+               "_take_history: needs a tensor, not a view, and an alias with a history");
+  take_history(taker, node.get(), alias->output_nr);
   ensure_tracked(t.ptr());
-}
-
-// Makes `t` a view of `alias`, so that writes to `alias` become part of t's history, too.
-void follow_alias(const Tensor& t, const Tensor& alias) {
-  COGRAD_CHECK(
-      !t.is(alias) && t->base == nullptr && alias->base == nullptr && t->storage == alias->storage,
-      "_follow_alias: needs two tensors over one storage, neither a view");
-  alias->retain();
-  t->base = alias.impl();
-  t->view_version = t->current_version();
 }
 
 // Returns the items of a tuple as borrowed references.
@@ -656,8 +648,11 @@ void init_nodes(py::module_& m) {
   m.def("_current_graph_task_id", &running_id);
   m.def("_will_engine_execute_node", [](py::handle node) { return will_run(node_of(node.ptr())); });
   m.def("_is_checkpoint_valid", &runs_to_every_leaf);
-  m.def("_rebase_like", &rebase_like);
-  m.def("_follow_alias", &follow_alias);
+  m.def("_take_history", &take_history_of);
+  m.def("_share_writes", &share_writes);
+  m.def("_knows_all_writes", [](const Tensor& t) { return knows_all_writes(t.impl()); });
+  m.def("_same_place",
+        [](const Tensor& a, const Tensor& b) { return same_place(a.impl(), b.impl()); });
   m.def("_live_nodes", &live_nodes);
   m.def("_increment_version", [](const Tensor& t) { t->bump_version(); });
   // For code that writes through the address: raises where an in-place op without a graph would.

@@ -3,6 +3,7 @@
 #include "python/ops/overrides.h"
 
 #include <cstring>
+#include "autograd/graph/shared_writes.h"
 #include "autograd/transforms/levels.h"
 #include "ops/transform/forward_mode.h"
 #include "python/runtime/class.h"
@@ -211,6 +212,7 @@ PyObject* tensor_as_subclass(PyObject* self, PyObject* cls) {
         out->output_nr = t->output_nr;
       }
       if (t->base != nullptr) out->view_version = t->view_version;
+      if ((t->flags & kSharesWrites) != 0) share_writes(t, out, "");
     }
     PyObject* o = wrap_as(reinterpret_cast<PyTypeObject*>(cls), std::move(out));
     ensure_tracked(o);

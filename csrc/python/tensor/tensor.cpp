@@ -9,6 +9,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "autograd/graph/shared_writes.h"
 #include "autograd/transforms/batch.h"
 #include "autograd/transforms/written.h"
 #include "kernels/core/isa_names.h"
@@ -85,9 +86,12 @@ void preserve_written(TensorImpl* t) noexcept {
 // A write through a view reaches its base, and a write to a batched tensor its physical tensor:
 // preserves these.
 void preserve_base(TensorImpl* t) noexcept {
-  while (is_batched(t)) {
-    t = t->meta->transform->whole.impl();
-    preserve_written(t);
+  if ((t->flags & (kBatched | kSharesWrites)) != 0) [[unlikely]] {
+    if (!is_batched(t)) return pass_history_on(t);
+    while (is_batched(t)) {
+      t = t->meta->transform->whole.impl();
+      preserve_written(t);
+    }
   }
   preserve_written(t->base);
 }

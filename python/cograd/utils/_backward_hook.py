@@ -37,9 +37,11 @@ class BackwardHook:
     """Runs the full backward hooks of one call of a module.
 
     Tensors that require grad pass an identity node at the call's inputs and one at its outputs.
-    In-place writes on either side keep their meaning: a module may write its input, and its output
-    may be written. As in torch, two writes are forbidden: to an input that is a leaf or a view, and
-    to an output that is an input, a leaf or a view.
+    In-place writes keep their meaning: a module may write its input, and its output may be
+    written. The tensor before an identity node takes over the history of a write to the one after
+    it; that one raises if it is used after a write to the former. As in torch, two writes are
+    forbidden: to an input that is a leaf or a view, and to an output that is an input, a leaf or a
+    view.
 
     Args:
         module: the first argument of every hook.
@@ -83,9 +85,10 @@ class BackwardHook:
         writable = [_may_be_written(t, tensors) for t in tensors]
         marked = _through_point(self._at_inputs, tensors, writable)
         self.functions[0] = _C._function_of(marked)
-        self._entered = [
-            _Entered(t, m) for t, m, w in zip(tensors, marked, writable, strict=True) if w
-        ]
+        pairs = [(t, m) for t, m, w in zip(tensors, marked, writable, strict=True) if w]
+        for given, alias in pairs:
+            self._share_writes(given, alias)
+        self._entered = [_Entered(given, alias) for given, alias in pairs]
         full = _filled(values, self.input_slots, marked)
         return full if isinstance(args, tuple) else full[0]
 
@@ -104,16 +107,17 @@ class BackwardHook:
         ]
         marked = _through_point(self._at_outputs, tensors, writable)
         self.functions[1] = _C._function_of(marked)
-        for e in entered:
-            e.give_history()
         for i, (inner, source) in enumerate(zip(tensors, written, strict=True)):
             if source is not None:  # the module returns its input, so return the same object
-                _C._rebase_like(source.given, marked[i])
+                _C._take_history(source.given, marked[i])
                 marked[i] = source.given
-            elif writable[i]:
-                _C._follow_alias(inner, marked[i])
+            if writable[i]:
+                self._share_writes(inner, marked[i])
         full = _filled(values, self.output_slots, marked)
         return full if isinstance(result, tuple) else full[0]
+
+    def _share_writes(self, source: Tensor, alias: Tensor) -> None:
+        _C._share_writes(source, alias, type(self.module).__name__)
 
     def _at_inputs(self, zeros: _Zeros, *grads: Any) -> tuple[Any, ...]:
         grads = zeros(grads)
@@ -173,13 +177,13 @@ class _Entered:
         self.version = marked._version
 
     def wrote(self, output: Any) -> bool:
-        """Returns whether the module wrote this input and returns it."""
-        return output is self.marked and self.marked._version != self.version
-
-    def give_history(self) -> None:
-        """Gives the caller's tensor the history of the module's write to its alias, if any."""
-        if self.marked._version != self.version:
-            _C._rebase_like(self.given, self.marked)
+        """Returns whether the module wrote this input and returns it, with its geometry."""
+        return (
+            output is self.marked
+            and self.marked._version != self.version
+            and _C._knows_all_writes(self.marked)
+            and _C._same_place(self.given, self.marked)
+        )
 
 
 def _slots(values: tuple[Any, ...]) -> list[int]:
