@@ -715,7 +715,7 @@ def output_of_two_calls_written_in_one(hook, x, y):
 @right
 def output_of_two_calls_after_a_write_to_one(hook, x, y):
     m = hook(Calls(returns_the_first))
-    a, b = m(y), m(y)
+    _, b = m(y), m(y)
     b.mul_(3)
     return square(b, *m.kept)
 
@@ -995,6 +995,26 @@ def test_results_that_an_op_of_the_module_saved_are_freed_without_the_collector(
     try:
         nodes = _C._live_nodes()
         m(leaf([1.0]) * 1)
+        assert _C._live_nodes() == nodes
+    finally:
+        gc.enable()
+
+
+def test_a_call_that_failed_is_freed_without_the_collector():
+    m = with_hooks(Calls(writes_and_fails))
+
+    def call():
+        try:
+            m(leaf([1.0]) * 1)
+        except LookupError:
+            pass
+
+    call()
+    gc.collect()
+    gc.disable()
+    try:
+        nodes = _C._live_nodes()
+        call()
         assert _C._live_nodes() == nodes
     finally:
         gc.enable()

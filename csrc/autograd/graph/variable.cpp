@@ -81,11 +81,11 @@ void start_retaining(Node& n, uint32_t nr, TensorImpl* t) {
 }
 
 void release_autograd(TensorImpl* t) noexcept {
-  if ((t->flags & kSharesWrites) != 0) leave_shared_writes(t);
-  if (t->grad_fn != nullptr) {
-    if ((t->flags & kRetainsGrad) != 0) stop_retaining(*t->grad_fn, t);
-    std::exchange(t->grad_fn, nullptr)->release();
+  if ((t->flags & (kSharesWrites | kRetainsGrad)) != 0) [[unlikely]] {
+    if ((t->flags & kSharesWrites) != 0) leave_shared_writes(t);
+    if ((t->flags & kRetainsGrad) != 0 && t->grad_fn != nullptr) stop_retaining(*t->grad_fn, t);
   }
+  if (t->grad_fn != nullptr) std::exchange(t->grad_fn, nullptr)->release();
   if (t->meta != nullptr) {
     AutogradMeta* m = t->meta.take();
     delete m->accumulator.take();

@@ -116,8 +116,13 @@ class BackwardHook:
         full = _filled(values, self.output_slots, marked)
         return full if isinstance(result, tuple) else full[0]
 
+    def abandon(self) -> None:
+        """Drops the inputs of a call that has failed, which the graph would keep."""
+        self._entered = []
+
     def _share_writes(self, source: Tensor, alias: Tensor) -> None:
-        _C._share_writes(source, alias, type(self.module).__name__)
+        if _C._same_place(source, alias):  # a subclass may have another detach()
+            _C._share_writes(source, alias, type(self.module).__name__)
 
     def _at_inputs(self, zeros: _Zeros, *grads: Any) -> tuple[Any, ...]:
         grads = zeros(grads)

@@ -153,7 +153,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         full, old, pre = self._backward_hook_lists()
         done: set[int] = set()
-        result = None
+        result = run = None
         try:
             args, kwargs = self._run_forward_pre_hooks(args, kwargs)
             run = BackwardHook(self, full, pre) if full or pre else None
@@ -177,6 +177,8 @@ class Module(StateMixin, HookMixin, AccessMixin):
             return result
         except Exception:
             self._run_always_called(done, args, kwargs, result)
+            if run is not None:
+                run.abandon()
             raise
 
     def _run_old_backward_hooks(
