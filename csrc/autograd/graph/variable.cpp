@@ -80,11 +80,15 @@ void start_retaining(Node& n, uint32_t nr, TensorImpl* t) {
   extra.retained.push_back({nr, scope, t});
 }
 
+// Removes what refers to `t` without owning it.
+[[gnu::noinline, gnu::cold]] void leave_lists(TensorImpl* t) noexcept {
+  if ((t->flags & kSharesWrites) != 0) leave_shared_writes(t);
+  if ((t->flags & kRetainsGrad) != 0 && t->grad_fn != nullptr) stop_retaining(*t->grad_fn, t);
+}
+
 void release_autograd(TensorImpl* t) noexcept {
-  if ((t->flags & (kSharesWrites | kRetainsGrad)) != 0) [[unlikely]] {
-    if ((t->flags & kSharesWrites) != 0) leave_shared_writes(t);
-    if ((t->flags & kRetainsGrad) != 0 && t->grad_fn != nullptr) stop_retaining(*t->grad_fn, t);
-  }
+  if ((t->flags & (kSharesWrites | kRetainsGrad)) != 0) [[unlikely]]
+    leave_lists(t);
   if (t->grad_fn != nullptr) std::exchange(t->grad_fn, nullptr)->release();
   if (t->meta != nullptr) {
     AutogradMeta* m = t->meta.take();
@@ -98,6 +102,18 @@ const bool installed = [] {
   tensor_hooks.release_autograd = release_autograd;
   return true;
 }();
+
+// Does what replace_history() does, without a call in each recorded write.
+[[gnu::always_inline]] inline NodeRef replace_here(TensorImpl* t, Node* owned, uint32_t nr) {
+  NodeRef old(t->grad_fn);
+  __atomic_store_n(&t->grad_fn, owned, __ATOMIC_RELAXED);
+  t->output_nr = nr;
+  if (old && (t->flags & kRetainsGrad) != 0) {
+    stop_retaining(*old.get(), t);
+    if (owned != nullptr) start_retaining(*owned, nr, t);
+  }
+  return old;
+}
 
 // A global spin lock, held for the few instructions in which a view gets its new grad_fn.
 class Installing {
@@ -117,14 +133,7 @@ class Installing {
 }  // namespace
 
 NodeRef replace_history(TensorImpl* t, Node* owned, uint32_t nr) {
-  NodeRef old(t->grad_fn);
-  __atomic_store_n(&t->grad_fn, owned, __ATOMIC_RELAXED);
-  t->output_nr = nr;
-  if (old && (t->flags & kRetainsGrad) != 0) {
-    stop_retaining(*old.get(), t);
-    if (owned != nullptr) start_retaining(*owned, nr, t);
-  }
-  return old;
+  return replace_here(t, owned, nr);
 }
 
 Tensor region_of_base(const Tensor& base, const TensorImpl* t, int64_t bytes) {
@@ -177,7 +186,7 @@ Node* renewed_grad_fn(TensorImpl* t) {
   NodeRef old;  // released after the lock
   const Installing lock;
   if (known.load(std::memory_order_relaxed) == version) return t->grad_fn;
-  old = replace_history(t, std::exchange(fresh->grad_fn, nullptr), 0);
+  old = replace_here(t, std::exchange(fresh->grad_fn, nullptr), 0);
   known.store(version, std::memory_order_release);
   return t->grad_fn;
 }
@@ -255,7 +264,7 @@ void rebase_history(const Tensor& t, Node* node, uint32_t nr, size_t edge) {
   if (p->base == nullptr) {
     node->set_output(nr, t);
     node->retain();
-    replace_history(p, node, nr);
+    replace_here(p, node, nr);
     p->flags &= ~uint32_t{kRequiresGrad};
     if ((p->flags & kSharesWrites) != 0) note_shared_write(p, p, *node);
     return;
@@ -266,7 +275,7 @@ void rebase_history(const Tensor& t, Node* node, uint32_t nr, size_t edge) {
   node->set_output(0, t);
   auto* slices = new CopySlices(Tensor::borrow(base), t, NodeRef::borrow(node), edge);
   slices->set_output(0, Tensor::borrow(base));
-  replace_history(base, slices, 0);
+  replace_here(base, slices, 0);
   base->flags = (base->flags & ~uint32_t{kRequiresGrad}) | kRewritten;
   if ((base->flags & kSharesWrites) != 0) note_shared_write(base, p, *node);
   p->view_version = p->current_version() - 1;  // outdated, so that the next line renews the grad_fn

@@ -85,14 +85,17 @@ void preserve_written(TensorImpl* t) noexcept {
 
 // A write through a view reaches its base, and a write to a batched tensor its physical tensor:
 // preserves these.
-void preserve_base(TensorImpl* t) noexcept {
-  if ((t->flags & (kBatched | kSharesWrites)) != 0) [[unlikely]] {
-    if (!is_batched(t)) return pass_history_on(t);
-    while (is_batched(t)) {
-      t = t->meta->transform->whole.impl();
-      preserve_written(t);
-    }
+[[gnu::noinline, gnu::cold]] void preserve_physical(TensorImpl* t) noexcept {
+  if (!is_batched(t)) return pass_history_on(t);
+  while (is_batched(t)) {
+    t = t->meta->transform->whole.impl();
+    preserve_written(t);
   }
+  preserve_written(t->base);
+}
+void preserve_base(TensorImpl* t) noexcept {
+  if ((t->flags & (kBatched | kSharesWrites)) != 0) [[unlikely]]
+    return preserve_physical(t);
   preserve_written(t->base);
 }
 
