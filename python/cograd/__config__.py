@@ -118,7 +118,7 @@ def parallel_info() -> str:
         [
             f"threads: {threads['cograd']} of {threads['processors']} processors",
             f"reason: {threads['reason']}",
-            f"parallel loops: {threads['parallel loops']}, OpenBLAS for products",
+            f"parallel loops: {threads['parallel loops']}",
         ]
     )
 

@@ -25,6 +25,8 @@ struct Blas {
 
 // The routines of each table compute on the calling thread alone: they start no threads.
 const Blas& chosen_blas() noexcept;
+// True if a library was chosen by name; it then computes real products, too.
+bool chose_blas() noexcept;
 const Blas& openblas() noexcept;
 std::string openblas_version();
 

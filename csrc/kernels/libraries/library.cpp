@@ -19,7 +19,7 @@ constexpr const char* kTitles[] = {"OpenBLAS", "MKL", "oneDNN", "cograd"};
 
 std::mutex mutex;
 std::atomic<const Blas*> matmul_blas{nullptr};
-std::atomic<Library> matmul{Library::openblas}, convolution{Library::own};
+std::atomic<Library> matmul{Library::own}, convolution{Library::own};
 
 bool is_extra(Library library) { return library == Library::mkl || library == Library::onednn; }
 
@@ -62,16 +62,15 @@ std::string version_of(Library library) {
 
 void choose_library(Operation operation, Library library) {
   const bool product = operation == Operation::matmul;
-  const auto wrong = product ? Library::own : Library::mkl;
-  COGRAD_CHECK_VALUE(library != wrong && (product || library != Library::openblas),
-                     "backends: library of '", kOperations[static_cast<size_t>(operation)],
-                     "' is '", name_of(library), "', expected ",
-                     product ? "'openblas', 'mkl' or 'onednn'" : "'own' or 'onednn'");
+  COGRAD_CHECK_VALUE(product || library == Library::own || library == Library::onednn,
+                     "backends: library of 'convolution' is '", name_of(library),
+                     "', expected 'own' or 'onednn'");
   COGRAD_CHECK(is_loaded(library), "backends: ", name_of(library), " is not loaded");
   if (!product) return convolution.store(library, std::memory_order_release);
   const std::lock_guard lock(mutex);
   matmul_blas.store(library == Library::mkl      ? &mkl::table()
                     : library == Library::onednn ? &onednn::table()
+                    : library == Library::own    ? nullptr
                                                  : &openblas(),
                     std::memory_order_release);
   matmul.store(library, std::memory_order_release);
@@ -89,6 +88,8 @@ const Blas& chosen_blas() noexcept {
   const Blas* chosen = matmul_blas.load(std::memory_order_acquire);
   return chosen == nullptr ? openblas() : *chosen;
 }
+
+bool chose_blas() noexcept { return matmul_blas.load(std::memory_order_acquire) != nullptr; }
 
 SharedObject::SharedObject(Library library, const std::string& path)
     : library_(library), path_(path), handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {

@@ -178,8 +178,8 @@ class ForwardBlocks {
     for (int64_t key = 0; key < seen; key += kKeys) {
       const int64_t b = key / kKeys;
       const Block block{n, first, count, key, std::min(keys_.length(b), seen - key)};
-      gemm_packed<T, false>(count, block.keys, a_.size, q, a_.q.row_step, 1, keys_.block(keys, b),
-                            scores_.get(), kKeys);
+      gemm_packed<T>(false, count, block.keys, a_.size, q, a_.q.row_step, 1, keys_.block(keys, b),
+                     scores_.get(), kKeys);
       for (int64_t i = 0; i < count; ++i) carry(block, i, top[i], sum[i], out + i * out_.row_step);
       // Only block.keys packed rows are used: the rows behind the visible keys don't matter.
       add_values(block, values_.block(keys + keys_.elements(), b), out);
@@ -191,8 +191,8 @@ class ForwardBlocks {
     const int64_t length = values_.length(block.key / kKeys);
     for (int64_t i = 0; i < block.rows; ++i)
       std::fill(scores_.get() + i * kKeys + block.keys, scores_.get() + i * kKeys + length, T(0));
-    gemm_packed<T, true>(block.rows, a_.value_size, length, scores_.get(), kKeys, 1, values, out,
-                         out_.row_step);
+    gemm_packed<T>(true, block.rows, a_.value_size, length, scores_.get(), kKeys, 1, values, out,
+                   out_.row_step);
   }
   // Turns a row's scores into weights relative to its largest score so far.
   void carry(const Block& block, int64_t i, T& top, T& sum, T* out) {
@@ -278,19 +278,19 @@ class BackwardBlocks {
     for (int64_t key = 0; key < seen; key += kKeys) {
       const int64_t b = key / kKeys, length = keys_.length(b);
       const Block block{n, first, count, key, std::min(length, seen - key)};
-      gemm_packed<T, false>(count, block.keys, size, q, a_.q.row_step, 1,
-                            keys_.block(packed_.get(), b), weights_.get(), kKeys);
-      gemm_packed<T, false>(count, block.keys, wide, g, g_.row_step, 1, values_.block(values(), b),
-                            slopes_.get(), kKeys);
+      gemm_packed<T>(false, count, block.keys, size, q, a_.q.row_step, 1,
+                     keys_.block(packed_.get(), b), weights_.get(), kKeys);
+      gemm_packed<T>(false, count, block.keys, wide, g, g_.row_step, 1, values_.block(values(), b),
+                     slopes_.get(), kKeys);
       for (int64_t i = 0; i < count; ++i) row(block, i, along[i]);
-      gemm_packed<T, true>(block.keys, wide, count, weights_.get(), 1, kKeys, gp_.get(),
-                           gv + key * gv_step, gv_step);
-      gemm_packed<T, true>(block.keys, size, count, slopes_.get(), 1, kKeys, q_.get(),
-                           gk + key * gk_step, gk_step);
+      gemm_packed<T>(true, block.keys, wide, count, weights_.get(), 1, kKeys, gp_.get(),
+                     gv + key * gv_step, gv_step);
+      gemm_packed<T>(true, block.keys, size, count, slopes_.get(), 1, kKeys, q_.get(),
+                     gk + key * gk_step, gk_step);
       for (int64_t i = 0; i < count; ++i)
         std::fill(slopes_.get() + i * kKeys + block.keys, slopes_.get() + i * kKeys + length, T(0));
-      gemm_packed<T, true>(count, size, length, slopes_.get(), kKeys, 1,
-                           key_rows_.block(key_rows(), b), gq, gq_.row_step);
+      gemm_packed<T>(true, count, size, length, slopes_.get(), kKeys, 1,
+                     key_rows_.block(key_rows(), b), gq, gq_.row_step);
     }
   }
   static T product(const T* x, const T* y, int64_t n) {

@@ -152,13 +152,13 @@ class ForwardRows {
     T* out = at<T>(f_.out, base * width);
     const T* w = at<T>(w_.w_hh, 0);
     if (s_.mode == RnnMode::Gru)
-      gemm_packed<T, false>(rows, all, width, h, width, 1, w, product_.get(), all);
+      gemm_packed<T>(false, rows, all, width, h, width, 1, w, product_.get(), all);
     else
-      gemm_packed<T, true>(rows, all, width, h, width, 1, w, gates, all);
+      gemm_packed<T>(true, rows, all, width, h, width, 1, w, gates, all);
     T* raw = f_.raw != nullptr ? at<T>(f_.raw, base * n) : out;
     for (int64_t r = 0; r < rows; ++r) one(r, base, gates + r * all, h + r * width, raw + r * n);
     if (f_.raw != nullptr)
-      gemm_packed<T, false>(rows, width, n, raw, n, 1, at<T>(w_.w_hr, 0), out, width);
+      gemm_packed<T>(false, rows, width, n, raw, n, 1, at<T>(w_.w_hr, 0), out, width);
     std::memcpy(h, out, static_cast<size_t>(rows * width) * sizeof(T));
   }
   void one(int64_t r, int64_t base, T* gates, const T* h, T* out) {
@@ -211,16 +211,16 @@ class BackwardRows {
     T* raw = gh;
     if (s_.w_hr != nullptr) {
       raw = g_raw_.get();
-      gemm_packed<T, false>(rows, n, width, gh, width, 1, at<T>(w_.w_hr, 0), raw, n);
+      gemm_packed<T>(false, rows, n, width, gh, width, 1, at<T>(w_.w_hr, 0), raw, n);
       std::memcpy(at<T>(b_.g_raw, base * width), gh, static_cast<size_t>(rows * width) * sizeof(T));
     }
     for (int64_t r = 0; r < rows; ++r) one(t, base, r, raw + r * n, out + r * all);
     const T* w = at<T>(w_.w_hh, 0);
     if (s_.mode == RnnMode::Gru) {
       const T* state_out = at<T>(b_.g_state_gates, base * all);
-      gemm_packed<T, true>(rows, width, all, state_out, all, 1, w, gh, width);
+      gemm_packed<T>(true, rows, width, all, state_out, all, 1, w, gh, width);
     } else {
-      gemm_packed<T, false>(rows, width, all, out, all, 1, w, gh, width);
+      gemm_packed<T>(false, rows, width, all, out, all, 1, w, gh, width);
     }
   }
   void one(int64_t t, int64_t base, int64_t r, T* gh, T* out) {

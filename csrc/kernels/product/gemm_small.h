@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Plain matrix products for any dtype: for integers, tiny 16-bit products and k = 0.
+// Plain matrix products for any dtype: for integers and k = 0.
 #pragma once
 #include <cstdint>
 
@@ -20,6 +20,19 @@ struct GemmArgs {
   void* c;
   int64_t ldc;
 };
+
+// Distances between the matrices of a batch, in elements; 0 repeats a matrix.
+struct BatchSteps {
+  int64_t a, b, c;
+  GemmArgs product(DType t, const GemmArgs& g, int64_t i) const {
+    GemmArgs one = g;
+    one.a = static_cast<const char*>(g.a) + i * a * dtype_size(t);
+    one.b = static_cast<const char*>(g.b) + i * b * dtype_size(t);
+    one.c = static_cast<char*>(g.c) + i * c * dtype_size(t);
+    return one;
+  }
+};
+
 void gemm_small(DType t, const GemmArgs& g, int64_t row_begin, int64_t row_end);
 
 // Compute a strided sum of products and a rank-one update in the dtype's own arithmetic.

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Computes products in register tiles, without packing if the operands are small enough for the
-// cache. Compiled once per instruction set.
+// Multiplies pieces of matrices in tiles. Compiled once per instruction set.
 #include "kernels/product/gemm_tile.h"
 
-#include <algorithm>
-#include <memory>
-
-#include "kernels/product/register_tile.h"
+#include "kernels/product/packing.h"
 
 namespace cograd::kernels::COGRAD_ISA {
 
@@ -14,189 +10,267 @@ GemmTile gemm_tile();
 
 namespace {
 
-constexpr int64_t kDepth = 256;                 // rows per packed panel
-constexpr int64_t kBlockRows = 20 * kTileRows;  // rows of A that are packed at once
-constexpr int64_t kOften = 48;                  // number of rows of C from which a panel is copied
-
-constexpr int kMostVectors = 2;
-template <class T, int V = kMostVectors>
-constexpr int64_t kCols = V * kLanes<T>;
-
-// The operands as the tiles read them: op(A)[i, p] is a[i * row + p * step].
-template <class T>
-struct Tiled {
-  const T* a;
-  int64_t row, step;
-  const T* b;  // rows of at least kCols elements, ldb apart
-  int64_t ldb;
-  T alpha, beta;
-  T* c;
-  int64_t ldc;
-};
-
-// Computes C[0, R) x [0, cols) = alpha * A B + beta * C, with V vectors per row.
-template <class T, int V, int R>
-void tile(const Tiled<T>& g, int64_t depth, int64_t cols) {
-  constexpr int L = kLanes<T>;
-  Vec<T, L> acc[R][V] = {};
-  add_products<T, R, V>(depth, StridedFactors<T>{g.a, g.row, g.step}, PanelVectors<T>{g.b, g.ldb},
-                        acc);
-  if (cols == kCols<T, V>) {
-    for (int i = 0; i < R; ++i) {
-      T* c = g.c + i * g.ldc;
-      for (int v = 0; v < V; ++v) {
-        Vec<T, L> value = g.alpha * acc[i][v];
-        if (g.beta != T(0)) value += g.beta * load(c + v * L);
-        store<T, L>(c + v * L, value);
-      }
-    }
-    return;
-  }
-  alignas(64) T sums[R][kCols<T, V>];
-  for (int i = 0; i < R; ++i)
-    for (int v = 0; v < V; ++v) store<T, L>(sums[i] + v * L, g.alpha * acc[i][v]);
-  for (int i = 0; i < R; ++i) {
-    T* c = g.c + i * g.ldc;
-    for (int64_t j = 0; j < cols; ++j)
-      c[j] = g.beta == T(0) ? sums[i][j] : sums[i][j] + g.beta * c[j];
-  }
-}
-
-template <class T, int V, int R = kTileRows>
-void tile_of(int rows, const Tiled<T>& g, int64_t depth, int64_t cols) {
-  if (rows == R) return tile<T, V, R>(g, depth, cols);
-  if constexpr (R > 1) tile_of<T, V, R - 1>(rows, g, depth, cols);
-}
-
-// Copies `n` elements, which are usually kWhole: a memmove call per row would take as long as the
-// copy.
-template <int64_t kWhole, class T>
-void copy_row(const T* from, int64_t n, T* to) {
-  if (n == kWhole)
-    std::memcpy(to, from, kWhole * sizeof(T));
-  else
-    std::copy_n(from, n, to);
-}
-
-// Computes to[p, j] = from[j, p] in blocks of four by four.
-template <class T>
-void transpose(const T* from, int64_t ld, int64_t depth, int64_t cols, T* to) {
-  using V = Vec<T, 4>;
-  using I = std::conditional_t<sizeof(T) == 4, Vec<int32_t, 4>, Vec<int64_t, 4>>;
-  int64_t j = 0;
-  for (; j + 4 <= cols; j += 4) {
-    int64_t p = 0;
-    for (; p + 4 <= depth; p += 4) {
-      V r[4];
-      for (int k = 0; k < 4; ++k) std::memcpy(&r[k], from + (j + k) * ld + p, sizeof(V));
-      const V a = __builtin_shuffle(r[0], r[1], I{0, 4, 1, 5});
-      const V b = __builtin_shuffle(r[0], r[1], I{2, 6, 3, 7});
-      const V c = __builtin_shuffle(r[2], r[3], I{0, 4, 1, 5});
-      const V d = __builtin_shuffle(r[2], r[3], I{2, 6, 3, 7});
-      const V out[4] = {
-          __builtin_shuffle(a, c, I{0, 1, 4, 5}), __builtin_shuffle(a, c, I{2, 3, 6, 7}),
-          __builtin_shuffle(b, d, I{0, 1, 4, 5}), __builtin_shuffle(b, d, I{2, 3, 6, 7})};
-      for (int k = 0; k < 4; ++k) std::memcpy(to + (p + k) * kCols<T> + j, &out[k], sizeof(V));
-    }
-    for (; p < depth; ++p)
-      for (int k = 0; k < 4; ++k) to[p * kCols<T> + j + k] = from[(j + k) * ld + p];
-  }
-  for (; j < cols; ++j)
-    for (int64_t p = 0; p < depth; ++p) to[p * kCols<T> + j] = from[j * ld + p];
-}
-
-// Returns columns [j, j + cols) of op(B), rows [p, p + depth), as rows of kCols elements. Copies a
-// panel that is read often, because rows far apart evict each other from the cache.
-template <class T>
-const T* panel_of(const GemmArgs& g, int64_t p, int64_t depth, int64_t j, int64_t cols, T* packed,
-                  int64_t* ld) {
-  const T* b = static_cast<const T*>(g.b);
-  if (!g.tb && g.m < kOften && (cols == kCols<T> || cols == kLanes<T>)) {
-    *ld = g.ldb;
-    return b + p * g.ldb + j;
-  }
-  *ld = kCols<T>;
-  const int64_t read = cols <= kLanes<T> ? kLanes<T> : kCols<T>;
-  for (int64_t i = 0; cols < read && i < depth; ++i)
-    std::fill(packed + i * kCols<T> + cols, packed + i * kCols<T> + read, T(0));
-  if (g.tb) {
-    transpose(b + j * g.ldb + p, g.ldb, depth, cols, packed);
-  } else {
-    for (int64_t i = 0; i < depth; ++i)
-      copy_row<kCols<T>>(b + (p + i) * g.ldb + j, cols, packed + i * kCols<T>);
-  }
-  return packed;
-}
-
-// Packs rows [i, i + rows) of op(A), columns [p, p + depth), in strips of kTileRows rows, which the
-// tiles read sequentially.
-template <class T>
-void pack_rows(const GemmArgs& g, int64_t i, int64_t rows, int64_t p, int64_t depth, T* out) {
-  const T* a = static_cast<const T*>(g.a);
-  for (int64_t r = 0; r < rows; r += kTileRows, out += kTileRows * depth) {
-    const int64_t some = std::min<int64_t>(kTileRows, rows - r);
-    if (g.ta) {
-      for (int64_t q = 0; q < depth; ++q)
-        copy_row<kTileRows>(a + (p + q) * g.lda + i + r, some, out + q * kTileRows);
-    } else {
-      for (int64_t k = 0; k < some; ++k)
-        std::copy_n(a + (i + r + k) * g.lda + p, depth, out + k * depth);
-    }
-  }
-}
-
-// Computes columns [j, j + cols) of C's rows [i, end) from one panel of B and all tiles of A.
-template <class T>
-void panel_product(const GemmArgs& g, Tiled<T> t, int64_t i, int64_t end, int64_t j, int64_t cols,
-                   int64_t p, int64_t depth, const T* strips) {
-  for (; i < end; i += kTileRows) {
-    t.a = strips != nullptr ? strips : static_cast<const T*>(g.a) + i * t.row + p * t.step;
-    if (strips != nullptr) strips += kTileRows * depth;
-    t.c = static_cast<T*>(g.c) + i * g.ldc + j;
-    const int rows = static_cast<int>(std::min<int64_t>(kTileRows, end - i));
-    if (cols <= kLanes<T>)
-      tile_of<T, 1>(rows, t, depth, cols);
-    else
-      tile_of<T, kMostVectors>(rows, t, depth, cols);
-  }
-}
+constexpr int64_t kTogether = 168 / kStripRows;  // strips of A that are copied at once
+constexpr int64_t kCachedLeft = 1 << 16;         // elements of A that stay in the cache
 
 template <class T>
-void product(const GemmArgs& g) {
-  alignas(64) T packed[kDepth * kCols<T>];
-  const bool strips = g.m >= kOften && g.n >= 4 * kCols<T> && g.k >= kOften;
-  const int64_t block =
-      strips ? std::min(kBlockRows, (g.m + kTileRows - 1) / kTileRows * kTileRows) : g.m;
-  const std::unique_ptr<T[]> a(strips ? new T[static_cast<size_t>(block * kDepth)] : nullptr);
-  Tiled<T> t{};
+Tile<T> tile_for(const GemmArgs& g) {
+  Tile<T> t{};
   t.alpha = static_cast<T>(g.alpha);
+  t.beta = static_cast<T>(g.beta);
   t.ldc = g.ldc;
-  for (int64_t p = 0; p < g.k; p += kDepth) {
-    const int64_t depth = std::min(kDepth, g.k - p);
-    t.row = g.ta ? 1 : strips ? depth : g.lda;
-    t.step = g.ta ? (strips ? kTileRows : g.lda) : 1;
+  t.last = kLanes<T>;
+  return t;
+}
+
+// Multiplies thin strips of rows by pairs of panels; returns the first column that is left.
+template <class T>
+int64_t thin_pairs(Tile<T>& t, int64_t rows, int64_t n, int64_t pair_step) {
+  int64_t j = 0;
+  for (; n - j >= 2 * kPanel<T>; j += 2 * kPanel<T>) {
+    tile_of<T>(rows, 4)(t);
+    t.b += pair_step;
+    t.c += 2 * kPanel<T>;
+  }
+  return j;
+}
+
+// Multiplies rows of A, which t.a starts at, by the panel that t.b starts at.
+template <class T>
+COGRAD_INLINE void strip_times_panel(Tile<T>& t, int64_t rows, int64_t cols) {
+  const bool two = cols > kLanes<T>;
+  t.last = two ? cols - kLanes<T> : cols;
+  tile_of<T>(rows, two ? 2 : 1)(t);
+}
+
+// Calls f(p, depth, j, cols) for all parts of k and all panels up to column `end`. Parts of a large
+// A are used by all panels, so that they stay in the cache.
+template <class T, class F>
+COGRAD_INLINE void each_part(const GemmArgs& g, int64_t first, int64_t end, F&& f) {
+  const auto part = [&](int64_t p, int64_t j) {
+    f(p, std::min(kDepth, g.k - p), j, std::min<int64_t>(kPanel<T>, end - j));
+  };
+  if (g.m * g.k > kCachedLeft) {
+    for (int64_t p = 0; p < g.k; p += kDepth)
+      for (int64_t j = first; j < end; j += kPanel<T>) part(p, j);
+  } else {
+    for (int64_t j = first; j < end; j += kPanel<T>)
+      for (int64_t p = 0; p < g.k; p += kDepth) part(p, j);
+  }
+}
+
+// Multiplies from the operands as they lie. `room` has place for a panel: one that is stored
+// transposed is turned first, and last columns are copied if tiles cannot read them.
+template <class T>
+void direct_in(const GemmArgs& g, const Piece& piece, T* room) {
+  const EvenParts strips(g.m, divide_up(g.m, kStripRows));
+  const int64_t end = std::min(piece.panel_end * kPanel<T>, g.n), i0 = strips.first(piece.strip);
+  int64_t first = piece.panel * kPanel<T>;
+  Tile<T> t = tile_for<T>(g);
+  t.row = g.ta ? 1 : g.lda;
+  t.step = g.ta ? g.lda : 1;
+  const T* a = static_cast<const T*>(g.a);
+  const T* b = static_cast<const T*>(g.b);
+  T* c = static_cast<T*>(g.c);
+  if (!g.tb && strips.parts == 1 && g.m <= kThinRows) {
+    t.panel = kPanel<T>;
+    t.ldb = g.ldb;
+    t.depth = g.k;
+    t.a = a;
+    t.b = b + first;
+    t.c = c + first;
+    first += thin_pairs<T>(t, g.m, end - first, 2 * kPanel<T>);
+  }
+  each_part<T>(g, first, end, [&](int64_t p, int64_t depth, int64_t j, int64_t cols) {
+    const bool readable = !g.tb && (kReadsEdges || cols % kLanes<T> == 0);
+    t.depth = depth;
     t.beta = p == 0 ? static_cast<T>(g.beta) : T(1);
-    for (int64_t i = 0; i < g.m; i += block) {
-      const int64_t end = std::min(i + block, g.m);
-      if (strips) pack_rows(g, i, end - i, p, depth, a.get());
-      for (int64_t j = 0; j < g.n; j += kCols<T>) {
-        const int64_t cols = std::min(kCols<T>, g.n - j);
-        t.b = panel_of<T>(g, p, depth, j, cols, packed, &t.ldb);
-        panel_product(g, t, i, end, j, cols, p, depth, a.get());
-      }
+    t.b = readable ? b + p * g.ldb + j : room;
+    t.ldb = readable ? g.ldb : kPanel<T>;
+    if (g.tb)
+      turn_all(b + j * g.ldb + p, g.ldb, depth, cols, room, kPanel<T>);
+    else if (!readable)
+      pack_straight(b + p * g.ldb + j, g.ldb, depth, cols, room);
+    for (int64_t s = piece.strip, i = i0; s < piece.strip_end; ++s) {
+      const int64_t next = strips.first(s + 1);
+      t.a = a + i * t.row + p * t.step;
+      t.c = c + i * g.ldc + j;
+      strip_times_panel(t, next - i, cols);
+      i = next;
+    }
+  });
+}
+
+template <class T>
+void direct_as(const GemmArgs& g, const Piece& piece) {
+  alignas(64) T room[kDepth * kPanel<T>];
+  direct_in(g, piece, room);
+}
+void direct(DType t, const GemmArgs& g, const Piece& piece) {
+  t == DType::Float64 ? direct_as<double>(g, piece) : direct_as<float>(g, piece);
+}
+
+// Calls f with a value of the dtype's type.
+template <class F>
+void with_type(DType t, F&& f) {
+  switch (t) {
+    case DType::Float64:
+      return f(double());
+    case DType::Float16:
+      return f(Half());
+    case DType::BFloat16:
+      return f(BFloat16());
+    default:
+      return f(float());
+  }
+}
+
+void pack_panels(DType t, const GemmArgs& g, int64_t p, int64_t depth, int64_t panel,
+                 int64_t panel_end, void* to) {
+  with_type(t, [&]<class S>(S) {
+    using T = Acc<S>;
+    const int64_t first = panel * kPanel<T>, end = std::min(panel_end * kPanel<T>, g.n);
+    pack_right<S>(g, p, depth, first, end - first, static_cast<T*>(to));
+  });
+}
+
+// Multiplies up to kTogether strips, whose copies are in `room` if `copied`, by all panels of a
+// piece.
+template <class T>
+void strips_times_panels(const GemmArgs& g, Tile<T>& t, const EvenParts& strips, const Piece& piece,
+                         const T* a, int64_t strip_step, const T* b) {
+  for (int64_t panel = piece.panel; panel < piece.panel_end; ++panel, b += t.depth * kPanel<T>) {
+    const int64_t j = panel * kPanel<T>, cols = std::min<int64_t>(kPanel<T>, g.n - j);
+    t.b = b;
+    for (int64_t s = piece.strip; s < piece.strip_end; ++s) {
+      const int64_t i = strips.first(s), rows = strips.first(s + 1) - i;
+      t.a = a + (strip_step > 0 ? (s - piece.strip) * strip_step : i * t.row);
+      t.c = static_cast<T*>(g.c) + i * g.ldc + j;
+      strip_times_panel(t, rows, cols);
     }
   }
 }
 
-void run(DType t, const GemmArgs& g) {
-  if (t == DType::Float32)
-    product<float>(g);
-  else
-    product<double>(g);
+template <class T>
+using PackLeft = void (*)(const GemmArgs& g, int64_t i, int64_t rows, int64_t p, int64_t depth,
+                          T* to);
+
+// `pack_left` copies strips; without it the operand can be read as it lies.
+template <class T>
+void packed_as(const GemmArgs& g, Piece piece, const PackedRight& b, PackLeft<T> pack_left,
+               bool copied) {
+  const EvenParts strips(g.m, divide_up(g.m, kStripRows));
+  constexpr int64_t kStrip = kDepth * kStripWidth<T>;
+  const int64_t together = std::min(kTogether, piece.strip_end - piece.strip);
+  const Scratch scratch(copied ? together * kStrip * static_cast<int64_t>(sizeof(T)) : 0);
+  T* const room = scratch.as<T>();
+  Tile<T> t = tile_for<T>(g);
+  t.ldb = kPanel<T>;
+  const int64_t end = piece.strip_end;
+  for (; piece.strip < end; piece.strip = piece.strip_end) {
+    piece.strip_end = std::min(piece.strip + kTogether, end);
+    for (int64_t p = b.p; p < b.end; p += kDepth) {
+      t.depth = std::min(kDepth, b.end - p);
+      t.beta = p == 0 ? static_cast<T>(g.beta) : T(1);
+      const T* panels = static_cast<const T*>(b.data) + (p - b.p) * b.panels * kPanel<T> +
+                        (piece.panel - b.first) * t.depth * kPanel<T>;
+      for (int64_t s = piece.strip; copied && s < piece.strip_end; ++s)
+        pack_left(g, strips.first(s), strips.first(s + 1) - strips.first(s), p, t.depth,
+                  room + (s - piece.strip) * kStrip);
+      t.row = g.ta ? 1 : copied ? t.depth : g.lda;
+      t.step = g.ta ? (copied ? kStripWidth<T> : g.lda) : 1;
+      const T* a = copied ? room : static_cast<const T*>(g.a) + p * t.step;
+      strips_times_panels<T>(g, t, strips, piece, a, copied ? kStrip : 0, panels);
+    }
+  }
+}
+void packed(DType t, const GemmArgs& g, const Piece& piece, const PackedRight& b) {
+  const bool copied = piece.panel_end - piece.panel >= 4;
+  if (t == DType::Float64) return packed_as<double>(g, piece, b, pack_left<double>, copied);
+  if (t == DType::Float32) return packed_as<float>(g, piece, b, pack_left<float>, copied);
+  packed_as<float>(g, piece, b, t == DType::Float16 ? pack_left<Half> : pack_left<BFloat16>, true);
+}
+
+template <class T>
+void add_blocks_as(int64_t n, int64_t blocks, const T* block, int64_t step, T alpha, T beta, T* c) {
+  constexpr int L = kLanes<T>;
+  for (int64_t j = 0; j < n; j += L) {
+    const FirstLanes<T> some(std::min<int64_t>(L, n - j));
+    Vec<T, L> sum = broadcast(alpha) * some.load(block + j);
+    if (beta != T(0))
+      sum = fused(broadcast(alpha), some.load(block + j), broadcast(beta) * some.load(c + j));
+    for (int64_t i = 1; i < blocks; ++i)
+      sum = fused(broadcast(alpha), some.load(block + i * step + j), sum);
+    some.store(c + j, sum);
+  }
+}
+void add_blocks(DType t, int64_t n, int64_t blocks, const void* block, int64_t step, double alpha,
+                double beta, void* c) {
+  if (t == DType::Float64)
+    return add_blocks_as(n, blocks, static_cast<const double*>(block), step, alpha, beta,
+                         static_cast<double*>(c));
+  add_blocks_as(n, blocks, static_cast<const float*>(block), step, static_cast<float>(alpha),
+                static_cast<float>(beta), static_cast<float*>(c));
+}
+
+int64_t panel_cols(DType t) { return t == DType::Float64 ? kPanel<double> : kPanel<float>; }
+
+void widen(DType t, const void* from, int64_t n, float* to) {
+  t == DType::Float16 ? widen_row(static_cast<const Half*>(from), n, to)
+                      : widen_row(static_cast<const BFloat16*>(from), n, to);
+}
+void narrow(DType t, const float* from, int64_t n, void* to) {
+  t == DType::Float16 ? narrow_row(from, n, static_cast<Half*>(to))
+                      : narrow_row(from, n, static_cast<BFloat16*>(to));
 }
 
 }  // namespace
 
-GemmTile gemm_tile() { return {run}; }
+template <class T>
+void pack(const T* b, int64_t row_step, int64_t col_step, int64_t k, int64_t n, T* out) {
+  GemmArgs g{};
+  g.b = b;
+  g.tb = col_step != 1;
+  g.ldb = g.tb ? col_step : row_step;
+  pack_right<T>(g, 0, k, 0, n, out);
+}
+
+template <class T>
+void gemm_packed(bool add, int64_t m, int64_t n, int64_t k, const T* a, int64_t row_step,
+                 int64_t col_step, const T* b, T* c, int64_t ldc) {
+  if (m == 0 || n == 0) return;
+  Tile<T> t{};
+  t.row = row_step;
+  t.step = col_step;
+  t.ldb = kPanel<T>;
+  t.panel = k * kPanel<T>;
+  t.depth = k;
+  t.alpha = 1;
+  t.beta = add ? T(1) : T(0);
+  t.ldc = ldc;
+  const EvenParts strips(m, divide_up(m, kStripRows));
+  for (int64_t s = 0, i = 0; s < strips.parts; ++s) {
+    const int64_t rows = strips.first(s + 1) - i;
+    t.a = a + i * row_step;
+    t.b = b;
+    t.c = c + i * ldc;
+    t.last = kLanes<T>;
+    int64_t j = rows <= kThinRows ? thin_pairs<T>(t, rows, n, 2 * t.panel) : 0;
+    for (; j < n; j += kPanel<T>, t.b += t.panel, t.c += kPanel<T>)
+      strip_times_panel(t, rows, std::min<int64_t>(kPanel<T>, n - j));
+    i += rows;
+  }
+}
+
+template void pack(const float*, int64_t, int64_t, int64_t, int64_t, float*);
+template void pack(const double*, int64_t, int64_t, int64_t, int64_t, double*);
+template void gemm_packed(bool, int64_t, int64_t, int64_t, const float*, int64_t, int64_t,
+                          const float*, float*, int64_t);
+template void gemm_packed(bool, int64_t, int64_t, int64_t, const double*, int64_t, int64_t,
+                          const double*, double*, int64_t);
+
+GemmTile gemm_tile() {
+  return {kStripRows, panel_cols, direct, pack_panels, packed, add_blocks, widen, narrow};
+}
 
 }  // namespace cograd::kernels::COGRAD_ISA

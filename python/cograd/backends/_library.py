@@ -22,7 +22,7 @@ _EXTRAS = {
     "onednn": ("oneDNN", "onednn-cpu-gomp", ("libdnnl.so.3", "libdnnl.so")),
 }
 OPERATIONS = {
-    "matmul": ("openblas", "mkl", "onednn"),
+    "matmul": ("own", "openblas", "mkl", "onednn"),
     "convolution": ("own", "onednn"),
 }
 
@@ -110,8 +110,9 @@ def set_library(operation: str, library: str) -> None:
     Args:
         operation: ``"matmul"`` (every product of float and complex matrices and ops based on them)
             or ``"convolution"`` (convolutions and their gradients).
-        library: for ``"matmul"`` ``"openblas"`` (the default), ``"mkl"`` or ``"onednn"``; for
-            ``"convolution"`` ``"own"`` (the default) or ``"onednn"``.
+        library: for ``"matmul"`` ``"own"`` (the default; OpenBLAS for complex numbers),
+            ``"openblas"``, ``"mkl"`` or ``"onednn"``; for ``"convolution"`` ``"own"`` (the default)
+            or ``"onednn"``.
 
     Raises:
         ValueError: there is no such operation, or the library does not compute it.

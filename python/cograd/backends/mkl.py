@@ -40,7 +40,7 @@ class verbose(_library.Verbose):
 class _Module(ModuleType):
     @property
     def enabled(self) -> bool:
-        """Whether MKL computes products; setting it chooses MKL, or OpenBLAS again."""
+        """Whether MKL computes products; setting it chooses MKL, or cograd's own products again."""
         return _library.get_library("matmul") == "mkl"
 
     @enabled.setter
@@ -48,7 +48,7 @@ class _Module(ModuleType):
         if value:
             _library.set_library("matmul", "mkl")
         elif self.enabled:
-            _library.set_library("matmul", "openblas")
+            _library.set_library("matmul", "own")
 
 
 sys.modules[__name__].__class__ = _Module

@@ -105,8 +105,8 @@ class _Module(ModuleType):
     def enabled(self) -> bool:
         """Whether oneDNN computes anything.
 
-        Setting it chooses oneDNN for convolutions; unsetting it returns to cograd's own loops and,
-        if oneDNN computed products, to OpenBLAS.
+        Setting it chooses oneDNN for convolutions; unsetting it returns to cograd's own loops for
+        convolutions and products.
         """
         return "onednn" in (_library.get_library(name) for name in _library.OPERATIONS)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""OpenBLAS: computes products by default, and all decompositions of linalg."""
+"""OpenBLAS: computes complex products, and all decompositions of linalg."""
 
 from __future__ import annotations
 
