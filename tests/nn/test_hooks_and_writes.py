@@ -720,6 +720,84 @@ def output_of_two_calls_after_a_write_to_one(hook, x, y):
     return square(b, *m.kept)
 
 
+# ---- the written alias is gone when the other one is read ----------------------------------------
+
+
+@right
+def caller_reads_after_the_graph_that_saved_the_input_is_gone(hook, x, y):
+    hook(Calls(lambda m, x: (x.mul_(2), x.sin())[1]))(y)
+    return square(y)
+
+
+@right
+def caller_reads_after_the_backward_of_a_head_that_wrote(hook, x, y):
+    head = hook(nn.Sequential(Calls(writes), Calls(lambda m, x: x.sin())))
+    head(y).sum().backward(retain_graph=True)
+    return square(y)
+
+
+@right
+def caller_reads_after_a_view_of_the_input_was_written(hook, x, y):
+    hook(Calls(lambda m, x: (x[:2].mul_(2), x.sin())[1]))(y)
+    return square(y)
+
+
+@right
+def kept_output_after_the_graph_of_the_written_result_is_gone(hook, x, y):
+    m = hook(Calls(keeps_output))
+    out = m(y)
+    out.sin_()
+    loss = (out * out).sum()
+    del out, loss
+    return square(*m.kept)
+
+
+# ---- memory that moves ---------------------------------------------------------------------------
+
+
+@right
+def caller_reads_after_a_write_to_shared_memory(hook, x, y):
+    m = hook(Calls(keeps))
+    m(y)
+    y.share_memory_()
+    m.kept[0].mul_(2)
+    return square(y)
+
+
+@refused
+def kept_after_a_write_of_the_caller_to_shared_memory(hook, x, y):
+    m = hook(Calls(keeps))
+    m(y)
+    y.share_memory_()
+    y.mul_(2)
+    return square(*m.kept)
+
+
+# ---- detach_ -------------------------------------------------------------------------------------
+
+
+@refused
+def kept_after_detach_by_the_caller(hook, x, y):
+    m = hook(Calls(keeps))
+    z = x * 2
+    m(z)
+    z.detach_()
+    return square(y, *m.kept)
+
+
+@refused
+def kept_output_after_detach_of_the_result(hook, x, y):
+    m = hook(Calls(keeps_output))
+    m(y).detach_()
+    return square(y, *m.kept)
+
+
+@right
+def result_detached(hook, x, y):
+    out = hook(Calls(lambda m, x: x.sin()))(y)
+    return square(y, out.detach_())
+
+
 @refused
 def returned_tensor_of_the_caller_after_its_write(hook, x, y):
     z = x * 5
@@ -913,12 +991,11 @@ def test_tensor_that_the_module_kept_and_detached_is_a_constant():
     y = x * 1
     m(y)
     m.kept[0].detach_()
-    y.mul_(3)
     assert not (m.kept[0] * 2).requires_grad
-    m.kept[0].mul_(x)
-    assert torch.equal(torch.autograd.grad(m.kept[0].sum(), x)[0], 3 * x.detach())
-    with pytest.raises(RuntimeError, match="history lacks"):
+    with pytest.raises(RuntimeError, match=r"detach_\(\) changed after module Calls"):
         m(y)
+    m.kept[0].mul_(x)
+    assert torch.equal(torch.autograd.grad(m.kept[0].sum(), x)[0], x.detach())
 
 
 def test_error_names_the_module_the_write_and_the_way_out():
@@ -926,7 +1003,7 @@ def test_error_names_the_module_the_write_and_the_way_out():
     y = leaf([1.0, 2.0]) * 1
     m(y)
     y.mul_(3)
-    with pytest.raises(RuntimeError, match="MulBackward0 wrote after module Calls") as error:
+    with pytest.raises(RuntimeError, match="MulBackward0 changed after module Calls") as error:
         m.kept[0] * 2
     assert "shape [2]" in str(error.value)
     assert "clone()" in str(error.value)
@@ -1083,3 +1160,48 @@ def test_residual_network_trains_as_without_hooks(kind):
     hooked_losses, hooked = train(functools.partial(with_hooks, kind=kind))
     assert hooked_losses == losses
     assert all(torch.equal(a, b) for a, b in zip(hooked, parameters, strict=True))
+
+
+@quiet
+@pytest.mark.beyond_torch
+@pytest.mark.parametrize("view", [False, True])
+def test_a_retained_gradient_follows_a_write_of_the_module(view):
+    def run(hook):
+        y = leaf([1.0, -2.0, 3.0]) * 1
+        y.retain_grad()
+        write = (lambda m, x: (x[:2].mul_(3), x.sin())[1]) if view else lambda m, x: x.mul_(3).sin()
+        hook(Calls(write))(y).sum().backward()
+        return y.grad
+
+    assert torch.equal(run(with_hooks), run(lambda m: m))
+
+
+@quiet
+@pytest.mark.beyond_torch
+def test_a_retained_gradient_of_an_output_follows_a_write_of_the_caller():
+    def run(hook):
+        def forward(m, x):
+            m.kept.append(x * 2)
+            m.kept[0].retain_grad()
+            return m.kept[0]
+
+        m = hook(Calls(forward))
+        out = m(leaf([1.0, -2.0, 3.0]))
+        out.mul_(3)
+        square(out).backward()
+        return m.kept[0].grad
+
+    assert torch.equal(run(with_hooks), run(lambda m: m))
+
+
+@quiet
+def test_a_tensor_with_other_memory_lacks_no_write():
+    """`y.data = z` takes y out of the memory that the module's input still has."""
+    m = with_hooks(Calls(keeps))
+    x = leaf([1.0, 2.0, 3.0])
+    y = x * 1
+    m(y)
+    y.data = torch.ones(3, dtype=torch.float64)
+    m.kept[0].mul_(2)
+    square(y).backward()
+    assert torch.equal(x.grad, 2 * WEIGHTS)

@@ -16,7 +16,7 @@ class Sharer {
   struct Group {
     std::mutex mutex;  // guards all members, and those of the sharers
     uint32_t writes = 0;
-    const Storage* storage;  // only compared
+    size_t shorten_at = 8;  // number of sharers from which chains are shortened
     std::string module;
     std::string writer;  // name of the node of the last write
     std::vector<Sharer*> alive;
@@ -48,8 +48,10 @@ std::shared_ptr<Sharer> enter(const std::shared_ptr<Sharer::Group>& group, Tenso
   return s;
 }
 
-// Skips sources that are gone, so that chains are no longer than the number of live tensors.
+// Skips sources that are gone, so that chains have at most twice as many members as tensors live.
 void shorten(Sharer::Group& group) {
+  if (group.alive.size() < group.shorten_at) return;
+  group.shorten_at = 2 * group.alive.size();
   for (Sharer* s : group.alive)
     while (s->source != nullptr && s->source->tensor == nullptr) {
       const std::shared_ptr<Sharer> gone = std::move(s->source);
@@ -62,6 +64,17 @@ NodeRef exchange_history(Sharer& s, Node* node, uint32_t nr) {
   s.known = s.group->writes;
   s.tensor->flags |= kRewritten;
   return replace_history(s.tensor, NodeRef::borrow(node).take(), nr);
+}
+
+// Records a change of the history of `s` that all others over `data` lack. Others may be elsewhere:
+// `x.data = y` gives x other memory.
+void note_change(Sharer& s, const void* data, std::string what) {
+  Sharer::Group& group = *s.group;
+  const uint32_t before = group.writes++;
+  for (Sharer* other : group.alive)
+    if (other->known == before && other->tensor->storage->data != data) other->known = group.writes;
+  s.known = group.writes;
+  group.writer = std::move(what);
 }
 
 // Returns a tensor made from that of `s` which has all writes in its history; null if there is
@@ -79,16 +92,16 @@ const TensorImpl* with_all_writes(const Sharer& s) noexcept {
       ErrorKind::Runtime, "a tensor of shape ", to_string(s.tensor->sizes()),
       " cannot be used in the graph, because its history lacks an in-place write. It shares "
       "its memory with a tensor that ",
-      s.group->writer, " wrote after module ", s.group->module,
+      s.group->writer, " changed after module ", s.group->module,
       ", which has a full backward hook, received or returned it. Use the tensor that was "
-      "written, or clone() one of both before the write.");
+      "changed, or clone() one of both before the change.");
 }
 
 }  // namespace
 
 bool same_place(const TensorImpl* a, const TensorImpl* b) noexcept {
-  return a->storage == b->storage && a->data == b->data && a->dtype == b->dtype &&
-         same(a->sizes(), b->sizes()) && same(a->strides(), b->strides());
+  return a->data == b->data && a->dtype == b->dtype && same(a->sizes(), b->sizes()) &&
+         same(a->strides(), b->strides());
 }
 
 void share_writes(const Tensor& source, const Tensor& alias, const char* who) {
@@ -101,7 +114,6 @@ void share_writes(const Tensor& source, const Tensor& alias, const char* who) {
   std::shared_ptr<Sharer>& to = meta_of(alias.impl()).sharer;
   if (from == nullptr) {
     auto group = std::make_shared<Sharer::Group>();
-    group->storage = source->storage;
     group->module = who;
     from = enter(group, source.impl());
     group->alive.push_back(from.get());
@@ -150,15 +162,20 @@ void take_history(TensorImpl* t, Node* node, uint32_t nr) {
 void note_shared_write(TensorImpl* t, const TensorImpl* written, const Node& node) {
   Sharer& s = *sharer_of(t);
   std::string writer = node.name();
+  std::vector<NodeRef> old;  // released after the lock
   const std::lock_guard lock(s.group->mutex);
-  if (written->storage != s.group->storage) return;  // `x.data = y` gave it other memory
-  s.known = ++s.group->writes;
-  s.group->writer = std::move(writer);
+  note_change(s, written->storage->data, std::move(writer));
+  // A tensor that retains its gradient gets that of its new values, as if it were `t` itself.
+  for (Sharer* to = s.source.get(); to != nullptr; to = to->source.get())
+    if (to->tensor != nullptr && (to->tensor->flags & kRetainsGrad) != 0 && !to->current() &&
+        same_place(to->tensor, t))
+      old.push_back(exchange_history(*to, t->grad_fn, t->output_nr));
 }
 
-void forget_source(TensorImpl* t) noexcept {
+void note_detach(TensorImpl* t) {
   Sharer& s = *sharer_of(t);
   const std::lock_guard lock(s.group->mutex);
+  note_change(s, t->storage->data, "detach_()");
   s.source.reset();
 }
 

@@ -27,11 +27,11 @@ COGRAD_API bool same_place(const TensorImpl* a, const TensorImpl* b) noexcept;
 // or a view of it.
 void note_shared_write(TensorImpl* t, const TensorImpl* written, const Node& node);
 // Called when `t`, which shares writes, becomes a constant: its history is right for no one else.
-void forget_source(TensorImpl* t) noexcept;
+void note_detach(TensorImpl* t);
 // Called before `t`, which shares writes, is destroyed or gets another source.
 void leave_shared_writes(TensorImpl* t) noexcept;
-// Called with the interpreter lock when the Python object of `t`, which shares writes, is gone:
-// gives the history of `t` to a tensor that `t` was made from and that lacks a write.
+// Called with the interpreter lock when `t`, which shares writes, or its Python object goes: gives
+// the history of `t` to a tensor that `t` was made from and that lacks a write.
 COGRAD_API void pass_history_on(TensorImpl* t) noexcept;
 
 }  // namespace cograd

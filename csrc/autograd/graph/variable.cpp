@@ -392,7 +392,7 @@ void detach_(const Tensor& t) {
   COGRAD_CHECK(p->base == nullptr,
                "Can't detach views in-place. Use detach() instead. If you are using "
                "DistributedDataParallel-like code that keeps gradients as views, detach the base.");
-  if ((p->flags & kSharesWrites) != 0) forget_source(p);
+  if ((p->flags & kSharesWrites) != 0) note_detach(p);
   replace_history(p, nullptr, 0);
   p->flags &= ~uint32_t{kRequiresGrad | kRetainsGrad};
   if (p->meta != nullptr && p->meta->transform != nullptr) p->meta->transform->tangents.clear();

@@ -152,6 +152,7 @@ void release_pyobj(TensorImpl* t) noexcept {
   t->flags &= ~uint32_t{kOwnsPyObject};
   if (!Py_IsInitialized()) return;
   const PyGILState_STATE gil = ensure_gil();
+  if ((t->flags & kSharesWrites) != 0) pass_history_on(t);
   self_of(o)->impl = nullptr;
   Py_DECREF(o);
   PyGILState_Release(gil);
