@@ -90,12 +90,11 @@ def test_forked_children_start_without_workers(threads):
         if child == 0:
             before = len(os.listdir("/proc/self/task"))
             right, started, deadline = True, False, time.monotonic() + 30
-            # Children that have ended take their share of the threads for another 100 ms.
             while right and not started and time.monotonic() < deadline:
                 right = float((x + 1).sum()) == 800_000
                 started = len(os.listdir("/proc/self/task")) > 1
-            os._exit(not (right and before == 1 and started))
-        assert os.waitpid(child, 0)[1] == 0
+            os._exit((before != 1) + 2 * (not right) + 4 * (not started))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_lapack_starts_no_threads_and_leaves_none_spinning():
