@@ -94,6 +94,15 @@ def stated_rows(a, x, y=None, alpha=1.0, beta=0.0, chains=64):
     return add_block(None if beta == 0 else beta * y, alpha, sums[:, 0])
 
 
+def stated_for(la, lb, a, b, c, alpha, beta):
+    """Returns what these layouts give: narrow results of rows along k are made column by column."""
+    rows_along_k = "t" not in la[0] and "t" in lb[0]
+    if not rows_along_k or b.shape[1] > 4 or b.shape[0] < 64:
+        return stated(a, b, c, alpha, beta)
+    columns = [stated_rows(a, x, y, alpha, beta) for x, y in zip(b.T, c.T, strict=True)]
+    return np.stack(columns, axis=1)
+
+
 def values(shape, dtype, seed):
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
@@ -131,7 +140,7 @@ def test_random_shapes(dtype, seed):
         la, lb = LAYOUTS[(seed * 10 + case) % len(LAYOUTS)]
         alpha, beta = rng.choice([1.0, -1.0, 0.3]), rng.choice([0.0, 1.0, 0.7])
         a, b, c = (values(s, dtype, seed * 31 + i) for i, s in enumerate([(m, k), (k, n), (m, n)]))
-        expected = stated(a, b, c, alpha, beta)
+        expected = stated_for(la, lb, a, b, c, alpha, beta)
         for threads in (1, 16):
             torch.set_num_threads(threads)
             got = torch.addmm(torch.from_numpy(c), laid(a, la), laid(b, lb), alpha=alpha, beta=beta)
@@ -200,6 +209,47 @@ def test_vectors(dtype):
                 beta=0.7,
             )
             same(got[:, 0], stated(a, x[:, None], y[:, None], 0.3, 0.7)[:, 0])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_narrow_results_of_rows_along_k(dtype):
+    for m, n, k in itertools.product((1, 2, 5, 300), (2, 3, 4), (64, 257, 1030)):
+        a, w, c = values((m, k), dtype, 1), values((n, k), dtype, 2), values((m, n), dtype, 3)
+        expected = stated_for("plain", "transposed", a, w.T, c, 0.3, 0.7)
+        for threads in (1, 16):
+            torch.set_num_threads(threads)
+            x, y, z = (torch.from_numpy(v) for v in (a, w, c))
+            same(torch.addmm(z, x, y.t(), alpha=0.3, beta=0.7), expected)
+            whole = torch.nn.functional.linear(x, y)
+            same(torch.nn.functional.linear(x[:1], y), whole[:1].numpy())
+            same(torch.bmm(x.expand(3, m, k), y.t().expand(3, k, n))[2], whole.numpy())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_single_elements(dtype):
+    for k in (1, 5, 130, 1000):
+        x, y = values((k,), dtype, 1), values((k,), dtype, 2)
+        expected = stated_rows(x[None], y)
+        row, column = torch.from_numpy(x[None]), torch.from_numpy(y[:, None].copy())
+        strided = torch.from_numpy(np.repeat(y, 3)[:, None].copy())[::3]
+        same((row @ column)[0], expected)
+        same((row @ strided)[0], expected)
+        same((strided.t() @ row.t())[0], expected)
+        same(torch.bmm(row.expand(3, 1, k), column.expand(3, k, 1))[2, 0], expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex64"])
+def test_without_alpha_nothing_is_read(dtype):
+    dtype = getattr(torch, dtype)
+    for m, n, k in [(2, 2, 2), (1, 5, 3), (5, 1, 3), (40, 50, 60), (1, 1, 9)]:
+        a, b = torch.full((m, k), float("nan"), dtype=dtype), torch.ones(k, n, dtype=dtype)
+        c = torch.ones(m, n, dtype=dtype)
+        assert torch.equal(torch.addmm(c, a, b, alpha=0), c)
+        assert torch.equal(torch.addmm(c, a, b, alpha=0, beta=2), 2 * c)
+        assert torch.equal(torch.baddbmm(c[None], a[None], b[None], alpha=0)[0], c)
+    c = torch.ones(3, 3, dtype=dtype)
+    none = torch.addmm(c, c[:, :0], c[:0], beta=0, alpha=-1)
+    assert torch.equal(1 / none.real.float(), torch.full((3, 3), float("inf")))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -38,6 +38,12 @@ int64_t row_length(int64_t rows, int64_t cols, int64_t ld, const char* name) {
   return std::max<int64_t>(ld, 1);
 }
 
+// True if alpha is zero in the dtype: as in BLAS, A and B are then not read.
+bool vanishes(DType t, double alpha) {
+  return alpha == 0 || (t != DType::Float64 && t != DType::Complex128 && is_floating(t) &&
+                        static_cast<float>(alpha) == 0);
+}
+
 GemmArgs checked(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const void* a,
                  int64_t lda, const void* b, int64_t ldb, double beta, void* c, int64_t ldc) {
   return {ta,
@@ -45,7 +51,7 @@ GemmArgs checked(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha
           m,
           n,
           k,
-          alpha,
+          k == 0 ? 0 : alpha,  // or -0.0 could result
           a,
           row_length(ta ? k : m, ta ? m : k, lda, "a"),
           b,
@@ -57,8 +63,9 @@ GemmArgs checked(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha
 
 void gemv_part(DType t, bool ta, int64_t m, int64_t n, double alpha, const void* a, int64_t lda,
                const void* x, int64_t incx, double beta, void* y, int64_t incy, bool split) {
-  const int64_t out = ta ? n : m, terms = ta ? m : n;
+  const int64_t out = ta ? n : m, terms = vanishes(t, alpha) ? 0 : ta ? m : n;
   if (out == 0) return;
+  if (terms == 0) alpha = 0;
   if (terms > 0 && by_own(t) && incx >= 0 && incy > 0)
     return own_gemv(t, ta, m, n, alpha, a, lda, x, incx, beta, y, incy, split);
   if (terms == 0 || !by_blas(t) || incx <= 0 || incy <= 0) {
@@ -78,13 +85,21 @@ void gemv_part(DType t, bool ta, int64_t m, int64_t n, double alpha, const void*
   });
 }
 
-// Computes a product with one row or one column as a matrix-vector product.
+// Computes a product with one row or one column as a matrix-vector product. For a single element,
+// an operand that is contiguous is the matrix, so that its row runs along k.
 void vector_gemm(DType t, const GemmArgs& g, bool split) {
+  const bool one = g.m == 1 && g.n == 1;
+  const bool row_of_a = one && (!g.ta || g.lda == 1);
+  const bool row_of_b = one && !row_of_a && (g.tb || g.ldb == 1);
+  const int64_t step_a = g.ta ? g.lda : 1, step_b = g.tb ? 1 : g.ldb;  // along k
+  if (row_of_a || row_of_b)
+    return gemv_part(t, false, 1, g.k, g.alpha, row_of_a ? g.a : g.b, g.k, row_of_a ? g.b : g.a,
+                     row_of_a ? step_b : step_a, g.beta, g.c, 1, split);
   if (g.m == 1)
-    return gemv_part(t, !g.tb, g.tb ? g.n : g.k, g.tb ? g.k : g.n, g.alpha, g.b, g.ldb, g.a,
-                     g.ta ? g.lda : 1, g.beta, g.c, 1, split);
-  gemv_part(t, g.ta, g.ta ? g.k : g.m, g.ta ? g.m : g.k, g.alpha, g.a, g.lda, g.b, g.tb ? 1 : g.ldb,
-            g.beta, g.c, g.ldc, split);
+    return gemv_part(t, !g.tb, g.tb ? g.n : g.k, g.tb ? g.k : g.n, g.alpha, g.b, g.ldb, g.a, step_a,
+                     g.beta, g.c, 1, split);
+  gemv_part(t, g.ta, g.ta ? g.k : g.m, g.ta ? g.m : g.k, g.alpha, g.a, g.lda, g.b, step_b, g.beta,
+            g.c, g.ldc, split);
 }
 
 bool is_vector(const GemmArgs& g) { return g.m == 1 || g.n == 1; }
@@ -105,6 +120,7 @@ void run(DType t, const GemmArgs& g, bool split) {
 void gemm(DType t, bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const void* a,
           int64_t lda, const void* b, int64_t ldb, double beta, void* c, int64_t ldc) {
   HeavyScope heavy(m * n * k / 8);
+  if (vanishes(t, alpha)) k = 0;
   run(t, checked(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc), true);
 }
 
@@ -119,6 +135,7 @@ void gemm_batched(DType t, bool ta, bool tb, int64_t m, int64_t n, int64_t k, do
                   int64_t batch) {
   if (batch == 0 || m == 0 || n == 0) return;
   HeavyScope heavy(m * n * k / 8 * batch);
+  if (vanishes(t, alpha)) k = 0;
   const GemmArgs g = checked(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   if (stride_b == 0 && !ta && stride_a == m * g.lda && stride_c == m * g.ldc) {
     GemmArgs one = g;

@@ -44,13 +44,14 @@ COGRAD_INLINE void strip_times_panel(Tile<T>& t, int64_t rows, int64_t cols) {
 }
 
 // Calls f(p, depth, j, cols) for all parts of k and all panels up to column `end`. Parts of a large
-// A are used by all panels, so that they stay in the cache.
+// A are used by all panels, so that they stay in the cache; rows of B that are pages apart are also
+// read in parts, so that their pages stay known.
 template <class T, class F>
 COGRAD_INLINE void each_part(const GemmArgs& g, int64_t first, int64_t end, F&& f) {
   const auto part = [&](int64_t p, int64_t j) {
     f(p, std::min(kDepth, g.k - p), j, std::min<int64_t>(kPanel<T>, end - j));
   };
-  if (g.m * g.k > kCachedLeft) {
+  if (g.m * g.k > kCachedLeft || (!g.tb && g.ldb * static_cast<int64_t>(sizeof(T)) >= 8192)) {
     for (int64_t p = 0; p < g.k; p += kDepth)
       for (int64_t j = first; j < end; j += kPanel<T>) part(p, j);
   } else {
@@ -185,7 +186,8 @@ void packed_as(const GemmArgs& g, Piece piece, const PackedRight& b, PackLeft<T>
   }
 }
 void packed(DType t, const GemmArgs& g, const Piece& piece, const PackedRight& b) {
-  const bool copied = piece.panel_end - piece.panel >= 4;
+  const bool far = !g.ta && g.lda * dtype_size(t) % 4096 == 0;  // see rows_collide()
+  const bool copied = far || piece.panel_end - piece.panel >= 4;
   if (t == DType::Float64) return packed_as<double>(g, piece, b, pack_left<double>, copied);
   if (t == DType::Float32) return packed_as<float>(g, piece, b, pack_left<float>, copied);
   packed_as<float>(g, piece, b, t == DType::Float16 ? pack_left<Half> : pack_left<BFloat16>, true);

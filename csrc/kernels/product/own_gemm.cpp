@@ -43,11 +43,18 @@ double work_of(const GemmArgs& g) {
 }
 int threads_for(bool split) { return split && !in_parallel_region() ? num_threads() : 1; }
 
+// True if the rows of a strip of A share one set of the first-level cache, which holds 8 to 12
+// lines.
+bool rows_collide(DType t, const GemmArgs& g) {
+  return !g.ta && g.lda * dtype_size(t) % 4096 == 0 && g.k >= kDepth;
+}
+
 // True if tiles should read both operands as they lie: rows far apart evict each other from the
 // cache and miss the page table's, which many tiles would repeat.
 bool lies_well(DType t, const GemmArgs& g, const Layout& l, double work) {
   if (work < static_cast<double>(kSmallWork)) return true;
   const int64_t item = dtype_size(t);
+  if (l.strips > 1 && rows_collide(t, g)) return false;
   if (l.strips > 1 && !g.tb && (l.strips > 28 || g.ldb * item > 4096)) return false;
   return l.panels <= 2 || l.strips == 1 || (g.n * item <= 1536 && g.lda * item % 2048 != 0);
 }
@@ -239,7 +246,31 @@ GemmArgs rows_of(DType t, const GemmArgs& g, int64_t lo, int64_t hi) {
 
 }  // namespace
 
+namespace {
+
+// True if all rows run along k and the result is narrow: tiles, most of whose width would be empty,
+// take longer than a product with a vector for each column.
+bool is_narrow(const GemmArgs& g) { return !g.ta && g.tb && g.n <= 4 && g.k >= 64; }
+
+// Computes column after column, for rows of A that stay in the second-level cache meanwhile.
+void gemm_by_columns(DType t, const GemmArgs& g, bool split) {
+  constexpr int64_t kCached = 1 << 16;  // elements
+  const int64_t item = dtype_size(t), rows = std::max<int64_t>(4, kCached / g.k / 4 * 4);
+  const int64_t blocks = divide_up(g.m, rows);
+  parallel_for(0, blocks, split ? 1 : blocks, [&](int64_t lo, int64_t hi) {
+    for (int64_t i = lo * rows; i < std::min(g.m, hi * rows); i += rows)
+      for (int64_t j = 0; j < g.n; ++j)
+        own_gemv(t, false, std::min(rows, g.m - i), g.k, g.alpha,
+                 static_cast<const char*>(g.a) + i * g.lda * item, g.lda,
+                 static_cast<const char*>(g.b) + j * g.ldb * item, 1, g.beta,
+                 static_cast<char*>(g.c) + (i * g.ldc + j) * item, g.ldc, false);
+  });
+}
+
+}  // namespace
+
 void own_gemm(DType t, const GemmArgs& g, bool split) {
+  if (is_narrow(g)) return gemm_by_columns(t, g, split);
   if (dtype_size(t) == 2) return half_gemm(t, g, split);
   float_gemm(t, g, split);
 }
