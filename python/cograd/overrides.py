@@ -231,7 +231,7 @@ def _convert(value: Any, cls: type) -> Any:
     if cls is Tensor:
         return value
     if isinstance(value, Tensor):
-        return value if isinstance(value, cls) else value.as_subclass(cls)
+        return value if isinstance(value, cls) else value._convert_result(cls)
     if isinstance(value, (tuple, list)):
         items = [_convert(item, cls) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)

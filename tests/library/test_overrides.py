@@ -100,7 +100,8 @@ def test_as_subclass_stays_in_the_graph():
     (x * x).sum().backward()
     assert same(w.grad, [2, 4]) and w.grad_fn is None
     y = w * 3
-    assert y.as_subclass(Sub).grad_fn is y.grad_fn
+    assert y.as_subclass(Sub).grad_fn.next_functions[0][0] is y.grad_fn
+    assert (y.as_subclass(Sub) * 2).grad_fn.name() == "MulBackward0"
 
 
 def test_as_subclass_of_a_leaf_whose_elements_share_memory():
@@ -374,3 +375,32 @@ class Own(cograd.Tensor): pass
 assert announced
 """
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("part", [slice(None), slice(1)], ids=["whole", "view"])
+@pytest.mark.parametrize("to_subclass", [True, False])
+@pytest.mark.parametrize("written", ["source", "result"])
+def test_as_subclass_shares_writes(written, to_subclass, part):
+    """The history of both has the write; that of one kept the old value's gradient."""
+    for read in ("source", "result"):
+        w = leaf([1.0, 2.0])
+        source = w * 1 if to_subclass else (w * 1).as_subclass(Sub)
+        both = {
+            "source": source,
+            "result": source.as_subclass(Sub if to_subclass else torch.Tensor),
+        }
+        both["result"].retain_grad()
+        both[written][part].mul_(3)
+        both[read].sum().backward()
+        assert same(w.grad, [3, 3] if part == slice(None) else [3, 1])
+
+
+def test_as_subclass_of_a_constant_that_is_written():
+    w = leaf([1.0, 2.0])
+    c = torch.zeros(2, dtype=w.dtype)
+    s = c.as_subclass(Sub)
+    c.add_(w)
+    (s * s).sum().backward()
+    assert same(w.grad, [2, 4])
+    with pytest.raises(RuntimeError, match="Can't detach views in-place"):
+        s.detach_()

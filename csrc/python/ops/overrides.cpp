@@ -187,36 +187,53 @@ void refuse_torch(const char* where, PyObject* const* values, size_t n) {
   }
 }
 
-// Returns the tensor as an object of a subclass. It shares the history and, unless it is a leaf,
-// the grad_fn.
+namespace {
+
+void check_subclass(PyObject* cls) {
+  COGRAD_CHECK_TYPE(
+      PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), tensor_type),
+      "as_subclass(): cls must be a subclass of Tensor");
+}
+
+PyObject* tracked(PyObject* cls, Tensor t) {
+  PyObject* o = wrap_as(reinterpret_cast<PyTypeObject*>(cls), std::move(t));
+  ensure_tracked(o);
+  return o;
+}
+
+}  // namespace
+
+// Returns a view, so that writes to it and to the tensor are in the history of both.
 PyObject* tensor_as_subclass(PyObject* self, PyObject* cls) {
-  return guarded([&]() -> PyObject* {
-    COGRAD_CHECK_TYPE(
-        PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), tensor_type),
-        "as_subclass(): cls must be a subclass of Tensor");
+  return guarded([&] {
+    check_subclass(cls);
+    return tracked(cls, alias(unwrap(self)));
+  });
+}
+
+// Returns the result of an op as an object of a subclass. Nobody else has that result, so both
+// share the grad_fn unless it is a leaf.
+PyObject* tensor_convert_result(PyObject* self, PyObject* cls) {
+  return guarded([&] {
+    check_subclass(cls);
     const Tensor& t = unwrap(self);
     Node* fn = grad_fn(t.impl());
-    Tensor out;
-    if (transformed(t) || (fn == nullptr && requires_grad(t))) {
-      out = alias(t);  // keeps samples and tangents; a leaf is connected by a node
-    } else {
-      out = Tensor::steal(t->alias());
-      if (t->base != nullptr) {
-        t->base->retain();
-        out->base = t->base;
-        out->flags |= t->flags & kViewKinds;
-      }
-      if (fn != nullptr) {
-        fn->retain();
-        out->grad_fn = fn;
-        out->output_nr = t->output_nr;
-      }
-      if (t->base != nullptr) out->view_version = t->view_version;
-      if ((t->flags & kSharesWrites) != 0) share_writes(t, out, "");
+    // Keeps samples and tangents; a leaf is connected by a node.
+    if (transformed(t) || (fn == nullptr && requires_grad(t))) return tracked(cls, alias(t));
+    Tensor out = Tensor::steal(t->alias());
+    if (t->base != nullptr) {
+      t->base->retain();
+      out->base = t->base;
+      out->flags |= t->flags & kViewKinds;
+      out->view_version = t->view_version;
     }
-    PyObject* o = wrap_as(reinterpret_cast<PyTypeObject*>(cls), std::move(out));
-    ensure_tracked(o);
-    return o;
+    if (fn != nullptr) {
+      fn->retain();
+      out->grad_fn = fn;
+      out->output_nr = t->output_nr;
+    }
+    if ((t->flags & kSharesWrites) != 0) share_writes(t, out, "");
+    return tracked(cls, std::move(out));
   });
 }
 

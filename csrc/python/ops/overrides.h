@@ -28,6 +28,7 @@ bool is_torch_tensor(PyTypeObject* type);
 void refuse_torch(const char* where, PyObject* const* values, size_t n);
 
 PyObject* tensor_as_subclass(PyObject* self, PyObject* cls);
+PyObject* tensor_convert_result(PyObject* self, PyObject* cls);
 void init_overrides(py::module_& m);
 
 }  // namespace cograd::python

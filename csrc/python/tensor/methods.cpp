@@ -410,8 +410,11 @@ PyMethodDef tensor_methods[] = {
     {"retain_grad", method_retain_grad, METH_NOARGS,
      "retain_grad($self, /)\n--\n\nKeeps .grad for this non-leaf tensor."},
     {"as_subclass", tensor_as_subclass, METH_O,
-     "as_subclass($self, cls, /)\n--\n\nReturns the tensor as an object of a subclass; it stays in "
-     "the graph."},
+     "as_subclass($self, cls, /)\n--\n\nReturns a view of the tensor as an object of a subclass; "
+     "it "
+     "stays in the graph."},
+    {"_convert_result", tensor_convert_result, METH_O,
+     "_convert_result($self, cls, /)\n--\n\nas_subclass() of a result that nobody else has."},
     {"_make_subclass", FASTCALL(method_make_subclass), METH_FASTCALL | METH_STATIC,
      "Makes a tensor of a subclass over the data of another."},
     {"backward", FASTCALL(tensor_backward), METH_FASTCALL | METH_KEYWORDS,
