@@ -29,9 +29,10 @@ class LinearityCheck {
  public:
   void add(const Tensor& a, const Tensor& b, double sign) {
     const Pairing p = real_pairing(a, b);
-    const double samples = a.numel() > 0 ? static_cast<double>(products(a, b) / a.numel()) : 1.0;
-    difference_ += sign * p.sum / samples;  // the mean: some pairs are the same for all samples
-    size_ += p.size / samples;
+    const int64_t samples = a.numel() > 0 ? products(a, b) / a.numel() : 1;
+    const auto n = static_cast<double>(samples);
+    difference_ += sign * p.sum / n;  // the mean: some pairs are the same for all samples
+    size_ += p.size / n;
     for (const Tensor* t : {&a, &b}) digits_ = std::min(digits_, digits(t->dtype()));
   }
   void raise_unless_linear(const CustomNode& node) const {
