@@ -186,8 +186,7 @@ void packed_as(const GemmArgs& g, Piece piece, const PackedRight& b, PackLeft<T>
   }
 }
 void packed(DType t, const GemmArgs& g, const Piece& piece, const PackedRight& b) {
-  const bool far = !g.ta && g.lda * dtype_size(t) % 4096 == 0;  // see rows_collide()
-  const bool copied = far || piece.panel_end - piece.panel >= 4;
+  const bool copied = rows_collide(t, g) || piece.panel_end - piece.panel >= 4;
   if (t == DType::Float64) return packed_as<double>(g, piece, b, pack_left<double>, copied);
   if (t == DType::Float32) return packed_as<float>(g, piece, b, pack_left<float>, copied);
   packed_as<float>(g, piece, b, t == DType::Float16 ? pack_left<Half> : pack_left<BFloat16>, true);

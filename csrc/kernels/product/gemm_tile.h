@@ -42,6 +42,12 @@ struct EvenParts {
   int64_t parts, least, longer;
 };
 
+// True if the rows of a strip of A share one set of the first-level cache, which holds 8 to 12
+// lines.
+inline bool rows_collide(DType t, const GemmArgs& g) {
+  return !g.ta && g.lda * dtype_size(t) % 4096 == 0;
+}
+
 // Strips of rows of C [strip, strip_end) and panels of its columns [panel, panel_end).
 struct Piece {
   int64_t strip, strip_end, panel, panel_end;

@@ -43,18 +43,12 @@ double work_of(const GemmArgs& g) {
 }
 int threads_for(bool split) { return split && !in_parallel_region() ? num_threads() : 1; }
 
-// True if the rows of a strip of A share one set of the first-level cache, which holds 8 to 12
-// lines.
-bool rows_collide(DType t, const GemmArgs& g) {
-  return !g.ta && g.lda * dtype_size(t) % 4096 == 0 && g.k >= kDepth;
-}
-
 // True if tiles should read both operands as they lie: rows far apart evict each other from the
 // cache and miss the page table's, which many tiles would repeat.
 bool lies_well(DType t, const GemmArgs& g, const Layout& l, double work) {
   if (work < static_cast<double>(kSmallWork)) return true;
   const int64_t item = dtype_size(t);
-  if (l.strips > 1 && rows_collide(t, g)) return false;
+  if (l.strips > 1 && g.k >= kDepth && rows_collide(t, g)) return false;
   if (l.strips > 1 && !g.tb && (l.strips > 28 || g.ldb * item > 4096)) return false;
   return l.panels <= 2 || l.strips == 1 || (g.n * item <= 1536 && g.lda * item % 2048 != 0);
 }
