@@ -223,7 +223,7 @@ def generate() -> dict[str, str]:
     functions: list[str] = []
     methods: list[str] = []
     seen: set[tuple[Any, ...]] = set()
-    # By name: the table's order is that in which the files were linked.
+    # Sorts by name, because the table's order is that in which the files were linked.
     for record in sorted(_C._op_table(), key=lambda r: r["name"]):
         if record["internal"] and record["name"] not in ("zero", "linalg_vector_norm"):
             continue

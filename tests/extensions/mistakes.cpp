@@ -7,7 +7,7 @@ using cograd::autograd::AutogradContext;
 using cograd::autograd::Function;
 using cograd::autograd::variable_list;
 
-// What backward and jvp of Mistake do wrong.
+// Names what backward and jvp of Mistake do wrong.
 static std::string mistake;
 
 struct Mistake : Function<Mistake> {

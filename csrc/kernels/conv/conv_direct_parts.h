@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the files of conv_direct.h share.
+// The files that implement conv_direct.h share these declarations.
 #pragma once
 #include <algorithm>
 #include <memory>

@@ -89,7 +89,7 @@ template <class Op>
 struct FloatLoop {
   static constexpr bool kOwn = false;
 };
-// The same over float64.
+// A row with its own loop over float64 specialises this.
 template <class Op>
 struct DoubleLoop {
   static constexpr bool kOwn = false;

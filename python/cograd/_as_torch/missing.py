@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the alias gives for modules and names that cograd lacks: see docs/torch_compat.md."""
+"""Gives placeholders for modules and names that cograd lacks: see docs/torch_compat.md."""
 
 from __future__ import annotations
 

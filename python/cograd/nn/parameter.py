@@ -124,8 +124,8 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         return marked  # type: ignore[no-any-return]
 
 
-# What a tensor without a shape can do: attributes (which are read by __get__), and what modules
-# that are moved, converted or loaded call.
+# A tensor without a shape has attributes (which __get__ reads) and these methods, which modules
+# call when they are moved, converted or loaded.
 _WITHOUT_SHAPE = frozenset(
     "__get__ __set__ __delete__ __hash__ size copy_ is_complex is_floating_point half float double "
     "char short int long cuda cpu to get_device _has_compatible_shallow_copy_type".split()
