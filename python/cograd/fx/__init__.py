@@ -1,58 +1,43 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.fx for a library without tracing: its types have no instances."""
+"""torch.fx: records what a module does as a graph, changes it, and writes it as Python again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from cograd._base import absent as _absent
+from cograd.fx import traceback as traceback
+from cograd.fx._symbolic_trace import (
+    PH,
+    ProxyableClassMeta,
+    Tracer,
+    symbolic_trace,
+    wrap,
+)
+from cograd.fx.graph import CodeGen, Graph
+from cograd.fx.graph_module import GraphModule
+from cograd.fx.interpreter import Interpreter, Transformer
+from cograd.fx.node import Node, has_side_effect, map_arg
+from cograd.fx.proxy import Proxy
+from cograd.fx.subgraph_rewriter import replace_pattern
 
-__all__ = ["Graph", "GraphModule", "Node", "Proxy", "Tracer", "wrap"]
-
-_T = TypeVar("_T", bound="str | Callable[..., Any]")
-
-
-class _OfTraces:
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        raise _absent.refused(f"fx.{cls.__name__}", "fx")
-
-
-# ---- rows of python/surface/faces.toml, written by make stubs ------------------------------------
-
-
-class Graph(_OfTraces):
-    """torch's type of captured graphs. It has no instances."""
-
-
-class GraphModule(_OfTraces):
-    """torch's type of modules made from a captured graph. It has no instances."""
-
-
-class Node(_OfTraces):
-    """torch's type of nodes of a captured graph. It has no instances."""
-
-
-class Proxy(_OfTraces):
-    """torch's type of values while a graph is captured. It has no instances."""
-
-
-class Tracer(_OfTraces):
-    """torch's base class of tracers: it can be subclassed, but creating an instance raises."""
-
-
-# ---- end of the rows -----------------------------------------------------------------------------
-
-
-def wrap(fn_or_name: _T) -> _T:
-    """Returns ``fn_or_name``, a function (or its name) that a trace would not enter."""
-    if not (callable(fn_or_name) or isinstance(fn_or_name, str)):
-        raise RuntimeError(
-            "fx.wrap(): argument 'fn_or_name' must be a function or its name, got "
-            f"{type(fn_or_name).__name__}"
-        )
-    return fn_or_name
-
+__all__ = [
+    "PH",
+    "CodeGen",
+    "Graph",
+    "GraphModule",
+    "Interpreter",
+    "Node",
+    "Proxy",
+    "ProxyableClassMeta",
+    "Tracer",
+    "Transformer",
+    "has_side_effect",
+    "map_arg",
+    "replace_pattern",
+    "symbolic_trace",
+    "wrap",
+]
 
 if not TYPE_CHECKING:  # type checkers would accept every name
     __getattr__ = _absent.reporter(__name__)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Names: unique ones for values of a graph, and the public path of a function."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import operator
+import re
+import sys
+import typing
+from types import ModuleType
+from typing import Any
+
+import cograd
+from cograd import _C
+
+__all__ = ["Namespace", "is_own", "public", "qualified_name", "root_name", "snake_case", "type_text"]
+
+_ILLEGAL = re.compile(r"[^0-9a-zA-Z_]+")
+_NUMBERED = re.compile(r"(.*)_(\d+)")
+_TAKEN = {"inf", "nan", "NoneType", "torch", "cograd", "device", "fx_pytree", "pytree"}
+_TAKEN |= {*keyword.kwlist, *dir(builtins)} - {"None", "True", "False"}
+
+
+class Namespace:
+    """Gives each object a name that no other object, keyword or builtin has."""
+
+    def __init__(self) -> None:
+        self._obj_to_name: dict[Any, str] = {}
+        self._used_names: set[str] = set()
+        self._base_count: dict[str, int] = {}
+
+    def create_name(self, candidate: str, obj: Any) -> str:
+        """Returns the object's name, or makes it from ``candidate``: ``relu``, ``relu_1``."""
+        if obj is not None and obj in self._obj_to_name:
+            return self._obj_to_name[obj]
+        name = _ILLEGAL.sub("_", candidate) or "_unnamed"
+        if name[0].isdigit():
+            name = f"_{name}"
+        numbered = _NUMBERED.fullmatch(name)
+        base, count = name, 0
+        if numbered and not numbered[2].startswith("0"):
+            base, count = numbered[1], int(numbered[2])
+        elif numbered and numbered[2] == "0":
+            base = numbered[1]
+        count = count or self._base_count.get(base, 0)
+        while name in self._used_names or self._is_taken(name, obj):
+            count += 1
+            name = f"{base}_{count}"
+        self._used_names.add(name)
+        self._base_count[base] = count
+        if obj is not None:
+            self._obj_to_name[obj] = name
+        return name
+
+    def associate_name_with_obj(self, name: str, obj: Any) -> None:
+        """Reserves ``name`` for ``obj``."""
+        if self._obj_to_name.setdefault(obj, name) != name:
+            raise AssertionError("obj is already associated")
+        self._used_names.add(name)
+
+    def _rename_object(self, obj: Any, name: str) -> None:
+        self._obj_to_name[obj] = name
+        self._used_names.add(name)
+
+    @staticmethod
+    def _is_taken(name: str, obj: Any) -> bool:
+        return name in _TAKEN and not (obj is not None and getattr(builtins, name, None) is obj)
+
+
+def snake_case(name: str) -> str:
+    """Returns ``name`` in lower case with underscores before its capital letters."""
+    return "".join(
+        f"_{c.lower()}" if c.isupper() and i and name[i - 1].islower() else c.lower()
+        for i, c in enumerate(name)
+    )
+
+
+def root_name() -> str:
+    """Returns what the package is called: ``torch`` under the alias, or ``cograd``."""
+    return _C._public_name()
+
+
+def is_own(module: str) -> bool:
+    """Returns whether a module with this name is a part of this package."""
+    top = module.partition(".")[0]
+    return top == "cograd" or (top == "torch" and sys.modules.get("torch") is cograd)
+
+
+def public(module: str) -> str:
+    """Returns the name by which programs know a module of this package, or any other module."""
+    if not is_own(module):
+        return module
+    parts = module.split(".")[1:]
+    while parts and parts[-1].startswith("_") and parts[0] not in ("_C", "fx"):
+        parts.pop()
+    if parts[:2] == ["nn", "functional"]:
+        parts = parts[:2]
+    elif parts[:1] == ["_functions"]:
+        parts = []
+    return ".".join([root_name(), *parts])
+
+
+# Functions of the core that torch has in a module of Python functions.
+_FUNCTIONAL = frozenset("split broadcast_tensors meshgrid tensordot norm unique cdist".split())
+
+
+def _module_of(func: Any, name: str) -> str:
+    """Returns the module of a function, searching the package if the function does not say."""
+    if getattr(cograd.Tensor, name, None) is func:
+        return f"{root_name()}.Tensor"
+    found = getattr(func, "__module__", None)
+    if found == "cograd" and name in _FUNCTIONAL:
+        return f"{root_name()}.functional"
+    if found is not None:
+        return public(str(found).replace("_operator", "operator"))
+    if getattr(operator, name, None) is func:
+        return "operator"
+    raise RuntimeError(f"cannot find module for {func}")
+
+
+def qualified_name(func: Any) -> str:
+    """Returns the dotted path of a function: ``torch.nn.functional.relu``."""
+    if getattr(builtins, getattr(func, "__name__", ""), None) is func:
+        return str(func.__name__)
+    name = getattr(func, "__name__", None) or type(func).__name__
+    module = _module_of(func, name)
+    if name == "<lambda>":
+        name = _name_of_lambda(func, module)
+    return f"{module}.{name}"
+
+
+def _name_of_lambda(func: Any, module: str) -> str:
+    """Returns the global name of a lambda; ``<lambda>`` if it has none."""
+    for name, value in vars(sys.modules.get(module, ModuleType("none"))).items():
+        if value is func:
+            return name
+    return "<lambda>"
+
+
+def type_text(obj: Any) -> str:
+    """Returns a type as the text of an annotation."""
+    if isinstance(obj, type) and typing.get_origin(obj) is None:
+        if obj.__module__ == "builtins":
+            return obj.__qualname__
+        return f"{public(obj.__module__)}.{obj.__qualname__}"
+    if obj is ...:
+        return "..."
+    return obj.__name__ if isinstance(obj, typing.types.FunctionType) else repr(obj)  # type: ignore[attr-defined]
