@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import cograd
 from cograd.fx import _pytree as fx_pytree
-from cograd.fx._names import Namespace, is_own, qualified_name, root_name, type_text
+from cograd.fx._names import Namespace, is_own, qualified_name, resolve, root_name, type_text
 from cograd.fx.node import Node, map_arg
 from cograd.utils import _pytree as pytree
 
@@ -105,10 +105,13 @@ class _Writer:
 
     def add_global(self, hint: str, obj: Any) -> str:
         """Makes ``obj`` a global; returns the expression for it."""
-        if is_own(getattr(obj, "__module__", None) or "") and obj is not cograd.device:
+        if obj is cograd.device:
+            return "device"
+        if is_own(getattr(obj, "__module__", None) or ""):
             path = qualified_name(obj) if hasattr(obj, "__name__") else hint
-            if _resolve(path) is obj:
-                self.globals.setdefault(path.partition(".")[0], cograd)
+            root, _, rest = path.partition(".")
+            if resolve(rest) is obj:
+                self.globals.setdefault(root, cograd)
                 return path
         name = hint.replace(".", "_")
         if name in self.globals and self.globals[name] is obj:
@@ -171,14 +174,6 @@ class _Writer:
         """Returns the text between the brackets of a call."""
         named = (f"{name} = {self.value(arg)}" for name, arg in kwargs.items())
         return ", ".join([*map(self.value, args), *named])
-
-
-def _resolve(path: str) -> Any:
-    """Returns what a dotted path below this package means, or None."""
-    found: Any = cograd
-    for name in path.split(".")[1:]:
-        found = getattr(found, name, None)
-    return found if path.partition(".")[0] in (root_name(), "cograd") else None
 
 
 class CodeGen:

@@ -9,16 +9,26 @@ import operator
 import re
 import sys
 import typing
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 import cograd
 from cograd import _C
 
-__all__ = ["Namespace", "is_own", "public", "qualified_name", "root_name", "snake_case", "type_text"]
+__all__ = [
+    "Namespace",
+    "is_own",
+    "public",
+    "qualified_name",
+    "resolve",
+    "root_name",
+    "snake_case",
+    "type_text",
+]
 
 _ILLEGAL = re.compile(r"[^0-9a-zA-Z_]+")
-_NUMBERED = re.compile(r"(.*)_(\d+)")
+_NUMBERED = re.compile(r"(.+)_(\d+)")
 _TAKEN = {"inf", "nan", "NoneType", "torch", "cograd", "device", "fx_pytree", "pytree"}
 _TAKEN |= {*keyword.kwlist, *dir(builtins)} - {"None", "True", "False"}
 
@@ -93,31 +103,57 @@ def public(module: str) -> str:
     if not is_own(module):
         return module
     parts = module.split(".")[1:]
-    while parts and parts[-1].startswith("_") and parts[0] not in ("_C", "fx"):
-        parts.pop()
     if parts[:2] == ["nn", "functional"]:
         parts = parts[:2]
-    elif parts[:1] == ["_functions"]:
-        parts = []
+    elif parts[:1] not in (["_C"], ["fx"]):
+        private = next((i for i, part in enumerate(parts) if part[0] == "_"), len(parts))
+        parts = parts[:private]
     return ".".join([root_name(), *parts])
 
 
-# Functions of the core that torch has in a module of Python functions.
-_FUNCTIONAL = frozenset("split broadcast_tensors meshgrid tensordot norm unique cdist".split())
+# Functions that torch has in another module than the core, or than this package.
+_FUNCTIONAL = frozenset(
+    """
+    atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod cdist meshgrid norm
+    split tensordot unique unique_consecutive
+    """.split()
+)
+_NN = frozenset("elu_ gelu hardtanh_ leaky_relu_ one_hot softplus softshrink".split())
+_NN_PYTHON = frozenset("fold pad unfold".split())
+_ROOT = frozenset(
+    """
+    celu_ channel_shuffle pairwise_distance pixel_shuffle pixel_unshuffle relu_ rrelu_ selu_
+    threshold_
+    """.split()
+)
 
 
-def _module_of(func: Any, name: str) -> str:
-    """Returns the module of a function, searching the package if the function does not say."""
-    if getattr(cograd.Tensor, name, None) is func:
-        return f"{root_name()}.Tensor"
-    found = getattr(func, "__module__", None)
-    if found == "cograd" and name in _FUNCTIONAL:
-        return f"{root_name()}.functional"
-    if found is not None:
-        return public(str(found).replace("_operator", "operator"))
-    if getattr(operator, name, None) is func:
-        return "operator"
-    raise RuntimeError(f"cannot find module for {func}")
+def resolve(path: str) -> Any:
+    """Returns what a path below this package means, or None."""
+    found: Any = cograd
+    for name in path.split(".") if path else ():
+        found = getattr(found, name, None)
+    return found
+
+
+def _own_paths(module: str, name: str) -> Iterator[str]:
+    """Yields where programs may find a function of this package, torch's place first."""
+    space, _, short = name.partition("_")
+    place = public(module).partition(".")[2]
+    if name in _NN:
+        yield f"_C._nn.{name}"
+    if name in _NN_PYTHON:
+        yield f"nn.functional.{name}"
+    if name in _FUNCTIONAL:
+        yield f"functional.{name}"
+    if name in _ROOT or place in ("", "_C"):
+        yield f"Tensor.{name}"
+        yield name
+    yield f"{place}.{name}"
+    if space in ("special", "linalg", "fft"):
+        yield f"{space}.{short}"
+    yield f"nn.functional.{name}"
+    yield name
 
 
 def qualified_name(func: Any) -> str:
@@ -125,10 +161,20 @@ def qualified_name(func: Any) -> str:
     if getattr(builtins, getattr(func, "__name__", ""), None) is func:
         return str(func.__name__)
     name = getattr(func, "__name__", None) or type(func).__name__
-    module = _module_of(func, name)
+    if type(func).__name__ == "AtenOp":
+        return f"{root_name()}.ops.{func!r}"
+    module = getattr(func, "__module__", None)
+    if module is None and getattr(operator, name, None) is not func:
+        raise RuntimeError(f"cannot find module for {func}")
+    if module in (None, "_operator"):
+        return f"operator.{name}"
+    if is_own(module):
+        for path in _own_paths(module, name):
+            if resolve(path) is func:
+                return f"{root_name()}.{path}"
     if name == "<lambda>":
         name = _name_of_lambda(func, module)
-    return f"{module}.{name}"
+    return f"{public(module)}.{name}"
 
 
 def _name_of_lambda(func: Any, module: str) -> str:

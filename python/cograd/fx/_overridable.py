@@ -15,15 +15,15 @@ from importlib import import_module
 from types import CodeType, FunctionType
 from typing import Any
 
+import cograd
+from cograd import _C
+from cograd._base.lazy_names import NAMES as LAZY_NAMES
 from cograd.fx._names import is_own
 
 __all__ = ["count", "find"]
 
-_MODULES = (
-    "functional", "nn.functional", "nn.init", "linalg", "_functions.checks", "_functions.distances",
-    "_functions.losses", "_functions.native", "_functions.norms", "_functions.pools",
-    "_functions.predicates", "_functions.stft", "_functions.views",
-)  # fmt: skip
+_MODULES = ("functional", "nn.functional", "nn.init", "linalg", "_functions.checks")
+_QUERIES = ("is_complex", "is_floating_point", "is_nonzero", "numel")
 # Torch has these in C: what the caller left out stays out of the graph.
 _BARE = frozenset(
     """
@@ -70,12 +70,19 @@ def find(kind: type, value: Any) -> Any:
 
 def _prepare(record: Callable[..., Any]) -> None:
     """Compiles the replacements."""
-    for name in _MODULES:
-        for function in list(vars(import_module(f"cograd.{name}")).values()):
-            public = isinstance(function, FunctionType) and (
-                function.__name__[0] != "_" or function.__name__ == "_assert"
-            )
-            if public and is_own(function.__module__) and function not in _codes:
+    _C._overrides_possible()
+    modules = [vars(import_module(f"cograd.{name}")) for name in _MODULES]
+    functions = [value for names in modules for value in names.values()]
+    functions += [getattr(cograd, name) for name in _QUERIES]
+    functions += [
+        getattr(cograd, name)
+        for name, module in LAZY_NAMES.items()
+        if module.startswith(("_functions.", "nn.functional.", "linalg."))
+    ]
+    for function in functions:
+        if isinstance(function, FunctionType) and is_own(function.__module__):
+            public = function.__name__[0] != "_" or function.__name__ == "_assert"
+            if public and function not in _codes:
                 _codes[function] = (function.__code__, _replacement(function, record))
 
 
@@ -86,7 +93,8 @@ def _replacement(function: FunctionType, record: Callable[..., Any]) -> CodeType
         old, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
     original.__kwdefaults__ = function.__kwdefaults__
-    bare = function.__name__ in _BARE
+    filled = ("cograd.functional", "cograd.nn.functional", "cograd.nn.init")
+    bare = function.__name__ in _BARE or not function.__module__.startswith(filled)
 
     def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if bare:

@@ -332,6 +332,7 @@ class Tracer(TracerBase):
             self.graph._codegen = PyTreeCodeGen(info)
             return found
 
+        flat.__annotations__ = {}
         return flat
 
     def _proxy_placeholder(
@@ -343,7 +344,7 @@ class Tracer(TracerBase):
         )  # fmt: skip
         if concrete_args is not None and name in concrete_args:
             return self._specialised(name, concrete_args[name], default)
-        kind = fn_for_analysis.__annotations__.get(name)
+        kind = _annotation(fn_for_analysis, name)
         return self.create_proxy("placeholder", name, default, {}, type_expr=kind)
 
     def _specialised(self, name: str, value: Any, default: tuple[Any, ...]) -> Any:
@@ -404,7 +405,7 @@ class Tracer(TracerBase):
             function, args = self.create_args_for_root(
                 function, isinstance(root, Module), concrete_args
             )
-            kind = inspect.unwrap(function).__annotations__.get("return")
+            kind = _annotation(inspect.unwrap(function), "return")
             result = self.create_arg(function(*args))
             self.create_node("output", "output", (result,), {}, type_expr=kind)
         self.submodule_paths = None
@@ -463,6 +464,19 @@ def _tensors_of(root: Module) -> dict[int, str]:
     return found
 
 
+
+
+def _annotation(function: Any, name: str) -> Any:
+    """Returns a parameter's annotation; this package has its own as text, and Any where torch has
+    none.
+    """
+    kind = function.__annotations__.get(name)
+    if isinstance(kind, str) and is_own(function.__module__):
+        try:
+            kind = eval(kind, function.__globals__)  # noqa: S307
+        except NameError:  # a name for type checkers alone
+            return None
+    return None if kind is Any else kind
 
 
 def _assert_is_none(value: object, msg: str) -> None:

@@ -180,15 +180,7 @@ class Graph:
     ) -> Node:
         """Adds a call of the submodule ``module_name``."""
         if self.owning_module is not None:
-            try:
-                self.owning_module.get_submodule(module_name)
-            except AttributeError:
-                warnings.warn(
-                    "Attempted to insert a call_module Node with no underlying reference in the "
-                    "owning GraphModule! Call GraphModule.add_submodule to add the necessary "
-                    "submodule",
-                    stacklevel=2,
-                )
+            self.owning_module.get_submodule(module_name)  # raises if there is none
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
     def call_method(

@@ -14,7 +14,7 @@ def _no_mutation(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
         "modify the kwargs or args of a torch.fx.Node object,\n"
         "instead create a new copy of it and assign the copy to the node:\n\n"
         "    new_args = ...  # copy and mutate args\n"
-        "    node.args = new_args\n"
+        "    node.args = new_args"
     )
 
 

@@ -84,7 +84,7 @@ def _filled(
         positional = not only_kwargs and parameter.kind is not inspect.Parameter.KEYWORD_ONLY
         if positional and (i < len(args) or parameter.default is inspect.Parameter.empty):
             by_position.append(bound.arguments[name])
-        else:
+        elif name != "out" or bound.arguments[name] is not None:
             by_name[name] = bound.arguments[name]
     return ArgsKwargsPair(tuple(by_position), by_name)
 

@@ -145,8 +145,10 @@ class TracerBase:
         if hasattr(a, "__fx_create_arg__"):
             return a.__fx_create_arg__(self)
         if isinstance(a, tuple):
-            parts = [self.create_arg(part) for part in a]
-            return type(a)(*parts) if hasattr(a, "_fields") else type(a)(parts)
+            parts = tuple(self.create_arg(part) for part in a)
+            if hasattr(a, "_fields"):
+                return self.create_node("call_function", type(a), parts, {})
+            return type(a)(parts)
         if isinstance(a, list):
             return [self.create_arg(part) for part in a]
         if isinstance(a, dict):

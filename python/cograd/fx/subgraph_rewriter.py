@@ -117,7 +117,7 @@ def _replace(
 
 def _place(graph: Graph) -> Callable[[InternalMatch], int]:
     order = {node: i for i, node in enumerate(graph.nodes)}
-    return lambda match: order[match.anchors[0]]
+    return lambda match: order[match.nodes_map[match.anchors[0]]]
 
 
 def _replace_one(
@@ -133,7 +133,7 @@ def _replace_one(
         raise AssertionError("the replacement and the pattern have different numbers of inputs")
     given = [_latest(renamed, value) for value in match.placeholder_nodes]
     val_map: dict[Node, Any] = dict(zip(inputs, given, strict=True))
-    last = _insertion_point(graph, match, given)
+    last = _insertion_point(graph, match)
     before = set(graph.nodes)
     with graph.inserting_before(last):
         result = graph.graph_copy(replacement, val_map)
@@ -166,16 +166,12 @@ def _nodes_in(result: Any) -> list[Node]:
     return found
 
 
-def _insertion_point(graph: Graph, match: InternalMatch, given: list[Any]) -> Node:
-    """Returns the first node that uses a result; it is after all inputs of the match."""
+def _insertion_point(graph: Graph, match: InternalMatch) -> Node:
+    """Returns the first node that uses a result of the match."""
     order = {node: i for i, node in enumerate(graph.nodes)}
     inside = {g for g in match.nodes_map.values() if isinstance(g, Node)}
-    latest = max((order[n] for n in given if isinstance(n, Node)), default=-1)
     users = [u for node in match.returning_nodes for u in node.users if u not in inside]
-    candidates = [u for u in users if order[u] > latest] or list(match.returning_nodes)
-    first = min(candidates, key=order.__getitem__)
-    anchor = min(match.anchors, key=order.__getitem__)
-    return first if len(match.anchors) > 1 or order[anchor] <= latest else anchor
+    return min(users or [graph.output_node()], key=order.__getitem__)
 
 
 def _copy_attributes(gm: GraphModule, source: Module) -> None:

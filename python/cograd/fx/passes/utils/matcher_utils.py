@@ -77,7 +77,7 @@ class SubgraphMatcher:
         for nodes in candidates:
             tuples = [[*before, n] for before in tuples for n in nodes if n not in before]
         for anchors in tuples if self.pattern_anchors else []:
-            match = InternalMatch(list(anchors))
+            match = InternalMatch(list(self.pattern_anchors))
             pairs = zip(self.pattern_anchors, anchors, strict=True)
             if not all(self._match_nodes(p, g, match) for p, g in pairs):
                 continue
