@@ -118,7 +118,6 @@ _FUNCTIONAL = frozenset(
     split tensordot unique unique_consecutive
     """.split()
 )
-_NN = frozenset("elu_ gelu hardtanh_ leaky_relu_ one_hot softplus softshrink".split())
 _NN_PYTHON = frozenset("fold pad unfold".split())
 _ROOT = frozenset(
     """
@@ -140,7 +139,7 @@ def _own_paths(module: str, name: str) -> Iterator[str]:
     """Yields where programs may find a function of this package, torch's place first."""
     space, _, short = name.partition("_")
     place = public(module).partition(".")[2]
-    if name in _NN:
+    if name == "softplus":
         yield f"_C._nn.{name}"
     if name in _NN_PYTHON:
         yield f"nn.functional.{name}"

@@ -23,6 +23,7 @@ from cograd.fx._names import is_own
 __all__ = ["count", "find"]
 
 _MODULES = ("functional", "nn.functional", "nn.init", "linalg", "_functions.checks")
+_LAZY = ("_functions.", "nn.functional.", "linalg.")
 _QUERIES = ("is_complex", "is_floating_point", "is_nonzero", "numel")
 # Torch has these in C: what the caller left out stays out of the graph.
 _BARE = frozenset(
@@ -74,11 +75,9 @@ def _prepare(record: Callable[..., Any]) -> None:
     modules = [vars(import_module(f"cograd.{name}")) for name in _MODULES]
     functions = [value for names in modules for value in names.values()]
     functions += [getattr(cograd, name) for name in _QUERIES]
-    functions += [
-        getattr(cograd, name)
-        for name, module in LAZY_NAMES.items()
-        if module.startswith(("_functions.", "nn.functional.", "linalg."))
-    ]
+    rest = {m for m in LAZY_NAMES.values() if m.startswith(_LAZY)}
+    for name in sorted(rest):
+        functions += vars(import_module(f"cograd.{name}")).values()
     for function in functions:
         if isinstance(function, FunctionType) and is_own(function.__module__):
             public = function.__name__[0] != "_" or function.__name__ == "_assert"
@@ -97,6 +96,8 @@ def _replacement(function: FunctionType, record: Callable[..., Any]) -> CodeType
     bare = function.__name__ in _BARE or not function.__module__.startswith(filled)
 
     def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if kwargs.get("axes", call) is None:  # an alias that torch's function lacks
+            del kwargs["axes"]
         if bare:
             kwargs = {k: v for k, v in kwargs.items() if defaults.get(k, call) is not v}
         recorded = record(function, args, kwargs)

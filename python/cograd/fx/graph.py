@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cograd.fx import _codegen
 from cograd.fx._codegen import CodeGen, PythonCode
-from cograd.fx._names import Namespace, snake_case
+from cograd.fx._names import Namespace, public, snake_case
 from cograd.fx.node import Node, map_arg
 
 if TYPE_CHECKING:
@@ -122,6 +122,9 @@ class Graph:
         """Returns the start of the name of a node with this target."""
         if callable(target):
             name = getattr(target, "__name__", type(target).__name__)
+            place = public(getattr(target, "__module__", None) or "").partition(".")[2]
+            if place in ("fft", "linalg"):  # torch's own functions are called linalg_inv
+                name = f"{place}_{name}"
         else:
             name = target
             if name.startswith("__") and name.endswith("__"):  # a method such as __getitem__

@@ -194,6 +194,14 @@ class GraphModule(Module):
         type(self).forward = _forward_from_src(code.src, code.globals)  # type: ignore[method-assign]
         return code
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs ``forward``; an error has a note with the line of it that failed."""
+        try:
+            return super().__call__(*args, **kwargs)
+        except Exception as error:
+            _note_line(error, type(self).forward)
+            raise
+
     # Submodules.
 
     def add_submodule(self, target: str, m: Module) -> bool:
@@ -406,6 +414,19 @@ _SHOWN = (
     cograd.nn.Linear, cograd.nn.Conv1d, cograd.nn.Conv2d, cograd.nn.Conv3d, cograd.nn.BatchNorm1d,
     cograd.nn.BatchNorm2d, cograd.nn.BatchNorm3d, cograd.nn.ReLU,
 )  # fmt: skip
+
+
+def _note_line(error: Exception, forward: Any) -> None:
+    """Adds the line of generated source to an error: plain tracebacks do not show it."""
+    code, trace = getattr(forward, "__code__", None), error.__traceback__
+    while trace is not None and trace.tb_frame.f_code is not code:
+        trace = trace.tb_next
+    if trace is not None and hasattr(error, "add_note"):  # from Python 3.11 on
+        line = linecache.getline(code.co_filename, trace.tb_lineno).strip()
+        error.add_note(
+            f"Call using an FX-traced Module, line {trace.tb_lineno} of the traced Module's "
+            f"generated forward function:\n    {line}"
+        )
 
 
 def _readable(module: Module, name: str, expanded_def: bool) -> str:
