@@ -93,9 +93,12 @@ def _replacement(function: FunctionType, record: Callable[..., Any]) -> CodeType
     )
     original.__kwdefaults__ = function.__kwdefaults__
     filled = ("cograd.functional", "cograd.nn.functional", "cograd.nn.init")
-    bare = function.__name__ in _BARE or not function.__module__.startswith(filled)
+    name = function.__name__
+    bare = name in _BARE or not function.__module__.startswith(filled)
 
     def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if name == "einsum" and len(args) == 2 and isinstance(args[1], (list, tuple)):
+            args = (args[0], *args[1])
         if kwargs.get("axes", call) is None:  # an alias that torch's function lacks
             del kwargs["axes"]
         if bare:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import builtins
 import collections
 import functools
 import inspect
@@ -120,18 +121,26 @@ class _Patcher:
         self._undo: list[Callable[[], Any]] = []
         self.visited: set[int] = set()
 
-    def item(self, names: dict[str, Any], key: str, value: Any) -> None:
-        """Sets ``names[key]``."""
-        if key in names:
-            self._undo.append(functools.partial(names.__setitem__, key, names[key]))
+    def patch(
+        self, frame_dict: dict[str, Any], name: str, new_fn: Any, deduplicate: bool = True
+    ) -> None:
+        """Sets ``frame_dict[name]``."""
+        if name in frame_dict:
+            self._undo.append(functools.partial(frame_dict.__setitem__, name, frame_dict[name]))
         else:
-            self._undo.append(functools.partial(names.pop, key, None))
-        names[key] = value
+            self._undo.append(functools.partial(frame_dict.pop, name, None))
+        frame_dict[name] = new_fn
 
-    def attribute(self, owner: Any, name: str, value: Any) -> None:
+    def patch_method(self, cls: type, name: str, new_fn: Any, deduplicate: bool = True) -> None:
         """Sets an attribute of a class."""
-        self._undo.append(functools.partial(setattr, owner, name, getattr(owner, name)))
-        setattr(owner, name, value)
+        self._undo.append(functools.partial(setattr, cls, name, getattr(cls, name)))
+        setattr(cls, name, new_fn)
+
+    def visit_once(self, thing: Any) -> bool:
+        """Returns whether this is the first call with ``thing``."""
+        first = id(thing) not in self.visited
+        self.visited.add(id(thing))
+        return first
 
     def __enter__(self) -> _Patcher:
         return self
@@ -141,15 +150,26 @@ class _Patcher:
             self._undo.pop()()
 
 
-def _patch_wrapped(patcher: _Patcher) -> None:
+def _patch_wrapped_functions(patcher: _Patcher) -> None:
     """Replaces the functions and methods that wrap() named."""
-    builtins_ = vars(sys.modules["builtins"])
     for (_, name), names in list(_wrapped_fns_to_patch.items()):
-        found = names.get(name, builtins_.get(name))
+        found = names.get(name, getattr(builtins, name, None))
         if found is not None:
-            patcher.item(names, name, _recording(found))
+            patcher.patch(names, name, _recording(found))
     for cls, name in _wrapped_methods_to_patch:
-        patcher.attribute(cls, name, _recording_method(getattr(cls, name), name))
+        patcher.patch_method(cls, name, _recording_method(getattr(cls, name), name))
+
+
+def _autowrap_check(patcher: _Patcher, names: dict[str, Any], function_ids: set[int]) -> None:
+    """Replaces the globals that name one of these functions."""
+    if not patcher.visit_once(names):
+        return
+    for name, value in list(names.items()):
+        if not name.startswith("_") and id(value) in function_ids:
+            patcher.patch(names, name, _recording(value))
+
+
+_orig_module_call, _orig_module_getattr = Module.__call__, Module.__getattr__
 
 
 class Tracer(TracerBase):
@@ -208,10 +228,10 @@ class Tracer(TracerBase):
 
     def _constant(self, value: Any, prefix: str) -> Node:
         """Returns a node that reads ``value``, which becomes an attribute unless it is one."""
-        known = self.tensor_attrs.get(id(value))
+        known = self.tensor_attrs.get(value)
         if known is None:
             known = self.get_fresh_qualname(prefix)
-            self.tensor_attrs[id(value)] = known
+            self.tensor_attrs[value] = known
             setattr(self.root, known, value)
         return self.create_node("get_attr", known, (), {})
 
@@ -418,34 +438,24 @@ class Tracer(TracerBase):
         call, read = Module.__call__, Module.__getattr__
 
         def module_call(mod: Module, *args: Any, **kwargs: Any) -> Any:
-            function = getattr(getattr(mod, "forward", mod), "__globals__", {})
-            self._autowrap(patcher, function)
+            place = getattr(getattr(mod, "forward", mod), "__globals__", {})
+            _autowrap_check(patcher, place, self._autowrap_function_ids)
             return self.call_module(mod, functools.partial(call, mod), args, kwargs)
 
         def module_getattr(mod: Module, name: str) -> Any:
             return self.getattr(name, read(mod, name), cache)
 
         with _Patcher() as patcher:
-            patcher.attribute(Module, "__getattr__", module_getattr)
-            patcher.attribute(Module, "__call__", module_call)
-            _patch_wrapped(patcher)
-            self._autowrap(patcher, names)
-            for module in self._autowrap_search:
-                self._autowrap(patcher, vars(module))
+            patcher.patch_method(Module, "__getattr__", module_getattr)
+            patcher.patch_method(Module, "__call__", module_call)
+            _patch_wrapped_functions(patcher)
+            for place in (names, *map(vars, self._autowrap_search)):
+                _autowrap_check(patcher, place, self._autowrap_function_ids)
             _State.tracing += 1  # type: ignore[attr-defined]
             try:
                 yield
             finally:
                 _State.tracing -= 1  # type: ignore[attr-defined]
-
-    def _autowrap(self, patcher: _Patcher, names: dict[str, Any]) -> None:
-        """Replaces the globals that name a function of ``autowrap_modules``."""
-        if id(names) in patcher.visited:
-            return
-        patcher.visited.add(id(names))
-        for name, value in list(names.items()):
-            if not name.startswith("_") and id(value) in self._autowrap_function_ids:
-                patcher.item(names, name, _recording(value))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tracer:
         made = Tracer.__new__(type(self))
@@ -454,13 +464,13 @@ class Tracer(TracerBase):
         return made
 
 
-def _tensors_of(root: Module) -> dict[int, str]:
-    """Returns the names of tensors that are plain attributes, by their id."""
-    found: dict[int, str] = {}
+def _tensors_of(root: Module) -> dict[Any, str]:
+    """Returns the names of tensors that are plain attributes."""
+    found: dict[Any, str] = {}
     for prefix, module in root.named_modules():
         for name, value in vars(module).items():
             if isinstance(value, cograd.Tensor):
-                found[id(value)] = f"{prefix}.{name}".lstrip(".")
+                found[value] = f"{prefix}.{name}".lstrip(".")
     return found
 
 
@@ -471,7 +481,7 @@ def _annotation(function: Any, name: str) -> Any:
     none.
     """
     kind = function.__annotations__.get(name)
-    if isinstance(kind, str) and is_own(function.__module__):
+    if isinstance(kind, str) and is_own(function.__module__ or ""):
         try:
             kind = eval(kind, function.__globals__)  # noqa: S307
         except NameError:  # a name for type checkers alone

@@ -24,6 +24,7 @@ from cograd.nn import Module, Parameter
 __all__ = ["GraphModule", "reduce_graph_module"]
 
 _numbers = itertools.count()
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
 
 
 def _compile(source: str, names: dict[str, Any]) -> dict[str, Any]:
@@ -154,11 +155,13 @@ class GraphModule(Module):
         if graph._tracer_cls and "<locals>" not in graph._tracer_cls.__qualname__:
             self._tracer_cls = graph._tracer_cls
         self._tracer_extras = graph._tracer_extras or {}
-        self.meta: dict[str, Any] = {}
+        self.meta: dict[str, Any] = dict(getattr(root, "meta", None) or {})
         self._replace_hooks: list[Callable[..., Any]] = []
         self._create_node_hooks: list[Callable[..., Any]] = []
         self._erase_node_hooks: list[Callable[..., Any]] = []
         self._deepcopy_hooks: list[Callable[..., Any]] = []
+        for name, value in self.meta.get(_USER_PRESERVED_ATTRIBUTES_KEY, {}).items():
+            setattr(self, name, value)
         self.graph = graph
 
     @property
@@ -264,7 +267,7 @@ class GraphModule(Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
-        held = _CodeOnly({k: v for k, v in vars(self).items() if k != "_graph"})
+        held = _CodeOnlyModule({k: v for k, v in vars(self).items() if k != "_graph"})
         state = copy.deepcopy(vars(held), memo)
         shell = Module.__new__(Module)
         vars(shell).update(state)
@@ -447,7 +450,7 @@ def _indented(text: str) -> str:
     return "\n".join(f"    {line}" if line.strip() else "" for line in text.split("\n"))
 
 
-class _CodeOnly(Module):
+class _CodeOnlyModule(Module):
     """A module with the attributes and the source of a GraphModule, to be traced again."""
 
     def __init__(self, body: dict[str, Any]) -> None:
@@ -470,10 +473,10 @@ def reduce_graph_module(body: dict[str, Any], import_block: str) -> Module:
         import_block = import_block.replace("from torch", "from cograd")
         import_block = import_block.replace("import torch.", "import cograd.")
     names = _compile(f"{import_block}\n{source}", {})
-    held = _CodeOnly(body)
+    held = _CodeOnlyModule(body)
     tracer_cls = body.get("_tracer_cls") or Tracer
     keeping = type("KeepModules", (_KeepModules, tracer_cls), {})
-    shell = type("_Shell", (_CodeOnly,), {"forward": names["forward"]})
+    shell = type("_Shell", (_CodeOnlyModule,), {"forward": names["forward"]})
     vars(held).pop("_graphmodule_cls_name", None)
     module = shell(vars(held))
     graph = keeping().trace(module, **(body.get("_tracer_extras") or {}))
