@@ -153,8 +153,11 @@ def losses(a, t):
 
 @case(x(2, 3), x(3, 4))
 def contractions(a, b):
-    return torch.einsum("ij,jk->ik", a, b), torch.matmul(a, b), torch.mm(a, b), torch.tensordot(
-        a, b, 1
+    return (
+        torch.einsum("ij,jk->ik", a, b),
+        torch.matmul(a, b),
+        torch.mm(a, b),
+        torch.tensordot(a, b, 1),
     )
 
 
@@ -258,7 +261,7 @@ def concrete_none(a, b):
 
 
 @case(1.0, {"k": 2.0}, [3.0, 4], concrete_args={"d": {"k": fx.PH}, "l": [fx.PH, 4]})
-def concrete_trees(a, d, l):  # noqa: E741
+def concrete_trees(a, d, l):
     return {"out": a + d["k"] + l[0] + l[1]}
 
 
@@ -304,7 +307,7 @@ def condition(a):
 
 @case(x(2, 3), error=True)
 def loop(a):
-    return [row for row in a]
+    return [row + 1 for row in a]
 
 
 @case(x(2, 3), error=True)
@@ -514,7 +517,7 @@ class Embedded(nn.Module):
 
 
 @case(x(2, 4), concrete_args={"mask": None})
-class Optional_(nn.Module):  # noqa: N801
+class Optional_(nn.Module):
     def __init__(self):
         super().__init__()
         self.fc = nn.Linear(4, 4)

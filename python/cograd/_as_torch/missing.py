@@ -23,7 +23,6 @@ _ATTRIBUTES = {
     "_C": "PyTorchFileReader PyTorchFileWriter",
     "cuda": "nvtx stream",
     "distributed": "device_mesh",
-    "fx": "Interpreter Transformer",
     "jit": "RecursiveScriptModule CompilationUnit TracerWarning",
     "autograd.profiler": "emit_nvtx emit_itt",
 }

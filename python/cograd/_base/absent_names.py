@@ -19,7 +19,10 @@ TOPICS = {
         "TorchScript is not offered: jit.script returns its argument and runs as Python; save "
         "state_dict() instead of a script"
     ),
-    "fx": "graph capture is not offered: see autograd.graph and func for what runs on real tensors",
+    "fx": (
+        "fx traces modules and functions on proxies (docs/fx.md): symbolic sizes, make_fx and "
+        "passes for compilers are not offered"
+    ),
     "export": "export of programs is not offered: save state_dict() and the code that builds it",
     "gpu": "there is one device, the CPU: cuda.is_available() is False; use device='cpu'",
     "meta": "there is no meta device: build on the CPU, or use nn.utils.skip_init",

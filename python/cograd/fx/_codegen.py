@@ -148,8 +148,8 @@ class _Writer:
             kind = self.add_global(qualified_name(type(arg)), type(arg))
             return f"{kind}({', '.join(map(self.value, arg))})"
         if isinstance(arg, Enum):
-            kind = type(arg)
-            return f"{self.add_global(kind.__name__, kind)}.{arg.name}"
+            enum = type(arg)
+            return f"{self.add_global(enum.__name__, enum)}.{arg.name}"
         if isinstance(arg, cograd.Size):
             return f"({', '.join(map(repr, arg))}{',' if len(arg) == 1 else ''})"
         if isinstance(arg, tuple):

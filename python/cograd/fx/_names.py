@@ -157,9 +157,9 @@ def _own_paths(module: str, name: str) -> Iterator[str]:
 
 def qualified_name(func: Any) -> str:
     """Returns the dotted path of a function: ``torch.nn.functional.relu``."""
-    if getattr(builtins, getattr(func, "__name__", ""), None) is func:
-        return str(func.__name__)
-    name = getattr(func, "__name__", None) or type(func).__name__
+    name: str = getattr(func, "__name__", None) or type(func).__name__
+    if getattr(builtins, name, None) is func:
+        return name
     if type(func).__name__ == "AtenOp":
         return f"{root_name()}.ops.{func!r}"
     module = getattr(func, "__module__", None)
@@ -168,7 +168,7 @@ def qualified_name(func: Any) -> str:
     if module in (None, "_operator"):
         return f"operator.{name}"
     if is_own(module):
-        for path in _own_paths(module, name):
+        for path in _own_paths(str(module), name):
             if resolve(path) is func:
                 return f"{root_name()}.{path}"
     if name == "<lambda>":

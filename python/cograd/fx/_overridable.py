@@ -113,7 +113,7 @@ def _replacement(function: FunctionType, record: Callable[..., Any]) -> CodeType
     hooks[key] = call
     text = _source([p.replace(annotation=p.empty) for p in parameters], old.co_freevars, key)
     made: dict[str, Any] = {}
-    exec(compile(text, old.co_filename, "exec"), made)  # noqa: S102
+    exec(compile(text, old.co_filename, "exec"), made)
     code: CodeType = made["_make"]().__code__
     return code.replace(
         co_name=old.co_name, co_filename=old.co_filename, co_firstlineno=old.co_firstlineno

@@ -57,6 +57,7 @@ __all__ = [
     "wrap",
 ]
 
+
 class ScriptObject:
     """torch's type of objects of TorchScript. It has no instances here."""
 

@@ -17,6 +17,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import cograd
+from cograd._functions.checks import _assert
 from cograd.fx import _overridable
 from cograd.fx._codegen import PyTreeCodeGen, PyTreeInfo
 from cograd.fx._names import is_own
@@ -36,7 +37,7 @@ _State = type("_State", (), {"tracing": 0})
 
 def is_fx_tracing() -> bool:
     """Returns whether a Tracer is running."""
-    return _State.tracing > 0  # type: ignore[attr-defined]
+    return bool(_State.tracing > 0)  # type: ignore[attr-defined]
 
 
 is_fx_symbolic_tracing = is_fx_tracing
@@ -56,7 +57,7 @@ class ProxyableClassMeta(type):
     """A metaclass whose instances a traced program can make and pass on: the call is recorded."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        instance = cls.__new__(cls)
+        instance: Any = cls.__new__(cls)  # type: ignore[call-overload]
         if is_fx_tracing():
             found = _overridable.find(Proxy, (args, kwargs))
             if found is not None:
@@ -388,7 +389,7 @@ class Tracer(TracerBase):
             self.create_proxy("call_function", _assert_is_none, (out, said), {})
         elif type(leaf) in (*base_types, bool) and not isinstance(leaf, cograd.Tensor):
             same = self.create_proxy("call_function", operator.eq, (out, leaf), {})
-            self.create_proxy("call_function", cograd._assert, (same, said), {})
+            self.create_proxy("call_function", _assert, (same, said), {})
         else:
             warnings.warn(
                 f"Was not able to add assertion to guarantee correct input {name} to specialized "
@@ -474,16 +475,12 @@ def _tensors_of(root: Module) -> dict[Any, str]:
     return found
 
 
-
-
 def _annotation(function: Any, name: str) -> Any:
-    """Returns a parameter's annotation; this package has its own as text, and Any where torch has
-    none.
-    """
+    """Returns an annotation; this package has them as text, and Any where torch has none."""
     kind = function.__annotations__.get(name)
     if isinstance(kind, str) and is_own(function.__module__ or ""):
         try:
-            kind = eval(kind, function.__globals__)  # noqa: S307
+            kind = eval(kind, function.__globals__)
         except NameError:  # a name for type checkers alone
             return None
     return None if kind is Any else kind

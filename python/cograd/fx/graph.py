@@ -78,7 +78,7 @@ class Graph:
     ) -> None:
         self._root = Node(self, "", "root", "", (), {})
         self._len = 0
-        self._insert = self._root.prepend
+        self._insert: Callable[[Node], None] = self._root.prepend
         self._used_names: dict[str, int] = {}
         self._graph_namespace = Namespace()
         self._owners = 0
@@ -103,7 +103,7 @@ class Graph:
 
     def output_node(self) -> Node:
         """Returns the node of the result."""
-        node = next(iter(reversed(self.nodes)))
+        node: Node = next(iter(reversed(self.nodes)))
         if node.op != "output":
             raise AssertionError(f"Expected output node, got {node.op}")
         return node
@@ -211,9 +211,7 @@ class Graph:
         """Adds the node that returns ``result``."""
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
-    def node_copy(
-        self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x
-    ) -> Node:
+    def node_copy(self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x) -> Node:
         """Adds a copy of a node, of this graph or another one.
 
         Args:
@@ -355,10 +353,9 @@ class Graph:
         where: Any = self.owning_module
         for part in node.target.split("."):
             if not hasattr(where, part):
-                name = getattr(where, "_get_name", lambda: type(where).__name__)
                 raise RuntimeError(
                     f"Node {node} target {node.target} references nonexistent attribute {part} of "
-                    f"{name()}"
+                    f"{type(where).__name__}"
                 )
             where = getattr(where, part)
         if node.op == "call_module" and not callable(where):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import cograd
-from cograd.fx._codegen import BUILTINS, PyTreeCodeGen, PythonCode
+from cograd.fx._codegen import BUILTINS, PythonCode, PyTreeCodeGen
 from cograd.fx._names import qualified_name, root_name
 from cograd.fx._tracer import Tracer
 from cograd.fx.graph import Graph
@@ -32,7 +32,7 @@ def _compile(source: str, names: dict[str, Any]) -> dict[str, Any]:
     file = f"<eval_with_key>.{next(_numbers)}"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
     names = dict(names)
-    exec(compile(source, file, "exec"), names)  # noqa: S102
+    exec(compile(source, file, "exec"), names)
     return names
 
 
@@ -421,7 +421,7 @@ _SHOWN = (
 
 def _note_line(error: Exception, forward: Any) -> None:
     """Adds the line of generated source to an error: plain tracebacks do not show it."""
-    code, trace = getattr(forward, "__code__", None), error.__traceback__
+    code, trace = forward.__code__, error.__traceback__
     while trace is not None and trace.tb_frame.f_code is not code:
         trace = trace.tb_next
     if trace is not None and hasattr(error, "add_note"):  # from Python 3.11 on

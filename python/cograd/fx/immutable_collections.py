@@ -18,7 +18,7 @@ def _no_mutation(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
     )
 
 
-class immutable_list(list):  # type: ignore[type-arg]  # noqa: N801
+class immutable_list(list):  # type: ignore[type-arg]
     """A list that can be hashed and not changed."""
 
     append = clear = extend = insert = pop = remove = reverse = sort = _no_mutation
@@ -31,11 +31,11 @@ class immutable_list(list):  # type: ignore[type-arg]  # noqa: N801
         return type(self), (tuple(self),)
 
 
-class immutable_dict(dict):  # type: ignore[type-arg]  # noqa: N801
+class immutable_dict(dict):  # type: ignore[type-arg]
     """A dict that can be hashed and not changed."""
 
     clear = pop = popitem = setdefault = update = _no_mutation
-    __delitem__ = __setitem__ = __ior__ = _no_mutation  # type: ignore[assignment]
+    __delitem__ = __setitem__ = __ior__ = _no_mutation
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import cograd
+from cograd._functions.checks import _assert
 from cograd.fx._names import is_own, qualified_name, type_text
 from cograd.fx.immutable_collections import immutable_dict, immutable_list
 from cograd.fx.operator_schemas import ArgsKwargsPair, normalize_function, normalize_module
@@ -44,7 +45,7 @@ _OPS = (
 )
 _legal_ops = dict.fromkeys(_OPS)
 _F = TypeVar("_F", bound=Callable[..., Any])
-_side_effectful_functions: set[Any] = {cograd._assert, operator.setitem}
+_side_effectful_functions: set[Any] = {_assert, operator.setitem}
 _SETTERS = frozenset(("manual_seed", "seed", "set_grad_enabled", "_set_grad_enabled"))
 # torch's elimination drops in-place calls whose result is unused; then later reads are wrong.
 _IN_PLACE = re.compile(r"(?!_).*[^_]_|__setitem__|__i\w+__")
@@ -57,7 +58,7 @@ def has_side_effect(fn: _F) -> _F:
 
 
 def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
-    """Applies ``fn`` to what is in nested tuples, lists, dicts and slices; they become immutable."""
+    """Applies ``fn`` inside of tuples, lists, dicts and slices; they become immutable."""
     if isinstance(a, tuple):
         parts = [map_aggregate(item, fn) for item in a]
         if isinstance(a, cograd.Size) and not all(type(part) is int for part in parts):
@@ -186,8 +187,8 @@ class Node:
             node.users.setdefault(self)
             return node
 
-        self._args = map_arg(new_args, use)
-        self._kwargs = map_arg(dict(kwargs), use)
+        self._args: tuple[Any, ...] = map_arg(new_args, use)
+        self._kwargs: dict[str, Any] = map_arg(dict(kwargs), use)
 
     @property
     def all_input_nodes(self) -> list[Node]:

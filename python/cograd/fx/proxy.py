@@ -159,8 +159,8 @@ class TracerBase:
             return range(*map(self.create_arg, (a.start, a.stop, a.step)))
         if dataclasses.is_dataclass(a) and not isinstance(a, type):
             fields = dataclasses.fields(a)
-            parts = {f.name: self.create_arg(getattr(a, f.name)) for f in fields}
-            return self.create_node("call_function", type(a), (), parts)
+            named = {f.name: self.create_arg(getattr(a, f.name)) for f in fields}
+            return self.create_node("call_function", type(a), (), named)
         if isinstance(a, (*base_types, Enum, bytes)) or a is None or a is ...:
             return a
         if isinstance(a, Node):
@@ -255,7 +255,7 @@ class Proxy:
     def __iter__(self) -> Iterator[Proxy]:
         count = _unpacked(sys._getframe(1))
         if count:
-            return (self[i] for i in range(count))
+            return (operator.getitem(self, i) for i in range(count))
         return self.tracer.iter(self)
 
     def __abs__(self) -> Proxy:
@@ -409,7 +409,7 @@ def _user_stack() -> str:
 def _forward(name: str) -> Any:
     function = getattr(operator, name if hasattr(operator, name) else f"{name}_")
 
-    def method(*args: Any) -> Proxy:
+    def method(*args: Any) -> Any:
         return args[0].tracer.create_proxy("call_function", function, args, {})
 
     method.__name__ = f"__{name}__"

@@ -171,7 +171,8 @@ def _insertion_point(graph: Graph, match: InternalMatch) -> Node:
     order = {node: i for i, node in enumerate(graph.nodes)}
     inside = {g for g in match.nodes_map.values() if isinstance(g, Node)}
     users = [u for node in match.returning_nodes for u in node.users if u not in inside]
-    return min(users or [graph.output_node()], key=order.__getitem__)
+    following: list[Node] = users or [graph.output_node()]
+    return min(following, key=order.__getitem__)
 
 
 def _copy_attributes(gm: GraphModule, source: Module) -> None:

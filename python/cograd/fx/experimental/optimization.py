@@ -22,9 +22,7 @@ def _parent_name(target: str) -> tuple[str, str]:
     return parent, name
 
 
-def matches_module_pattern(
-    pattern: Iterable[type], node: Node, modules: dict[str, Any]
-) -> bool:
+def matches_module_pattern(pattern: Iterable[type], node: Node, modules: dict[str, Any]) -> bool:
     """Returns whether ``node.args[0]`` and ``node`` call modules of exactly these types."""
     if not node.args:
         return False

@@ -29,7 +29,8 @@ def legalize_graph(gm: GraphModule) -> GraphModule:
     """
     waiting = {node: len(node.all_input_nodes) for node in gm.graph.nodes}
     todo = [node for node, count in waiting.items() if not count]
-    made, env = Graph(tracer_cls=gm.graph._tracer_cls), {}
+    made = Graph(tracer_cls=gm.graph._tracer_cls)
+    env: dict[Node, Node] = {}
     made._codegen = gm.graph._codegen
     for node in todo:  # it grows
         env[node] = made.node_copy(node, env.__getitem__)

@@ -30,8 +30,8 @@ class PassBase(ABC):
     def call(self, graph_module: Any) -> PassResult | None:
         """Changes the module; override it."""
 
-    def requires(self, graph_module: Any) -> None:
+    def requires(self, graph_module: Any) -> None:  # noqa: B027
         """Called before the pass; override it to check the module."""
 
-    def ensures(self, graph_module: Any) -> None:
+    def ensures(self, graph_module: Any) -> None:  # noqa: B027
         """Called after the pass; override it to check the module."""

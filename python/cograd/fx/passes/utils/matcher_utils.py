@@ -56,7 +56,7 @@ class SubgraphMatcher:
         self.ignore_literals = ignore_literals
         if not len(pattern.nodes):
             raise ValueError(
-                "SubgraphMatcher cannot be initialized with an empty pattern: the graph has no nodes"
+                "SubgraphMatcher cannot be initialized with an empty pattern: it has no nodes"
             )
         self.pattern_placeholder_nodes = [n for n in pattern.nodes if n.op == "placeholder"]
         output = pattern.output_node()
@@ -89,7 +89,8 @@ class SubgraphMatcher:
         return self._disjoint(found) if self.remove_overlapping_matches else found
 
     def _disjoint(self, matches: list[InternalMatch]) -> list[InternalMatch]:
-        kept, taken = [], set()
+        kept: list[InternalMatch] = []
+        taken: set[Node] = set()
         for match in matches:
             own = {
                 g for p, g in match.nodes_map.items() if p.op not in ("placeholder", "output")
@@ -104,7 +105,9 @@ class SubgraphMatcher:
         """Returns whether only results of the pattern are used outside of the match."""
         inside = {g for g in match.nodes_map.values() if isinstance(g, Node)}
         for p, g in match.nodes_map.items():
-            free = p.op in ("placeholder", "output", "get_attr") or p in self.pattern_returning_nodes
+            free = (
+                p.op in ("placeholder", "output", "get_attr") or p in self.pattern_returning_nodes
+            )
             if not free and any(user not in inside for user in g.users):
                 return False
         return True
@@ -186,8 +189,8 @@ class SubgraphMatcher:
             same = pattern.keys() == value.keys()
             return same and all(self._match_values(v, value[k], match) for k, v in pattern.items())
         if isinstance(pattern, slice) and isinstance(value, slice):
-            parts = ((s.start, s.stop, s.step) for s in (pattern, value))
-            return self._match_values(*parts, match)  # type: ignore[misc]
+            parts = [(s.start, s.stop, s.step) for s in (pattern, value)]
+            return self._match_values(parts[0], parts[1], match)
         if isinstance(value, Node):
             return False
         return self.ignore_literals or (type(pattern) is type(value) and pattern == value)
