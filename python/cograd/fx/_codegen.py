@@ -246,7 +246,7 @@ class CodeGen:
         code = "".join(body).lstrip("\n")
         indented = "\n".join("    " + line for line in code.split("\n"))
         names = "".join(
-            f'torch.fx._symbolic_trace.wrap("{name}")\n' for name in writer.wrapped
+            f'{root_name()}.fx._symbolic_trace.wrap("{name}")\n' for name in writer.wrapped
         ).rstrip("\n")
         source = f"\n{names}\n\n{head}\n{indented}"
         start = source[: source.index(head)].count("\n") + 1 + head.count("\n")
@@ -295,6 +295,7 @@ def _call(writer: _Writer, node: Node, kind: str) -> str:
     shown = writer.add_global(_hint(target), target)
     if node.meta.get("is_wrapped"):
         writer.wrapped.setdefault(shown)
+        writer.globals.setdefault(root_name(), cograd)
     return f"{place} = {shown}({writer.arguments(args, kwargs)})"
 
 

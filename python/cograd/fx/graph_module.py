@@ -47,7 +47,11 @@ def _forward_from_src(src: str, globals: dict[str, Any]) -> Callable[..., Any]:
 def _import_statement(name: str, value: Any) -> str:
     """Returns the statement that makes ``name`` mean ``value``."""
     if name in BUILTINS and BUILTINS[name].obj is value:
-        return BUILTINS[name].import_str
+        return (
+            "import cograd as torch"
+            if name == "torch" != root_name()
+            else (BUILTINS[name].import_str.replace("torch", root_name()))
+        )
     if value is cograd:
         return f"import {root_name()}" if name == root_name() else f"import cograd as {name}"
     path = qualified_name(value)
@@ -308,7 +312,8 @@ class GraphModule(Module):
         """
         folder = Path(folder)
         folder.mkdir(exist_ok=True, parents=True)
-        cograd.save(self.state_dict(), folder / "state_dict.pt")
+        hidden = {name: self._buffers[name] for name in self._non_persistent_buffers_set}
+        cograd.save({**self.state_dict(), **hidden}, folder / "state_dict.pt")
         code = self._graph.python_code(root_module="self")
         root = root_name()
         lines, pickled = [], []
@@ -421,7 +426,8 @@ _SHOWN = (
 
 def _note_line(error: Exception, forward: Any) -> None:
     """Adds the line of generated source to an error: plain tracebacks do not show it."""
-    code, trace = forward.__code__, error.__traceback__
+    code: Any = getattr(forward, "__code__", None)
+    trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code is not code:
         trace = trace.tb_next
     if trace is not None and hasattr(error, "add_note"):  # from Python 3.11 on
@@ -468,7 +474,7 @@ class _KeepModules(Tracer):
 def reduce_graph_module(body: dict[str, Any], import_block: str) -> Module:
     """Returns the GraphModule of a pickle."""
     source = body.get("_code") or body["code"]
-    if "torch" not in sys.modules:  # a file that was written under the alias
+    if sys.modules.get("torch") is not cograd:  # the file may be written under the alias
         import_block = import_block.replace("import torch\n", "import cograd as torch\n")
         import_block = import_block.replace("from torch", "from cograd")
         import_block = import_block.replace("import torch.", "import cograd.")

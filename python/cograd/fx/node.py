@@ -63,7 +63,7 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
         parts = [map_aggregate(item, fn) for item in a]
         if isinstance(a, cograd.Size) and not all(type(part) is int for part in parts):
             return tuple(parts)
-        return type(a)(*parts) if hasattr(a, "_fields") else type(a)(parts)
+        return type(a)._make(parts) if hasattr(a, "_make") else type(a)(parts)
     if isinstance(a, list):
         return immutable_list(map_aggregate(item, fn) for item in a)
     if isinstance(a, dict):

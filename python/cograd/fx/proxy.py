@@ -351,7 +351,7 @@ class ParameterProxy(Proxy):
     @property
     def shape(self) -> cograd.Size:
         """The parameter's shape."""
-        return self.param.shape  # type: ignore[no-any-return]
+        return self.param.shape
 
     @property
     def ndim(self) -> int:
@@ -389,7 +389,7 @@ def _asserted(frame: Any) -> bool:
     code = list(get_instructions(frame.f_code))
     at = next((n for n, i in enumerate(code) if i.offset == frame.f_lasti), -1)
     rest = [i for i in code[max(at, 0) :] if i.opname not in ("CACHE", "TO_BOOL", "NOT_TAKEN")]
-    if at < 0 or len(rest) < 2 or "JUMP_IF_TRUE" not in rest[0].opname:
+    if at < 0 or len(rest) < 2 or not rest[0].opname.endswith("IF_TRUE"):
         return False
     return rest[1].opname == "LOAD_ASSERTION_ERROR" or rest[1].argval is AssertionError
 

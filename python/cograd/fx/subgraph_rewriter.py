@@ -177,7 +177,6 @@ def _insertion_point(graph: Graph, match: InternalMatch) -> Node:
 
 def _copy_attributes(gm: GraphModule, source: Module) -> None:
     """Gives the module what the new nodes name."""
-    gm.delete_all_unused_submodules()
     for node in gm.graph.nodes:
         if node.op not in ("call_module", "get_attr"):
             continue
@@ -188,6 +187,7 @@ def _copy_attributes(gm: GraphModule, source: Module) -> None:
                     f"{node.target}, but the referenced attribute exists in neither module"
                 )
             _assign_attr(_get_attr(source, node.target), gm, node.target)
+    gm.delete_all_unused_submodules()
     gm.graph.lint()
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque, namedtuple
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 __all__ = [
@@ -225,17 +225,19 @@ def tree_flatten(
 ) -> tuple[list[Any], TreeSpec]:
     """Returns the leaves in order, and the structure; None is a leaf."""
     leaves: list[Any] = []
-
-    def walk(node: Any) -> TreeSpec:
-        kind = None if is_leaf is not None and is_leaf(node) else _kind(node)
-        if kind is None:
-            leaves.append(node)
-            return LeafSpec()
-        parts, context = SUPPORTED_NODES[kind].flatten_fn(node)
-        return TreeSpec(kind, context, [walk(part) for part in parts])
-
-    spec = walk(tree)
+    spec = _walk(tree, is_leaf, leaves)
     return leaves, spec
+
+
+# An inner function would refer to itself, and so keep the leaves until a collection.
+def _walk(node: Any, is_leaf: Callable[[Any], bool] | None, leaves: list[Any]) -> TreeSpec:
+    """Appends the leaves of ``node``; returns its structure."""
+    kind = None if is_leaf is not None and is_leaf(node) else _kind(node)
+    if kind is None:
+        leaves.append(node)
+        return LeafSpec()
+    parts, context = SUPPORTED_NODES[kind].flatten_fn(node)
+    return TreeSpec(kind, context, [_walk(part, is_leaf, leaves) for part in parts])
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
@@ -250,15 +252,15 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
             f"tree_unflatten(leaves, treespec): `leaves` has length {len(given)} but the spec "
             f"refers to a pytree that holds {treespec.num_leaves} items ({treespec})."
         )
-    rest = iter(given)
+    return _build(treespec, iter(given))
 
-    def build(spec: TreeSpec) -> Any:
-        if spec.type is None:
-            return next(rest)
-        parts = [build(part) for part in spec.children_specs]
-        return SUPPORTED_NODES[spec.type].unflatten_fn(parts, spec.context)
 
-    return build(treespec)
+def _build(spec: TreeSpec, rest: Iterator[Any]) -> Any:
+    """Returns the tree of that structure with the next leaves."""
+    if spec.type is None:
+        return next(rest)
+    parts = [_build(part, rest) for part in spec.children_specs]
+    return SUPPORTED_NODES[spec.type].unflatten_fn(parts, spec.context)
 
 
 def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
