@@ -123,14 +123,15 @@ def test_names_that_packages_ask_of_fx(tmp_path):
         def double(x):
             return x * 2
         assert double(x).tolist() == [2, 2] and torch.fx.wrap("double") == "double"
-        class Mine(torch.fx.Tracer):
-            pass
+        from torch.fx.experimental.proxy_tensor import make_fx
+        from torch.fx.passes.graph_drawer import FxGraphDrawer
+        module = torch.fx.symbolic_trace(lambda x: double(torch.relu(x)))
+        print(module.code.split()[0], "torch.relu(x)" in module.code, module(x).tolist())
         for call in (
-            lambda: Mine(),
-            lambda: Proxy(None),
             lambda: DTensor(x),
             lambda: torch.fx.wrap(3),
-            lambda: torch.fx.symbolic_trace(double),
+            lambda: make_fx(double),
+            lambda: FxGraphDrawer(module, "name"),
         ):
             try:
                 call()
@@ -139,11 +140,11 @@ def test_names_that_packages_ask_of_fx(tmp_path):
         """,
     )
     out = run("-m", "cograd", "run", "program.py", cwd=tmp_path).stdout.splitlines()
-    assert out[0].startswith("NotImplementedError fx.Mine: graph capture is not offered")
-    assert out[1].startswith("NotImplementedError fx.Proxy: graph capture is not offered")
-    assert out[2].startswith("NotImplementedError distributed.tensor.DTensor: ")
-    assert out[3].startswith("RuntimeError fx.wrap(): argument 'fn_or_name' must be a function")
-    assert "'symbolic_trace': graph capture is not offered" in out[4]
+    assert out[0] == 'torch.fx._symbolic_trace.wrap("__main___double") True [2.0, 2.0]'
+    assert out[1].startswith("NotImplementedError distributed.tensor.DTensor: ")
+    assert out[2].startswith("RuntimeError Unsupported type for global function!")
+    assert out[3].startswith("NotImplementedError torch.fx.experimental.proxy_tensor.make_fx has")
+    assert "make_fx and passes for compilers are not offered" in out[4]
 
 
 def test_names_that_packages_ask_of_tracers_and_compilers(tmp_path):
@@ -190,7 +191,7 @@ def test_names_that_packages_ask_of_tracers_and_compilers(tmp_path):
     out = run("-m", "cograd", "run", "program.py", cwd=tmp_path).stdout.splitlines()
     assert out[0] == "RuntimeError wrong"
     assert out[1].startswith("TypeError zeros(): argument 'dtype' does not take complex32")
-    assert out[2].startswith("NotImplementedError SymInt: graph capture is not offered")
+    assert out[2].startswith("NotImplementedError SymInt: symbolic sizes, make_fx")
     assert out[3].startswith("AttributeError module 'cograd.onnx' has no attribute 'export': ")
 
 

@@ -133,6 +133,13 @@ def test_per_sample_gradients(tmp_path):
     assert numbers_after("clipped: error of the weights", out)[0] < 0.1
 
 
+def test_times_of_the_nodes_of_a_graph(tmp_path):
+    out = run_example("fx_profile.py", cwd=tmp_path)
+    assert 'norm = getattr(self, "1").norm(' in out or "_1_norm = " in out
+    assert numbers_after("traced:", out)[0] == 8 and numbers_after("fused:", out)[0] == 6
+    assert numbers_after("largest difference:", out)[0] < 1e-5
+
+
 def test_newton_by_hessian_vector_products(tmp_path):
     steps, error = re.search(
         r"(\d+) Newton steps, .*: (\S+)", run_example("newton_krylov.py", cwd=tmp_path)

@@ -20,8 +20,8 @@ TOPICS = {
         "state_dict() instead of a script"
     ),
     "fx": (
-        "fx traces modules and functions on proxies (docs/fx.md): symbolic sizes, make_fx and "
-        "passes for compilers are not offered"
+        "symbolic sizes, make_fx and passes for compilers are not offered: fx traces modules and "
+        "functions on proxies (docs/fx.md)"
     ),
     "export": "export of programs is not offered: save state_dict() and the code that builds it",
     "gpu": "there is one device, the CPU: cuda.is_available() is False; use device='cpu'",

@@ -16,7 +16,6 @@ import cograd
 from cograd.fx import _pytree as fx_pytree
 from cograd.fx._names import Namespace, is_own, qualified_name, resolve, root_name, type_text
 from cograd.fx.node import Node, map_arg
-from cograd.utils import _pytree as pytree
 
 __all__ = ["BUILTINS", "CodeGen", "PyTreeCodeGen", "PyTreeInfo", "PythonCode", "format_target"]
 
@@ -29,6 +28,9 @@ class PythonCode:
     globals: dict[str, Any]
     _lineno_map: dict[int, int | None] | None = None
     _prologue_start: int = 0
+
+
+pytree = fx_pytree.pytree
 
 
 class CustomBuiltin(NamedTuple):

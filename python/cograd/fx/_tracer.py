@@ -21,11 +21,11 @@ from cograd._functions.checks import _assert
 from cograd.fx import _overridable
 from cograd.fx._codegen import PyTreeCodeGen, PyTreeInfo
 from cograd.fx._names import is_own
+from cograd.fx._pytree import pytree
 from cograd.fx.graph import Graph
 from cograd.fx.node import Node, base_types
 from cograd.fx.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
 from cograd.nn import Module, Parameter, Sequential
-from cograd.utils import _pytree as pytree
 
 __all__ = ["PH", "PHBase", "ProxyableClassMeta", "Tracer", "is_fx_tracing", "wrap"]
 
