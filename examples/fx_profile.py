@@ -15,6 +15,8 @@ from cograd.fx.experimental.optimization import fuse
 
 
 class Block(nn.Module):
+    """A convolution with a batch norm, beside the input."""
+
     def __init__(self, width: int) -> None:
         super().__init__()
         self.conv = nn.Conv2d(width, width, 3, padding=1, bias=False)
@@ -63,6 +65,7 @@ def draw(plots: dict[str, dict[str, float]], file: str) -> None:
 
 
 def main() -> None:
+    """Traces, times and fuses."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", help="writes a picture")
     out = parser.parse_args().out
