@@ -9,7 +9,7 @@ from typing import Any
 
 from cograd.utils import _pytree as pytree
 
-__all__ = ["register_pytree_flatten_spec", "tree_flatten_spec"]
+__all__ = ["pytree", "register_pytree_flatten_spec", "tree_flatten_spec"]
 
 _flatten: dict[type, Callable[[Any, Any], list[Any]]] = {}
 
