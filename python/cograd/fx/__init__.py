@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """torch.fx: records what a module does as a graph, changes it, and writes it as Python again."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import typing as _typing
 
 from cograd._base import absent as _absent
 from cograd.fx import traceback as traceback
@@ -39,5 +37,5 @@ __all__ = [
     "wrap",
 ]
 
-if not TYPE_CHECKING:  # type checkers would accept every name
+if not _typing.TYPE_CHECKING:  # type checkers would accept every name
     __getattr__ = _absent.reporter(__name__)

@@ -50,10 +50,8 @@ class Namespace:
             name = f"_{name}"
         numbered = _NUMBERED.fullmatch(name)
         base, count = name, 0
-        if numbered and not numbered[2].startswith("0"):
+        if numbered:
             base, count = numbered[1], int(numbered[2])
-        elif numbered and numbered[2] == "0":
-            base = numbered[1]
         count = count or self._base_count.get(base, 0)
         while name in self._used_names or self._is_taken(name, obj):
             count += 1
