@@ -358,7 +358,7 @@ def _e3nn() -> Any:
 @job("torch_geometric")
 def _torch_geometric() -> Any:
     from torch_geometric.data import Batch, Data
-    from torch_geometric.nn import GATConv, GCNConv, global_mean_pool
+    from torch_geometric.nn import GATConv, GCNConv, SAGEConv, global_mean_pool, to_hetero
 
     edges = torch.tensor([[0, 1, 2, 3, 0], [1, 2, 3, 0, 2]])
     batch = Batch.from_data_list([Data(torch.eye(4), edges), Data(torch.ones(4, 4), edges)])
@@ -367,7 +367,19 @@ def _torch_geometric() -> Any:
     h = second(first(batch.x, batch.edge_index).relu(), batch.edge_index)
     out = global_mean_pool(h, batch.batch)
     out.sum().backward()
-    return out.abs().sum(), first.lin.weight.grad.abs().sum()
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = SAGEConv((-1, -1), 3)
+
+        def forward(self, x: Any, edge_index: Any) -> Any:
+            return self.conv(x, edge_index).relu()
+
+    kinds = [("a", "to", "b"), ("b", "to", "a")]
+    hetero = to_hetero(Net(), (["a", "b"], kinds))
+    parts = hetero({"a": torch.eye(4), "b": torch.ones(4, 2)}, dict.fromkeys(kinds, edges))
+    return out.abs().sum(), first.lin.weight.grad.abs().sum(), parts["a"].sum(), parts["b"].sum()
 
 
 @job("diffusers")
