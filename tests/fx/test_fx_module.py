@@ -2,6 +2,7 @@
 """GraphModule: code, copies, pickles, folders, submodules, errors."""
 
 import copy
+import gc
 import importlib.util
 import io
 import linecache
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import traceback
+import weakref
 
 import pytest
 
@@ -236,3 +238,19 @@ def test_module_hooks_run():
     traced.register_forward_hook(lambda module, args, out: seen.append(out.shape))
     traced(X)
     assert seen == [(2, 3)]
+
+
+def test_recompiling_keeps_nothing_alive():
+    module = fx.symbolic_trace(lambda a: outside(a, 3))
+    known, lines = len(fx._tracer._wrapped_fns_to_patch), len(linecache.cache)
+    for _ in range(5):
+        module.recompile()
+    assert len(fx._tracer._wrapped_fns_to_patch) == known
+    gc.collect()
+    assert len(linecache.cache) <= lines + 1
+    again = fx.symbolic_trace(module)
+    assert again.graph.find_nodes(op="call_function", target=outside) and again(2) == 6
+    ref = weakref.ref(module.graph)
+    del module
+    gc.collect()
+    assert ref() is None

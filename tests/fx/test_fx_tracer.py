@@ -328,3 +328,9 @@ def test_annotations_of_the_graph():
 def test_import_is_lazy():
     code = "import cograd, sys; assert not {m for m in sys.modules if m.startswith('cograd.fx')}"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_proxy_that_lives_until_exit():
+    code = "from cograd import fx; p = fx.Proxy(fx.Graph().placeholder('x')); q = p.shape"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -32,6 +32,7 @@ __all__ = ["PH", "PHBase", "ProxyableClassMeta", "Tracer", "is_fx_tracing", "wra
 # Functions that wrap() named, by the id of the globals that have them; methods of classes.
 _wrapped_fns_to_patch: dict[tuple[int, str], dict[str, Any]] = {}
 _wrapped_methods_to_patch: list[tuple[type, str]] = []
+_WRAPPED_HERE = "__fx_wrapped__"  # in the globals of generated code: its wrapped functions
 _State = type("_State", (), {"tracing": 0})
 
 
@@ -111,7 +112,10 @@ def wrap(fn_or_name: Any) -> Any:
     frame = sys._getframe(1)
     if frame.f_code.co_name != "<module>":
         raise NotImplementedError("wrap must be called at the top level of a module")
-    _wrapped_fns_to_patch[(id(frame.f_globals), name)] = frame.f_globals
+    if frame.f_code.co_filename.startswith("<eval_with_key>"):  # it comes and goes
+        frame.f_globals.setdefault(_WRAPPED_HERE, {})[name] = None
+    else:
+        _wrapped_fns_to_patch[(id(frame.f_globals), name)] = frame.f_globals
     return fn_or_name
 
 
@@ -168,6 +172,8 @@ def _autowrap_check(patcher: _Patcher, names: dict[str, Any], function_ids: set[
     for name, value in list(names.items()):
         if not name.startswith("_") and id(value) in function_ids:
             patcher.patch(names, name, _recording(value))
+    for name in names.get(_WRAPPED_HERE, ()):
+        patcher.patch(names, name, _recording(names.get(name, getattr(builtins, name, None))))
 
 
 _orig_module_call, _orig_module_getattr = Module.__call__, Module.__getattr__

@@ -76,6 +76,7 @@ class Graph:
         tracer_cls: type | None = None,
         tracer_extras: dict[str, Any] | None = None,
     ) -> None:
+        self._positions: dict[Node, int] | None = None
         self._root = Node(self, "", "root", "", (), {})
         self._len = 0
         self._insert: Callable[[Node], None] = self._root.prepend
@@ -100,6 +101,12 @@ class Graph:
     def nodes(self) -> Any:
         """The nodes in order; nodes can be added and erased in a loop over them."""
         return _NodeList(self)
+
+    def _order(self) -> dict[Node, int]:
+        """Returns the place of each node, until nodes are added, moved or erased."""
+        if self._positions is None:
+            self._positions = {node: i for i, node in enumerate(self.nodes)}
+        return self._positions
 
     def output_node(self) -> Node:
         """Returns the node of the result."""

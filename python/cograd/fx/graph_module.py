@@ -10,6 +10,7 @@ import linecache
 import os
 import sys
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,9 @@ def _compile(source: str, names: dict[str, Any]) -> dict[str, Any]:
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
     names = dict(names)
     exec(compile(source, file, "exec"), names)
+    for value in names.values():
+        if getattr(getattr(value, "__code__", None), "co_filename", "") == file:
+            weakref.finalize(value, linecache.cache.pop, file, None).atexit = False
     return names
 
 

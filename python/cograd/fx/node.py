@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import cograd
@@ -205,6 +205,7 @@ class Node:
         self.meta["stack_trace"] = trace
 
     def _unlink(self) -> None:
+        self.graph._positions = None
         self._prev._next, self._next._prev = self._next, self._prev
 
     def prepend(self, x: Node) -> None:
@@ -214,6 +215,7 @@ class Node:
         if x is self:
             return
         x._unlink()
+        self.graph._positions = None
         before = self._prev
         before._next, x._prev = x, before
         x._next, self._prev = self, x
@@ -367,14 +369,10 @@ class Node:
     def __repr__(self) -> str:
         return self.name if self._repr_fn is None else self._repr_fn(self)
 
-    def _following(self) -> Iterator[Node]:
-        node = self._next
-        while node.op != "root":
-            yield node
-            node = node._next
-
     def __lt__(self, other: Node) -> bool:
-        return any(node is other for node in self._following())
+        """Returns whether this node comes before the other one."""
+        order = self.graph._order()
+        return order[self] < order[other]
 
     def __gt__(self, other: Node) -> bool:
         return other < self

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import operator
@@ -222,7 +223,8 @@ class Proxy:
         return made
 
     def __del__(self) -> None:
-        _overridable.count(-1, _record)
+        with contextlib.suppress(Exception):  # at exit, modules may be empty already
+            _overridable.count(-1, _record)
 
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
         if tracer is None:
@@ -388,6 +390,7 @@ def _asserted(frame: Any) -> bool:
     """Returns whether the running instruction is the condition of an assert."""
     code = list(get_instructions(frame.f_code))
     at = next((n for n, i in enumerate(code) if i.offset == frame.f_lasti), -1)
+    at += at >= 0 and code[at].opname == "COMPARE_OP"  # it tests its result from Python 3.13 on
     rest = [i for i in code[max(at, 0) :] if i.opname not in ("CACHE", "TO_BOOL", "NOT_TAKEN")]
     if at < 0 or len(rest) < 2 or not rest[0].opname.endswith("IF_TRUE"):
         return False
