@@ -173,7 +173,8 @@ def _autowrap_check(patcher: _Patcher, names: dict[str, Any], function_ids: set[
         if not name.startswith("_") and id(value) in function_ids:
             patcher.patch(names, name, _recording(value))
     for name in names.get(_WRAPPED_HERE, ()):
-        patcher.patch(names, name, _recording(names.get(name, getattr(builtins, name, None))))
+        found: Any = names.get(name, getattr(builtins, name, None))
+        patcher.patch(names, name, _recording(found))
 
 
 _orig_module_call, _orig_module_getattr = Module.__call__, Module.__getattr__
