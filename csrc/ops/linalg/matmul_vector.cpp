@@ -235,12 +235,22 @@ void add_product_backward(Ctx<Op>& ctx, const Tensor& g) {
   if (ctx.needs(2)) ctx.grad(2) = scaled(matmul_t(ctx.saved(0), g, true, false), ctx->alpha);
 }
 
+// Returns the values of `y`, and zeros as the gradient of `unread`, whose values do not matter.
+Tensor instead_of(const Tensor& unread, const Tensor& y) {
+  return where(full({}, DType::Bool, true), y, unread);
+}
+
+// Returns alpha * product, which is zero for alpha = 0 even if the product is infinite or NaN.
+Tensor term_of(const Tensor& product, Scalar alpha) {
+  return alpha.equals(0) ? instead_of(product, zeros({}, product.dtype())) : scaled(product, alpha);
+}
+
 // Computes beta input + alpha a b with ops that have batching rules.
 Tensor added_product(const char* name, const BatchCall& c) {
   Scalar beta = c.arg(3).scalar(), alpha = c.arg(4).scalar();
   check_factors(name, c.arg(1).tensor().dtype(), beta, alpha);
-  Tensor y = matmul_t(c.arg(1).tensor(), c.arg(2).tensor(), false, false);
-  if (!alpha.equals(1)) y = mul(y, alpha);
+  const Tensor product = matmul_t(c.arg(1).tensor(), c.arg(2).tensor(), false, false);
+  const Tensor y = term_of(product, alpha);
   return beta.equals(0) ? y : add(mul(c.arg(0).tensor(), beta), y);
 }
 
@@ -308,9 +318,15 @@ struct Baddbmm {
 };
 COGRAD_OP(Baddbmm)
 
-// Returns beta * input + alpha * product for a product that is its own op; beta = 0 ignores input.
+// Returns beta * input + a term. beta = 0 ignores the values of input.
+Tensor added(const Tensor& input, const Tensor& term, Scalar beta, DType t) {
+  if (!beta.equals(0)) return cast(add(scaled(input, beta), term), t);
+  return instead_of(cast(input, t), cast(term, t));
+}
+
+// Returns beta * input + times(product, alpha) for a product that is its own op.
 Tensor add_product(const char* name, const Tensor& input, const Tensor& product, Scalar beta,
-                   Scalar alpha) {
+                   Scalar alpha, Tensor (*times)(const Tensor&, Scalar)) {
   Dims shape;
   COGRAD_CHECK(
       broadcast_shapes(input.sizes(), product.sizes(), shape) && same(shape, product.sizes()), name,
@@ -322,35 +338,36 @@ Tensor add_product(const char* name, const Tensor& input, const Tensor& product,
     const Tensor term = alpha.equals(0) ? none : product;
     return beta.equals(0) ? term : logical_or(input, term);
   }
-  const Tensor term = scaled(product, alpha);
-  return cast(beta.equals(0) ? term : add(scaled(input, beta), term), t);
+  return added(input, times(product, alpha), beta, t);
 }
 
-#define COGRAD_ADD_PRODUCT(Struct, name, check, x, y, types, flags, doc, samples, ref, expression) \
-  struct Struct {                                                                                  \
-    static constexpr OpSpec spec{name,                                                             \
-                                 "input, " #x ", " #y ", *, beta=1, alpha=1",                      \
-                                 kFunctional | kInplace | kOut | kContraction | (flags),           \
-                                 "beta * input + alpha * (" doc ").",                              \
-                                 samples,                                                          \
-                                 ref};                                                             \
-    static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes | (types);                   \
-    static Tensor forward(const Tensor& input, const Tensor& x, const Tensor& y, Scalar beta,      \
-                          Scalar alpha) {                                                          \
-      check(name, x.dtype(), beta, alpha);                                                         \
-      return add_product(name, input, expression, beta, alpha);                                    \
-    }                                                                                              \
-  };                                                                                               \
+// addr multiplies NaN and infinity by alpha = 0, as torch's does.
+#define COGRAD_ADD_PRODUCT(Struct, name, check, times, x, y, types, flags, doc, samples, ref, \
+                           expression)                                                        \
+  struct Struct {                                                                             \
+    static constexpr OpSpec spec{name,                                                        \
+                                 "input, " #x ", " #y ", *, beta=1, alpha=1",                 \
+                                 kFunctional | kInplace | kOut | kContraction | (flags),      \
+                                 "beta * input + alpha * (" doc ").",                         \
+                                 samples,                                                     \
+                                 ref};                                                        \
+    static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes | (types);              \
+    static Tensor forward(const Tensor& input, const Tensor& x, const Tensor& y, Scalar beta, \
+                          Scalar alpha) {                                                     \
+      check(name, x.dtype(), beta, alpha);                                                    \
+      return add_product(name, input, expression, beta, alpha, times);                        \
+    }                                                                                         \
+  };                                                                                          \
   COGRAD_OP(Struct)
 constexpr int64_t kFirst[1] = {0};
-COGRAD_ADD_PRODUCT(Addmv, "addmv", check_factors, mat, vec, 0, kExactOut, "mat @ vec",
+COGRAD_ADD_PRODUCT(Addmv, "addmv", check_factors, term_of, mat, vec, 0, kExactOut, "mat @ vec",
                    "T(3), T(3, 4), T(4); T(3), T(3, 4), T(4), beta=0.5, alpha=2",
                    "beta * input + alpha * (mat @ vec)", apply<Mv>(mat, vec))
-COGRAD_ADD_PRODUCT(Addr, "addr", check_integer_factors, vec1, vec2, kBitTypes, 0,
+COGRAD_ADD_PRODUCT(Addr, "addr", check_integer_factors, scaled, vec1, vec2, kBitTypes, 0,
                    "outer(vec1, vec2)", "T(3, 4), T(3), T(4); T(4), T(3), T(4), beta=0.5, alpha=2",
                    "beta * input + alpha * np.outer(vec1, vec2)", apply<Outer>(vec1, vec2))
-COGRAD_ADD_PRODUCT(Addbmm, "addbmm", check_factors, batch1, batch2, 0, kExactOut | kAutocastLow,
-                   "sum of batch1 @ batch2 over the batch",
+COGRAD_ADD_PRODUCT(Addbmm, "addbmm", check_factors, term_of, batch1, batch2, 0,
+                   kExactOut | kAutocastLow, "sum of batch1 @ batch2 over the batch",
                    "T(3, 2), T(2, 3, 4), T(2, 4, 2); T(2), T(2, 3, 4), T(2, 4, 2), beta=2, alpha=3",
                    "beta * input + alpha * np.sum(batch1 @ batch2, axis=0)",
                    cast(sum(bmm(batch1, batch2), IntList(kFirst)), batch1.dtype()))

@@ -63,7 +63,11 @@ PyObject* get_version(PyObject* o, void*) {
   return PyLong_FromUnsignedLong(unwrap(o)->write_count());
 }
 PyObject* get_base(PyObject* o, void*) {
-  return guarded([&] { return wrap(Tensor::borrow(unwrap(o)->base)); });
+  return guarded([&] {
+    PyObject* base = wrap(Tensor::borrow(unwrap(o)->base));
+    if (base != Py_None) ensure_tracked(base);  // its views may be written
+    return base;
+  });
 }
 PyObject* get_retains_grad(PyObject* o, void*) {
   return truth((unwrap(o)->flags & kRetainsGrad) != 0);

@@ -312,6 +312,13 @@ void ensure_tracked(PyObject* o) noexcept {
   if (!PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
 }
 
+// A write to a view gives its base and all other views of that a history, and finds no objects. So
+// the collector tracks these from the first view on.
+static void track_view(PyObject* o, const TensorImpl* base) noexcept {
+  PyObject_GC_Track(o);
+  if (base->pyobj != nullptr) ensure_tracked(static_cast<PyObject*>(base->pyobj));
+}
+
 PyObject* wrap(Tensor t) {
   if (!t.defined()) Py_RETURN_NONE;
   TensorImpl* impl = t.impl();
@@ -333,8 +340,12 @@ PyObject* wrap(Tensor t) {
   }
   p->impl = t.release();
   impl->pyobj = p;
-  if (requires_grad(impl)) PyObject_GC_Track(p);
-  return reinterpret_cast<PyObject*>(p);
+  auto* o = reinterpret_cast<PyObject*>(p);
+  if (impl->base != nullptr)
+    track_view(o, impl->base);
+  else if (requires_grad(impl))
+    PyObject_GC_Track(o);
+  return o;
 }
 
 PyObject* wrap_as(PyTypeObject* type, Tensor t) {
