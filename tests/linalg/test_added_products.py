@@ -106,7 +106,9 @@ def test_gradients_of_operands_at_alpha_0_are_their_products_by_0(name):
         grads = torch.autograd.grad(getattr(torch, name)(*leaves, alpha=0).sum(), leaves)
         assert torch.equal(grads[0], torch.ones_like(leaves[0]))
         for i in (1, 2):
-            assert bool((grads[i] == 0).all()) if poor in (None, i) else bool(grads[i].isnan().any())
+            assert (
+                bool((grads[i] == 0).all()) if poor in (None, i) else bool(grads[i].isnan().any())
+            )
 
 
 @pytest.mark.parametrize("name", UNREAD)
