@@ -15,7 +15,7 @@ namespace {
 // Size of the run-time library's thread-local variables for exceptions.
 constexpr size_t kVariables = 32;
 // Number of spare blocks for threads that find no memory. malloc hands a block that was just freed
-// to the next request of its size on the same thread.
+// to the next request of its size on the same thread, if that thread has a cache of blocks.
 constexpr int kSpares = 64;
 constinit std::atomic<void*> spares[kSpares];
 constinit std::atomic<int> spares_left{0};
@@ -26,14 +26,14 @@ bool fill_spares() noexcept {
   return true;
 }
 
+// A thread that found no memory for its cache frees a spare block to all threads, and may not get
+// it back.
 bool find_variables() noexcept {
-  void* block = std::malloc(kVariables);
-  if (block == nullptr) {
-    const int left = spares_left.fetch_sub(1);
-    if (left > 0) block = spares[left - 1].exchange(nullptr);
-  }
-  std::free(block);
-  return block != nullptr;
+  if (has_memory(kVariables)) return true;
+  const int left = spares_left.fetch_sub(1);
+  if (left <= 0) return false;
+  std::free(spares[left - 1].exchange(nullptr));
+  return has_memory(kVariables);
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ bool take_thread_locals_slow() noexcept {
 }
 
 bool has_memory(size_t bytes) noexcept {
-  void* block = std::malloc(bytes);
+  void* volatile block = std::malloc(bytes);  // volatile: else a compiler may drop both calls
   std::free(block);
   return block != nullptr;
 }

@@ -3,7 +3,10 @@
 
 import _thread
 import gc
+import itertools
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -202,6 +205,70 @@ def test_new_threads_fail_by_a_memory_error(work):
     for limit in THREAD_LIMITS:
         text = outcome(lambda: attempt_on_threads(work, 4), memory=limit * KIB, seconds=60)
         assert text.startswith("ok") or "MemoryError" in text.split(":")[0], (limit, text)
+
+
+class Nested(Function):
+    """Runs a backward inside its backward, `depth` times."""
+
+    @staticmethod
+    def forward(ctx, x, depth):
+        ctx.depth = depth
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, g):
+        if ctx.depth > 0:
+            with torch.enable_grad():
+                x = torch.ones(1, requires_grad=True)
+                Nested.apply(x, ctx.depth - 1).sum().backward()
+        return g, None
+
+
+def nested():
+    x = torch.ones(1, requires_grad=True)
+    Nested.apply(x, 150).sum().backward()
+    return x.grad.sum()
+
+
+def after_a_thread():
+    """Gives each work workers whose stack is at hand but whose malloc has nothing.
+
+    The C library keeps the stack of a thread that has ended, so the next thread starts without
+    address space; with one thread before, it has one stack and no heap to spare.
+    """
+    torch.linalg.inv(torch.eye(2))
+    thread = threading.Thread(target=print)
+    thread.start()
+    thread.join()
+    for work in WORK:
+        fails_by_a_memory_error(work)
+    nested()  # a main thread's stack that has to grow ends the process
+    fails_by_a_memory_error(nested)
+
+
+def fails_by_a_memory_error(work):
+    for threads, limit in itertools.product((2, 4), (0, 4, 16, 64)):
+        text = outcome(lambda: attempt(work, threads), memory=limit * KIB, seconds=60)
+        if not text.startswith("ok") and "MemoryError" not in text.split(":")[0]:
+            sys.exit(f"{work.__name__}, {threads} threads, {limit} KiB: {text}")
+
+
+START = (
+    "import sys; sys.path[:0] = sys.argv[1:]\nfrom test_out_of_memory import *\nafter_a_thread()"
+)
+
+
+def test_workers_that_start_without_memory():
+    """Runs in a new interpreter: other threads of this process have left memory for a worker."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    run = subprocess.run(
+        [sys.executable, "-c", START, folder, os.path.dirname(folder)],
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-500:]
 
 
 def test_the_error_is_both_a_memory_error_and_a_runtime_error():

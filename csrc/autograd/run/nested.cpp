@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "autograd/run/run.h"
+#include "tensor/thread_locals.h"
 
 namespace cograd {
 
@@ -21,9 +22,13 @@ struct Errand {
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
+  bool started = false;
 };
 
-void act(Errand& e) noexcept {
+// Memory for Python's state of a thread; the interpreter ends the process if there is none.
+constexpr size_t kInterpreterState = size_t{16} << 10;
+
+void run_here(Errand& e) noexcept {
   // The modes of the waiting thread apply here, and new nodes continue its sequence numbers.
   ThreadState& mine = thread_state;
   mine.grad_enabled = e.state.grad_enabled;
@@ -48,6 +53,13 @@ void act(Errand& e) noexcept {
   e.state.next_sequence = mine.next_sequence;
   e.state.saved_hooks = std::exchange(mine.saved_hooks, nullptr);
   mine.hooks_in_use = nullptr;
+}
+
+void act(Errand& e) noexcept {
+  if (take_thread_locals() && has_memory(kInterpreterState)) {
+    e.started = true;
+    run_here(e);
+  }
   const std::lock_guard lock(e.mutex);
   e.done = true;
   e.changed.notify_all();
@@ -83,13 +95,17 @@ std::vector<Tensor> run_on_new_thread(BackwardRequest& request, bool* started) {
   } catch (const std::system_error&) {
     return {};  // no thread could start: the caller continues on its own stack
   }
-  *started = true;
   std::exception_ptr interrupted;
   {
     void* lock = engine_hooks.release != nullptr ? engine_hooks.release() : nullptr;
     interrupted = wait_for(e);
     worker.join();
     if (lock != nullptr) engine_hooks.restore(lock);
+  }
+  *started = e.started;
+  if (!e.started) {
+    if (interrupted) std::rethrow_exception(interrupted);
+    return {};
   }
   thread_state.next_sequence = e.state.next_sequence;
   thread_state.saved_hooks = e.state.saved_hooks;
