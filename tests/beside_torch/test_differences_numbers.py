@@ -511,3 +511,22 @@ def test_tangents_of_the_moments_of_a_layer():
     found = func.jvp(channels, (x,), (t,))[1]
     assert same(found, along(channels, x, t), tol=1e-8)
     assert same(found[:3], [0.65, -0.5, 1.25])  # torch: 0
+
+
+@shows(
+    "`addmm`, `addmv`, `addbmm`, `baddbmm` of NaN with `alpha=0`",
+    "`addmm` with `beta=0` of a NaN input under `vmap`",
+)
+def test_factors_of_0():
+    """tests/linalg/test_added_products.py has all forms of the calls."""
+    two, poor = torch.ones(2, 2), torch.full((2, 2), nan)
+    batch = torch.stack([two, poor])
+    for dtype in (torch.float32, torch.bfloat16):
+        a, b = two.to(dtype), poor.to(dtype)
+        assert torch.equal(torch.addmm(a, b, a, alpha=0), a)
+        assert torch.equal(torch.addmv(a[0], b, a[0], alpha=0), a[0])
+        assert torch.equal(torch.addbmm(a, b[None], a[None], alpha=0), a)
+        assert torch.equal(torch.baddbmm(a[None], b[None], a[None], alpha=0)[0], a)
+    assert torch.addr(two, poor[0], two[0], alpha=0).isnan().all()
+    assert func.vmap(lambda x: torch.addmm(two, x, two, alpha=0))(batch)[1].equal(two)
+    assert func.vmap(lambda x: torch.addmm(x, two, two, beta=0))(batch)[1].equal(two @ two)

@@ -110,6 +110,7 @@ class Subject:
 
     kind, is_random, has_derivative = "", False, True
     has_state = False  # a call changes the results of the next one
+    joins_arguments = False  # projects arguments that are one tensor by one product
     reads_memory = False  # its results depend on the strides of its inputs
 
     def case(self, form="plain", dtype=None):
@@ -143,6 +144,7 @@ class ModuleRow(Subject):
         self.expression = parts[2] if len(parts) > 2 else "m(*x)"
         self.is_random = row in rows.RANDOM
         self.has_state = "spectral_norm" in row and ".eval()" not in row
+        self.joins_arguments = "MultiheadAttention(" in row or "nn.Transformer" in row
         # The vectors of spectral_norm count as constants; scaling by counts is not a derivative.
         self.has_derivative = "spectral_norm" not in row and "scale_grad_by_freq" not in row
         self.classes = set(re.findall(r"nn\.(?:utils\.)?(?:parametrizations\.)?(\w+)", row))

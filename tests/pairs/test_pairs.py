@@ -99,6 +99,28 @@ def test_wrong_values_gradients_and_errors_are_found():
     assert tried(Context("raising", raising)) == "raises RuntimeError: planted"
 
 
+LAYER = "nn.TransformerEncoderLayer(4, 2, 6, 0.0, 'gelu', norm_first=True, batch_first=True)"
+
+
+def test_bfloat16_of_products_that_hooks_divide():
+    """Under hooks q, k and v are three tensors; so are those of a layer without hooks here."""
+    row = next(s.name for s in all_subjects().values() if s.name.startswith(LAYER))
+    contexts = [all_contexts()[n] for n in ("autocast", "full backward hooks")]
+    with compare.quiet():
+        assert grid.run_cell(grid.Row(row, "plain"), contexts, all_measures()["backward"]) is None
+        got = [grid.Row(row, "plain").case(dtype=torch.float32) for _ in range(2)]
+        contexts[1].prepare(got[0])
+        got[1].module.self_attn.register_forward_pre_hook(
+            lambda m, x: tuple(t.view_as(t) for t in x)
+        )
+        for case in got:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                compare.loss_of(case.f(*case.inputs)).backward()
+    assert torch.equal(got[0].inputs[0].grad, got[1].inputs[0].grad)
+    tolerance = grid.tolerance_of(grid.Row(ROW, "plain"), contexts, all_measures()["backward"])
+    assert tolerance == grid.SINGLE
+
+
 def test_a_gradient_that_a_hook_sees_wrong_is_found():
     def wrong(case, f):
         def run(*x):

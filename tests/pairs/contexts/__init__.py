@@ -21,6 +21,7 @@ class Context(Named):
     around = None  # makes a context manager for the whole of a cell, backward too
     factor = 1  # what a hook multiplies each pass of reverse mode by
     uses_results = False  # the values of results have a part in its gradients
+    new_arguments = False  # a module that is called with one tensor twice gets two tensors
     notes = False  # its hooks see the gradient on its way, before the factors of contexts around
 
     def __init__(self, name, wrap=None, prepare=None, **facts):

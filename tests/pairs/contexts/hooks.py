@@ -155,12 +155,13 @@ CONTEXTS = [
     Context(
         "full backward hooks",
         prepare=on_modules("register_full_backward_hook", lambda m, gi, go: copied(gi)),
+        new_arguments=True,
     ),
     Context(
         "full backward pre-hooks",
         prepare=on_modules("register_full_backward_pre_hook", lambda m, g: copied(g)),
     ),
-    Context("all module hooks", prepare=all_module_hooks),
+    Context("all module hooks", prepare=all_module_hooks, new_arguments=True),
 ]
 MODULES_ONLY = {c.name for c in CONTEXTS[-5:]}
 for context in CONTEXTS[-5:]:
