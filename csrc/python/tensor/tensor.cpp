@@ -105,11 +105,11 @@ void tensor_dealloc(PyObject* o) {
   PyTypeObject* type = Py_TYPE(o);
   if (type != tensor_type) {
     if (PyObject_CallFinalizerFromDealloc(o) < 0) return;
-    if (PyObject_GC_IsTracked(o)) PyObject_GC_UnTrack(o);
+    PyObject_GC_UnTrack(o);
     if (p->weakrefs != nullptr) PyObject_ClearWeakRefs(o);
     if (type->tp_clear != nullptr) type->tp_clear(o);  // __slots__ of subclasses
   } else {
-    if (PyObject_GC_IsTracked(o)) PyObject_GC_UnTrack(o);
+    PyObject_GC_UnTrack(o);  // does nothing to an object that is not tracked
     if (p->weakrefs != nullptr) PyObject_ClearWeakRefs(o);
   }
   Py_CLEAR(p->dict);
