@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ops/compute/elementwise.h"
+#include "ops/compute/host_values.h"
 
 namespace cograd {
 
@@ -75,14 +76,13 @@ bool representable(const Scalar& v, DType t, OutOfRange narrow) {
 Scalar element_at(const Tensor& t, int64_t i) {
   return dispatch_values(t.dtype(), [&](auto tag) -> Scalar {
     using T = typename decltype(tag)::type;
-    if constexpr (std::is_same_v<T, bool>)  // foreign memory may hold any byte for a bool
-      return Scalar(t.bytes()[i] != 0);
-    else if constexpr (is_complex_type<T> || std::is_same_v<T, uint64_t>)
-      return Scalar(t.data<T>()[i]);
+    const T v = host_value<T>(t, i);
+    if constexpr (std::is_same_v<T, bool> || is_complex_type<T> || std::is_same_v<T, uint64_t>)
+      return Scalar(v);
     else if constexpr (std::is_integral_v<T>)
-      return Scalar(static_cast<long long>(t.data<T>()[i]));
+      return Scalar(static_cast<long long>(v));
     else
-      return Scalar(static_cast<double>(t.data<T>()[i]));
+      return Scalar(static_cast<double>(v));
   });
 }
 

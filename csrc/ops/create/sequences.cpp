@@ -1,68 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ops that create sequences: arange, linspace, logspace, indices of triangles.
 #include <cmath>
-#include <complex>
 
+#include "kernels/core/sequences.h"
 #include "ops/compute/elementwise.h"
 #include "ops/compute/scalars.h"
 #include "ops/compute/unsigned.h"
 #include "ops/declare/ops.h"
 #include "ops/declare/options.h"
 #include "tensor/interrupt.h"
-#include "tensor/threads.h"
 
 namespace cograd {
 
 namespace {
-
-template <class T>
-T to_element(double v) {
-  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
-    return T(static_cast<float>(v));
-  else if constexpr (is_complex_type<T>)
-    return T(static_cast<typename T::value_type>(v));
-  else
-    return static_cast<T>(v);
-}
-
-// Writes out[i] = value(i), computed in double or int64 and converted.
-template <class F>
-void fill_with(const Tensor& out, const F& value) {
-  const int64_t n = out.numel();
-  HeavyScope heavy(n);
-  dispatch_values(out.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    T* to = out.data<T>();
-    parallel_for(0, n, 32768, [&](int64_t lo, int64_t hi) {
-      for (int64_t i = lo; i < hi; ++i) {
-        const auto v = value(i);
-        if constexpr (std::is_same_v<decltype(v), const double>)
-          to[i] = to_element<T>(v);
-        else if constexpr (std::is_integral_v<T>)
-          to[i] = static_cast<T>(v);
-        else
-          to[i] = to_element<T>(static_cast<double>(v));
-      }
-    });
-  });
-}
-
-// Does the same for complex values.
-template <class F>
-void fill_with_complex(const Tensor& out, const F& value) {
-  const int64_t n = out.numel();
-  HeavyScope heavy(n);
-  const auto fill = [&](auto* to) {
-    using T = std::remove_pointer_t<decltype(to)>;
-    parallel_for(0, n, 32768, [&](int64_t lo, int64_t hi) {
-      for (int64_t i = lo; i < hi; ++i) to[i] = T(value(i));
-    });
-  };
-  if (out.dtype() == DType::Complex64)
-    fill(out.data<Complex<float>>());
-  else
-    fill(out.data<Complex<double>>());
-}
 
 // Returns one dim, or the shape of out= if it has the same number of elements.
 Dims counted_sizes(const CtxBase& ctx, int64_t n) {
@@ -115,11 +65,9 @@ Tensor counted(Ctx<Op>& ctx, Scalar start, Scalar end, Scalar step, COGRAD_FACTO
   Tensor out = empty_checked("arange", counted_sizes(ctx, n), t);
   if (is_integral(t)) {
     const auto a = static_cast<uint64_t>(start.to_int()), s = static_cast<uint64_t>(step.to_int());
-    fill_with(out,
-              [=](int64_t i) { return static_cast<int64_t>(a + static_cast<uint64_t>(i) * s); });
+    kernels::arange(t, out.bytes(), out.numel(), a, s);
   } else {
-    const double a = start.to_double(), s = step.to_double();
-    fill_with(out, [=](int64_t i) { return a + static_cast<double>(i) * s; });
+    kernels::arange(t, out.bytes(), out.numel(), start.to_double(), step.to_double());
   }
   return finish_factory(out, requires_grad);
 }
@@ -180,65 +128,6 @@ double end_of(const Scalar& v, DType t) {
   });
 }
 
-// Computes the i-th of n evenly spaced values from the nearer end, so that both ends are exact.
-template <class V>
-struct Evenly {
-  V start, end, step;
-  int64_t n;
-  Evenly(V a, V b, int64_t count)
-      : start(a),
-        end(b),
-        step(count > 1 ? (end - start) / static_cast<double>(count - 1) : V(0)),
-        n(count) {}
-  V operator()(int64_t i) const {
-    return i < n / 2 || n == 1 ? start + step * static_cast<double>(i)
-                               : end - step * static_cast<double>(n - 1 - i);
-  }
-};
-
-// Computes from + step * i as torch does: rounded once, but 16-bit floats also round the product.
-template <class T>
-T counted_from(T from, T step, T i) {
-  if constexpr (std::is_floating_point_v<T>)
-    return std::fma(step, i, from);
-  else
-    return T(static_cast<float>(from) +
-             static_cast<float>(T(static_cast<float>(step) * static_cast<float>(i))));
-}
-
-// Fills `out` in the arithmetic of T to match torch bit by bit; false if the step overflows.
-template <class T>
-bool fill_evenly(const Tensor& out, double a, double b) {
-  const int64_t n = out.numel();
-  const T start = to_element<T>(a), end = to_element<T>(b);
-  const T step = n > 1 ? T(T(end - start) / to_element<T>(static_cast<double>(n - 1))) : T(0);
-  if (!std::isfinite(static_cast<double>(step))) return false;
-  T* to = out.data<T>();
-  HeavyScope heavy(n);
-  parallel_for(0, n, 32768, [=](int64_t lo, int64_t hi) {
-    const int64_t middle = n == 1 ? 1 : std::clamp(n / 2, lo, hi);
-    for (int64_t i = lo; i < middle; ++i)
-      to[i] = counted_from(start, step, to_element<T>(static_cast<double>(i)));
-    for (int64_t i = middle; i < hi; ++i)
-      to[i] = counted_from(end, T(-step), to_element<T>(static_cast<double>(n - 1 - i)));
-  });
-  return true;
-}
-bool fill_evenly(const Tensor& out, double a, double b) {
-  switch (out.dtype()) {
-    case DType::Float16:
-      return fill_evenly<Half>(out, a, b);
-    case DType::BFloat16:
-      return fill_evenly<BFloat16>(out, a, b);
-    case DType::Float32:
-      return fill_evenly<float>(out, a, b);
-    case DType::Float64:
-      return fill_evenly<double>(out, a, b);
-    default:
-      return false;
-  }
-}
-
 // Returns the dtype of a range between two scalars; raises if it would drop an imaginary part.
 DType range_dtype(const char* op, const CtxBase& ctx, std::optional<DType> asked, const Scalar& a,
                   const Scalar& b) {
@@ -277,9 +166,9 @@ struct Linspace {
     check_factory("linspace", t, layout, pin_memory, requires_grad);
     Tensor out = empty_checked("linspace", counted_sizes(ctx, steps), t);
     if (is_complex(t))
-      fill_with_complex(out, Evenly(start.to_complex(), end.to_complex(), steps));
-    else if (!fill_evenly(out, end_of(start, t), end_of(end, t)))
-      fill_with(out, Evenly(end_of(start, t), end_of(end, t), steps));
+      kernels::linspace(t, out.bytes(), steps, start.to_complex(), end.to_complex());
+    else
+      kernels::linspace(t, out.bytes(), steps, end_of(start, t), end_of(end, t));
     return finish_factory(out, requires_grad);
   }
 };
@@ -303,25 +192,25 @@ struct Logspace {
     check_factory("logspace", t, layout, pin_memory, requires_grad);
     Tensor out = empty_checked("logspace", counted_sizes(ctx, steps), t);
     if (is_complex(t)) {
-      const Evenly exponent(start.to_complex(), end.to_complex(), steps);
-      fill_with_complex(out, [&](int64_t i) -> Complex<double> {
-        return std::pow(std::complex<double>(base), std::complex<double>(exponent(i)));
-      });
+      kernels::logspace(t, out.bytes(), steps, base, start.to_complex(), end.to_complex());
     } else if (steps == 1) {  // computed before it is converted, as in torch
       const double only = std::pow(base, start.to_double());
       check_number("logspace", "value", Scalar(only), t, OutOfRange::Inf);
-      fill_with(out, [=](int64_t) { return only; });
+      kernels::logspace(t, out.bytes(), 1, base, start.to_double(), start.to_double());
     } else {
-      const Evenly exponent(end_of(start, t), end_of(end, t), steps);
-      const auto value = [&](int64_t i) { return std::pow(base, exponent(i)); };
+      const kernels::Evenly exponent(end_of(start, t), end_of(end, t), steps);
       for (int64_t i = 0; is_integral(t) && i < steps; ++i)
-        check_number("logspace", "value", Scalar(value(i)), t, OutOfRange::Raises);
-      fill_with(out, value);
+        check_number("logspace", "value", Scalar(std::pow(base, exponent(i))), t,
+                     OutOfRange::Raises);
+      kernels::logspace(t, out.bytes(), steps, base, exponent.start, exponent.end);
     }
     return finish_factory(out, requires_grad);
   }
 };
 COGRAD_OP(Logspace)
+
+// A kernel writes about this many elements before the op looks whether the user interrupts it.
+constexpr int64_t kBetweenChecks = 1 << 16;
 
 // Returns rows and columns, [2, n], of the elements with column - row <= offset (lower) or >=
 // (upper).
@@ -347,16 +236,19 @@ Tensor triangle_indices(const char* op, int64_t rows, int64_t cols, int64_t offs
   const auto n = static_cast<int64_t>(count);
   const Tensor out = empty_checked(op, Dims{2, n}, DType::Int64);
   if (n == 0) return raw_cast(out, t);
-  int64_t* row_at = out.data<int64_t>();
-  int64_t* col_at = row_at + n;
+  const auto shift = static_cast<int64_t>(std::clamp<Wide>(from, -rows, cols));
+  const int64_t step = std::max<int64_t>(1, kBetweenChecks / cols);
   InterruptCheck interrupt;
-  for (int64_t r = upper ? 0 : first; r < (upper ? full : rows); ++r) {
-    const int64_t cut = clamped(from + r, cols);
-    for (int64_t c = upper ? cut : 0; c < (upper ? cols : cut); ++c) {
-      *row_at++ = r;
-      *col_at++ = c;
+  int64_t done = 0;
+  for (int64_t r = upper ? 0 : first, end = upper ? full : rows; r < end; r += step) {
+    const int64_t next = std::min(r + step, end);
+    kernels::triangle_indices(out.data<int64_t>() + done, out.data<int64_t>() + n + done, r, next,
+                              cols, shift, upper);
+    for (int64_t k = r; k < next; ++k) {
+      const int64_t cut = clamped(from + k, cols);
+      done += upper ? cols - cut : cut;
     }
-    interrupt.after(upper ? cols - cut : cut);
+    interrupt.after(step * cols);
   }
   return raw_cast(out, t);
 }
