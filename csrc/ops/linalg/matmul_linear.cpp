@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // linear, input @ weight^T + bias as one op with the leading dims folded, and bilinear.
+#include "kernels/core/moves.h"
 #include "ops/declare/autocast.h"
 #include "ops/declare/batch_call.h"
 #include "ops/linalg/matmul.h"
-
-#include <cstring>
 
 namespace cograd {
 
@@ -56,9 +55,8 @@ struct LinearOp {
 
  private:
   static void fill_rows(const Tensor& out, const Tensor& bias, int64_t rows) {
-    const auto size = static_cast<size_t>(out.size(-1) * out.itemsize());
     if (!bias.is_contiguous() || bias.numel() != out.size(-1)) return raw_copy(out, bias);
-    for (char* at = out.bytes(); rows > 0; --rows, at += size) std::memcpy(at, bias.bytes(), size);
+    kernels::repeat_row(bias.bytes(), out.size(-1) * out.itemsize(), rows, out.bytes());
   }
   static Tensor weight_gradient(const Tensor& g, const Tensor& x) {
     if (g.dim() == 1) return outer(g, x);

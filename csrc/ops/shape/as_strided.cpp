@@ -2,8 +2,9 @@
 // Views with arbitrary strides, their gradients, and copies with other strides.
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
+#include "kernels/core/moves.h"
+#include "kernels/core/sequences.h"
 #include "ops/compute/elementwise.h"
 #include "ops/declare/batch_call.h"
 #include "ops/declare/ops.h"
@@ -162,7 +163,9 @@ struct AsStridedGrad {
     const Tensor flat = zeros(room, g.dtype());
     const Tensor base =
         alias_strided(flat, base_sizes, base_strides, flat.bytes() - lo * flat.itemsize());
-    add_region(region_of(base, r), g);
+    const Tensor region = region_of(base, r), values = raw_contiguous(g);
+    kernels::add_strided(g.dtype(), region.sizes(), region.strides(), region.bytes(),
+                         values.bytes());
     return base;
   }
   static Tensor backward(Ctx<AsStridedGrad>& ctx, const Tensor& g) {
@@ -170,31 +173,6 @@ struct AsStridedGrad {
     const Tensor whole = relayout(g, r.base_strides);
     return apply<AsStrided>(whole, IntList(r.sizes), IntList(r.strides),
                             std::optional<int64_t>(whole.storage_offset() + r.offset));
-  }
-
- private:
-  // Adds g one element at a time, since elements of a region may share memory.
-  static void add_region(const Tensor& region, const Tensor& g) {
-    const Tensor values = raw_contiguous(g);
-    const int64_t n = region.numel();
-    dispatch_all(g.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      const T* src = values.data<T>();
-      Dims index(static_cast<size_t>(region.dim()));
-      T* at = region.data<T>();
-      for (int64_t k = 0; k < n; ++k) {
-        if constexpr (std::is_same_v<T, bool>)
-          *at = *at || src[k];
-        else
-          *at = static_cast<T>(*at + src[k]);
-        for (size_t d = index.size(); d-- > 0;) {
-          at += region.strides()[d];
-          if (++index[d] < region.sizes()[d]) break;
-          at -= region.strides()[d] * region.sizes()[d];
-          index[d] = 0;
-        }
-      }
-    });
   }
 };
 COGRAD_OP(AsStridedGrad)
@@ -216,7 +194,7 @@ bool distinct(IntList sizes, IntList strides) {
 // Returns the positions of a region's elements, in order, in a memory of `room` elements.
 Tensor places(IntList sizes, IntList strides, int64_t from, int64_t room) {
   const Tensor all = empty(Dims{room}, DType::Int64);
-  std::iota(all.data<int64_t>(), all.data<int64_t>() + room, 0);
+  kernels::arange(DType::Int64, all.bytes(), room, uint64_t{0}, uint64_t{1});
   const Tensor at = alias_strided(all, sizes, strides, all.bytes() + from * all.itemsize());
   return reshape(raw_contiguous(at), Dims{at.numel()});
 }

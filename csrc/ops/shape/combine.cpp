@@ -2,6 +2,7 @@
 // Combinations of tensors: meshgrid, cartesian_prod, combinations and kron.
 #include <limits>
 
+#include "kernels/core/sequences.h"
 #include "ops/compute/elementwise.h"
 #include "ops/declare/ops.h"
 #include "ops/shape/geometry.h"
@@ -89,18 +90,17 @@ struct Combinations {
     }
     return static_cast<int64_t>(c);
   }
+  // A kernel writes about this many elements before the op looks whether the user interrupts it.
+  static constexpr int64_t kBetweenChecks = 1 << 16;
   // Writes the combinations in order, one per row of `index`.
   static void choose(int64_t n, int64_t r, bool repeat, const Tensor& index) {
-    auto* row = index.data<int64_t>();
-    for (int64_t j = 0; j < r; ++j) row[j] = repeat ? 0 : j;
-    const int64_t rows = index.size(0);
+    kernels::first_combination(index.data<int64_t>(), r, repeat);
+    const int64_t rows = index.size(0), step = std::max<int64_t>(1, kBetweenChecks / r);
     InterruptCheck interrupt;
-    for (int64_t k = 1; k < rows; ++k, row += r) {
-      interrupt.after(r);
-      int64_t j = r - 1;  // the last element that can still be incremented
-      while (row[j] == (repeat ? n - 1 : n - r + j)) --j;
-      std::copy_n(row, r, row + r);
-      for (int64_t v = row[j] + 1; j < r; ++j) row[r + j] = repeat ? v : v++;
+    for (int64_t k = 1; k < rows; k += step) {
+      const int64_t next = std::min(step, rows - k);
+      kernels::next_combinations(index.data<int64_t>() + (k - 1) * r, next, n, r, repeat);
+      interrupt.after(next * r);
     }
   }
 };

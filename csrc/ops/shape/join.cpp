@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ops that join tensors into a new one: cat, stack and related ops.
-#include <cstring>
 #include <numeric>
 
+#include "kernels/core/moves.h"
 #include "ops/compute/elementwise.h"
 #include "ops/declare/batch_call.h"
 #include "ops/declare/ops.h"
@@ -36,15 +36,10 @@ void raw_join(const Tensor& out, TensorList parts, int dim) {
   const int64_t outer = product(out.sizes().first(static_cast<size_t>(dim)));
   const int64_t inner =
       checked_mul(product(out.sizes().subspan(static_cast<size_t>(dim) + 1)), out.itemsize());
-  char* to = out.bytes();
-  for (int64_t o = 0; o < outer; ++o) {
-    for (const Tensor& t : parts) {
-      if (t.numel() == 0) continue;
-      const auto n = static_cast<size_t>(checked_mul(t.size(dim), inner));
-      std::memcpy(to, t.bytes() + static_cast<size_t>(o) * n, n);
-      to += n;
-    }
-  }
+  SmallVec<kernels::JoinedPart, 8> blocks;
+  for (const Tensor& t : parts)
+    if (t.numel() > 0) blocks.push_back({t.bytes(), checked_mul(t.size(dim), inner)});
+  kernels::join({blocks.data(), blocks.size()}, outer, out.bytes());
 }
 
 DType joined_dtype(TensorList tensors) {

@@ -2,7 +2,9 @@
 // Copies with rearranged elements: flip, roll, rot90, repeat, tile, repeat_interleave.
 #include <numeric>
 
+#include "kernels/core/sequences.h"
 #include "ops/compute/elementwise.h"
+#include "ops/compute/host_values.h"
 #include "ops/declare/batch_call.h"
 #include "ops/declare/ops.h"
 #include "ops/shape/geometry.h"
@@ -333,11 +335,11 @@ Tensor repeated_index(const Tensor& repeats, std::optional<int64_t> output_size)
   COGRAD_CHECK_NOT_IMPLEMENTED(repeats.dtype() == DType::Int64 || repeats.dtype() == DType::Int32,
                                "repeat_interleave(): repeats has to be int64 or int32, got ",
                                dtype_name(repeats.dtype()));
-  const Tensor counts = raw_contiguous(raw_cast(repeats, DType::Int64));
   // A copy: another thread may write to the tensor between the sum and the fill.
-  const std::vector<int64_t> n(counts.data<int64_t>(), counts.data<int64_t>() + counts.numel());
+  const Tensor counts = empty(repeats.sizes(), DType::Int64);
+  raw_copy(counts, repeats);
   int64_t total = 0;
-  for (int64_t c : n) {
+  for (int64_t c : host_values<int64_t>(counts)) {
     COGRAD_CHECK(c >= 0, "repeats can not be negative, got ", c);
     total = checked_add(total, c);
   }
@@ -345,8 +347,7 @@ Tensor repeated_index(const Tensor& repeats, std::optional<int64_t> output_size)
                "allocated size does not match required size: output_size is ",
                output_size.value_or(0), ", the repeats sum to ", total);
   Tensor out = empty_checked("repeat_interleave", Dims{total}, DType::Int64);
-  int64_t* at = out.data<int64_t>();
-  for (size_t i = 0; i < n.size(); ++i) at = std::fill_n(at, n[i], static_cast<int64_t>(i));
+  kernels::repeat_numbers(counts.data<int64_t>(), counts.numel(), out.data<int64_t>());
   return out;
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // tensor_split, and hsplit, vsplit, dsplit.
+#include "ops/compute/elementwise.h"
+#include "ops/compute/host_values.h"
 #include "ops/declare/ops.h"
 #include "ops/shape/geometry.h"
 #include "tensor/interrupt.h"
@@ -77,11 +79,8 @@ struct TensorSplitTensor {
                  "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
                  "one-dimensional tensor, but got a tensor with ",
                  at.dim(), " dims");
-    if (at.dim() == 0) return split_sections(x, *at.data<int64_t>(), dim);
-    Dims indices;
-    for (int64_t i = 0; i < at.numel(); ++i)
-      indices.push_back(at.data<int64_t>()[i * at.stride(0)]);
-    return split_indices(x, indices, dim);
+    const std::vector<int64_t> values = host_values<int64_t>(raw_contiguous(at));
+    return at.dim() == 0 ? split_sections(x, values[0], dim) : split_indices(x, values, dim);
   }
 };
 COGRAD_OP(TensorSplitTensor)

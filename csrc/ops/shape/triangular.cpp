@@ -2,44 +2,13 @@
 // Triangular parts of matrices.
 #include "ops/shape/geometry.h"
 
-#include <cstring>
-#include <limits>
-
+#include "kernels/core/moves.h"
 #include "ops/compute/elementwise.h"
 #include "ops/declare/ops.h"
-#include "tensor/threads.h"
 
 namespace cograd {
 
 namespace {
-
-// Copies the kept part of each row of x to out (both contiguous, may be the same) and zeros the
-// rest. Column c of row r is kept if c - r <= diagonal (lower) or c - r >= diagonal (upper).
-void raw_triangle(const Tensor& out, const Tensor& x, int64_t diagonal, bool upper) {
-  const int64_t rows = x.size(-2);
-  const int64_t cols = x.size(-1);
-  if (x.numel() == 0) return;
-  const int64_t item = x.itemsize();
-  const int64_t all = x.numel() / cols;
-  HeavyScope heavy(x.numel());
-  parallel_for(0, all, std::max<int64_t>(1, 32768 / cols), [&](int64_t lo, int64_t hi) {
-    for (int64_t i = lo; i < hi; ++i) {
-      const int64_t r = i % rows;
-      // Clamps the diagonal first, so that no sum can overflow.
-      const int64_t shift = std::clamp(diagonal, -rows - 1, cols + 1);
-      const int64_t cut = std::clamp<int64_t>(r + shift + (upper ? 0 : 1), 0, cols);
-      char* to = out.bytes() + i * cols * item;
-      const char* from = x.bytes() + i * cols * item;
-      const int64_t keep_from = upper ? cut : 0;
-      const int64_t keep_to = upper ? cols : cut;
-      if (to != from)
-        std::memcpy(to + keep_from * item, from + keep_from * item,
-                    static_cast<size_t>((keep_to - keep_from) * item));
-      std::memset(to, 0, static_cast<size_t>(keep_from * item));
-      std::memset(to + keep_to * item, 0, static_cast<size_t>((cols - keep_to) * item));
-    }
-  });
-}
 
 struct DiagonalState {
   int64_t diagonal;
@@ -53,7 +22,9 @@ Tensor triangle(Ctx<Op>& ctx, const Tensor& x, int64_t diagonal, bool upper) {
   const Tensor in = raw_contiguous(x);
   Tensor out = ctx.out(x.sizes(), x.dtype());
   if (!out.is_contiguous()) out = empty(x.sizes(), x.dtype());
-  raw_triangle(out, in, diagonal, upper);
+  if (x.numel() > 0)
+    kernels::triangle(x.itemsize(), out.bytes(), in.bytes(), x.numel() / x.size(-1), x.size(-2),
+                      x.size(-1), diagonal, upper);
   return out;
 }
 
