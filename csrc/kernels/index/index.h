@@ -21,6 +21,13 @@ enum class IndexSign : uint8_t {
 void check_index(const int64_t* index, int64_t n, int64_t size, int64_t dim, IndexSign sign,
                  ErrorKind kind = ErrorKind::Index);
 
+// Returns true if all n contiguous indices are in [0, size); else `bad` receives the first other
+// one.
+bool all_within(const int64_t* index, int64_t n, int64_t size, int64_t* bad);
+// Returns the largest of n contiguous indices, or -1 if there are none; INT64_MIN if one is
+// negative.
+int64_t largest_index(const int64_t* index, int64_t n);
+
 // Describes gather and scatter along `dim`. `sizes` is index.shape; strides are in bytes, one per
 // dimension, zero where expanded. `other` is gather's out or scatter's src (all zero for a scalar).
 struct DimIndexGeometry {
@@ -111,5 +118,12 @@ void embedding_backward(DType t, const void* grad, const int64_t* index, int64_t
                         int64_t rows, int64_t padding_idx, bool scale_by_freq, void* gweight);
 // Zeroes out[count, classes] (int64) and sets the ones. Class values must be in [0, classes).
 void one_hot(const int64_t* index, int64_t count, int64_t classes, int64_t* out);
+
+// Picks or adds m elements of each contiguous [outer, n, inner] along n, at the positions in
+// index [outer, m, inner].
+void take_along(int64_t itemsize, const void* x, int64_t outer, int64_t n, int64_t inner,
+                const int64_t* index, int64_t m, void* out);
+void add_along(DType t, const void* values, int64_t outer, int64_t n, int64_t inner,
+               const int64_t* index, int64_t m, void* out);
 
 }  // namespace cograd::kernels

@@ -125,6 +125,26 @@ void check_index(const int64_t* index, int64_t n, int64_t size, int64_t dim, Ind
   }
 }
 
+bool all_within(const int64_t* index, int64_t n, int64_t size, int64_t* bad) {
+  const auto* p = reinterpret_cast<const char*>(index);
+  if (index_loops().in_range(p, sizeof(int64_t), n, 0, size)) return true;
+  for (int64_t i = 0; i < n; ++i) {
+    *bad = load_index(index + i);
+    if (!within(*bad, size)) return false;
+  }
+  return true;
+}
+
+int64_t largest_index(const int64_t* index, int64_t n) {
+  int64_t top = -1;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t at = load_index(index + i);
+    if (at < 0) return INT64_MIN;
+    top = std::max(top, at);
+  }
+  return top;
+}
+
 namespace {
 
 // Computes out[o, k] = src[o, index[k]]. Nobody else can see `out` yet, so indices are checked

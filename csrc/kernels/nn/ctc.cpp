@@ -49,4 +49,14 @@ void ctc_backward(DType t, const Ctc& c, const void* log_probs, const void* g, v
     backward_as(t, c, log_probs, static_cast<const float*>(g), static_cast<float*>(out));
 }
 
+bool ctc_labels_within(const int64_t* labels, int64_t n, int64_t width, const int64_t* lengths,
+                       int64_t classes, int64_t* bad) {
+  for (int64_t k = 0; k < n; ++k) {
+    *bad = labels[k];
+    const bool used = width == 0 || k % width < lengths[k / width];
+    if (used && (*bad < 0 || *bad >= classes)) return false;
+  }
+  return true;
+}
+
 }  // namespace cograd::kernels

@@ -19,5 +19,9 @@ void ctc_forward(DType t, const Ctc& c, const void* log_probs, void* losses);
 // Writes to `out` the gradients with respect to the logits whose log_softmax is log_probs, for the
 // gradients g [batch] of the losses.
 void ctc_backward(DType t, const Ctc& c, const void* log_probs, const void* g, void* out);
+// Returns true if the labels that belong to targets are all in [0, classes); else `bad` receives
+// the first other one. Row b of `width` labels has lengths[b] of them; with width 0, all belong.
+bool ctc_labels_within(const int64_t* labels, int64_t n, int64_t width, const int64_t* lengths,
+                       int64_t classes, int64_t* bad);
 
 }  // namespace cograd::kernels

@@ -43,4 +43,9 @@ void group_norm_backward(DType t, const NormGroups& n, const void* g, const void
   });
 }
 
+void add_by_weight(const NormGroups& n, const double* terms, double* totals) {
+  for (int64_t g = 0; g < n.groups; ++g)
+    for (int64_t s = 0; s < n.segments; ++s) totals[n.weight(g, s)] += terms[g * n.segments + s];
+}
+
 }  // namespace cograd::kernels

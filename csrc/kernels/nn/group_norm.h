@@ -29,5 +29,7 @@ void group_norm_forward(DType t, const NormGroups& n, const void* x, const void*
 void group_norm_backward(DType t, const NormGroups& n, const void* g, const void* x,
                          const void* mean, const void* rstd, const void* weight, bool given,
                          void* gx, double* sums, double* dots);
+// Adds the term of each segment of each group to the total of its weight.
+void add_by_weight(const NormGroups& n, const double* terms, double* totals);
 
 }  // namespace cograd::kernels

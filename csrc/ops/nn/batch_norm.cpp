@@ -60,13 +60,10 @@ Dims without_channels(int dims) {
 }
 
 // Returns out[i], the sum over j of the terms that belong to weight i.
-Tensor sum_by_weight(const NormGroups& n, const std::vector<double>& terms, int64_t count,
-                     DType t) {
+Tensor sum_by_weight(const NormGroups& n, const Tensor& terms, int64_t count, DType t) {
   const int64_t sizes[1] = {count};
   const Tensor total = raw_full(sizes, DType::Float64, 0.0);
-  for (int64_t g = 0; g < n.groups; ++g)
-    for (int64_t s = 0; s < n.segments; ++s)
-      total.data<double>()[n.weight(g, s)] += terms[static_cast<size_t>(g * n.segments + s)];
+  kernels::add_by_weight(n, terms.data<double>(), total.data<double>());
   return raw_cast(total, t);
 }
 
@@ -77,11 +74,11 @@ void fused_backward(Ctx<Op>& ctx, const NormGroups& n, const Tensor& g, bool giv
   const Tensor x = ctx.saved(0), w = ctx.saved(1), mean = ctx.saved(2), rstd = ctx.saved(3);
   const Tensor cx = raw_contiguous(x), cg = raw_contiguous(g), cw = vector_as(w, x.dtype());
   const Tensor gx = ctx.needs(0) ? empty(x.sizes(), x.dtype()) : Tensor();
-  const auto count = static_cast<size_t>(n.groups * n.segments);
-  std::vector<double> sums(count), dots(count);
+  const int64_t count[1] = {n.groups * n.segments};
+  const Tensor sums = empty(count, DType::Float64), dots = empty(count, DType::Float64);
   kernels::group_norm_backward(
       x.dtype(), n, cg.bytes(), cx.bytes(), mean.bytes(), rstd.bytes(), Operands::at(cw), given,
-      Operands::at(gx) == nullptr ? nullptr : gx.bytes(), sums.data(), dots.data());
+      Operands::at(gx) == nullptr ? nullptr : gx.bytes(), sums.data<double>(), dots.data<double>());
   if (gx.defined()) ctx.grad(0) = rows ? gx : in_format_of(x, gx);
   const DType t = w.defined() ? w.dtype() : x.dtype();
   if (ctx.needs(1)) ctx.grad(1) = sum_by_weight(n, dots, x.size(1), t);

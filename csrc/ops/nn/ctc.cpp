@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ops/compute/elementwise.h"
+#include "ops/compute/host_values.h"
 #include "ops/declare/autocast.h"
 #include "ops/nn/loss.h"
 
@@ -18,18 +19,20 @@ struct CtcState {
 // The labels of all samples, and the offset of each sample's labels.
 struct CtcTargets {
   Tensor labels;
-  std::vector<int64_t> offsets;
+  Tensor offsets;
 };
 
 CtcTargets targets_of(const Tensor& targets, const Tensor& lengths) {
   CtcTargets r;
   r.labels = raw_contiguous(targets);
-  const auto* n = lengths.data<int64_t>();
+  std::vector<int64_t> offsets;
   int64_t at = 0;
-  for (int64_t b = 0; b < lengths.numel(); ++b) {
-    r.offsets.push_back(targets.dim() == 2 ? b * targets.size(1) : at);
-    at += n[b];
+  for (const int64_t n : host_values<int64_t>(lengths)) {
+    const auto b = static_cast<int64_t>(offsets.size());
+    offsets.push_back(targets.dim() == 2 ? b * targets.size(1) : at);
+    at += n;
   }
+  r.offsets = tensor_of(offsets);
   return r;
 }
 kernels::Ctc problem(const Tensor& log_probs, const CtcTargets& t, const Tensor& input_lengths,
@@ -39,7 +42,7 @@ kernels::Ctc problem(const Tensor& log_probs, const CtcTargets& t, const Tensor&
           log_probs.size(2),
           blank,
           t.labels.data<int64_t>(),
-          t.offsets.data(),
+          t.offsets.data<int64_t>(),
           input_lengths.data<int64_t>(),
           target_lengths.data<int64_t>()};
 }
@@ -153,30 +156,29 @@ struct CtcLoss {
     COGRAD_CHECK(labels.dim() == 1 || (labels.dim() == 2 && labels.size(0) == batch),
                  "ctc_loss: targets must be (N, S) or concatenated in one dim, got shape ",
                  to_string(labels.sizes()));
-    const auto *i = in.data<int64_t>(), *o = out.data<int64_t>();
+    const auto inputs = host_values<int64_t>(in), targets = host_values<int64_t>(out);
     int64_t total = 0;
-    for (int64_t b = 0; b < batch; ++b) {
-      COGRAD_CHECK(i[b] >= 0 && i[b] <= steps, "Expected input_lengths to have value at most ",
-                   steps, ", but got value ", i[b]);
-      COGRAD_CHECK(o[b] >= 0, "Expected target_lengths to have value at least 0, but got value ",
-                   o[b]);
+    for (size_t b = 0; b < inputs.size(); ++b) {
+      const int64_t i = inputs[b], o = targets[b];
+      COGRAD_CHECK(i >= 0 && i <= steps, "Expected input_lengths to have value at most ", steps,
+                   ", but got value ", i);
+      COGRAD_CHECK(o >= 0, "Expected target_lengths to have value at least 0, but got value ", o);
       if (labels.dim() == 2)
-        COGRAD_CHECK(o[b] <= labels.size(1), "Expected tensor to have size at least ", o[b],
+        COGRAD_CHECK(o <= labels.size(1), "Expected tensor to have size at least ", o,
                      " at dimension 1, but got size ", labels.size(1), " for argument 'targets'");
-      COGRAD_CHECK(o[b] <= labels.numel() - (labels.dim() == 1 ? total : 0),
-                   "Expected tensor to have size ", total, " + ", o[b],
+      COGRAD_CHECK(o <= labels.numel() - (labels.dim() == 1 ? total : 0),
+                   "Expected tensor to have size ", total, " + ", o,
                    " at dimension 0, but got size ", labels.numel(), " for argument 'targets'");
-      total += o[b];
+      total += o;
     }
     if (labels.dim() == 1)
       COGRAD_CHECK(total == labels.numel(), "Expected tensor to have size ", total,
                    " at dimension 0, but got size ", labels.numel(), " for argument 'targets'");
-    const auto* l = labels.data<int64_t>();
-    for (int64_t k = 0; k < labels.numel(); ++k) {
-      const bool used = labels.dim() == 1 || k % labels.size(1) < o[k / labels.size(1)];
-      COGRAD_CHECK(!used || (l[k] >= 0 && l[k] < classes), "ctc_loss: targets has the label ", l[k],
-                   ", expected 0 to ", classes - 1);
-    }
+    int64_t bad = 0;
+    const int64_t width = labels.dim() == 1 ? 0 : labels.size(1);
+    COGRAD_CHECK(kernels::ctc_labels_within(labels.data<int64_t>(), labels.numel(), width,
+                                            out.data<int64_t>(), classes, &bad),
+                 "ctc_loss: targets has the label ", bad, ", expected 0 to ", classes - 1);
   }
 };
 COGRAD_OP(CtcLoss)

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "kernels/nn/dropout.h"
 #include "ops/declare/batch_call.h"
 #include "ops/declare/ops.h"
 #include "ops/random/fill.h"
@@ -13,36 +14,9 @@ namespace cograd {
 namespace {
 
 // Computes out[i] = x[i] * mask[i] * scale for dense tensors with the same order of dims and one
-// floating dtype. It does not branch on the mask, which would be mispredicted half of the time.
+// floating dtype.
 void raw_masked_scale(const Tensor& out, const Tensor& x, const Tensor& mask, double scale) {
-  const int64_t n = x.numel();
-  HeavyScope heavy(n);
-  auto run = [&](auto tag, auto factor) {
-    using T = typename decltype(tag)::type;
-    using A = decltype(factor);
-    using V = std::conditional_t<is_complex_type<T>, T, A>;
-    T* to = out.data<T>();
-    const T* from = x.data<T>();
-    const bool* keep = mask.data<bool>();
-    parallel_for(0, n, 32768, [=](int64_t lo, int64_t hi) {
-      for (int64_t i = lo; i < hi; ++i)
-        to[i] = static_cast<T>(static_cast<V>(from[i]) * (static_cast<A>(keep[i]) * factor));
-    });
-  };
-  switch (x.dtype()) {
-    case DType::Float16:
-      return run(TypeTag<Half>{}, static_cast<float>(scale));
-    case DType::BFloat16:
-      return run(TypeTag<BFloat16>{}, static_cast<float>(scale));
-    case DType::Float32:
-      return run(TypeTag<float>{}, static_cast<float>(scale));
-    case DType::Complex64:
-      return run(TypeTag<Complex<float>>{}, static_cast<float>(scale));
-    case DType::Complex128:
-      return run(TypeTag<Complex<double>>{}, scale);
-    default:
-      return run(TypeTag<double>{}, scale);
-  }
+  kernels::masked_scale(x.dtype(), x.bytes(), mask.data<bool>(), scale, x.numel(), out.bytes());
 }
 
 // Fills the mask with 1 for elements to keep; p = 1 uses no random numbers, as in torch.

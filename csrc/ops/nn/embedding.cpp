@@ -4,6 +4,7 @@
 #include "autograd/transforms/function_inputs.h"
 #include "kernels/index/index.h"
 #include "kernels/reduce/reduce.h"
+#include "ops/compute/host_values.h"
 #include "ops/declare/batch_call.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/geometry.h"
@@ -135,7 +136,7 @@ struct Embedding {
     if (is_batched(weight)) return renormalize_samples(weight, input, max_norm, p);
     const GradGuard no_grad(false);
     const Tensor index = raw_contiguous(raw_cast(input, DType::Int64));
-    std::vector<int64_t> rows(index.data<int64_t>(), index.data<int64_t>() + index.numel());
+    std::vector<int64_t> rows = host_values<int64_t>(index);
     check_rows(rows, weight.size(0));
     check_inplace(weight, "embedding_renorm_", false);
     std::sort(rows.begin(), rows.end());
@@ -143,10 +144,11 @@ struct Embedding {
     for (int64_t r : rows) {
       const Tensor row = select_region(weight, 0, r);
       const Tensor values = raw_cast(raw_contiguous(row), DType::Float64);
-      double norm = 0;
+      const Tensor size = empty({}, DType::Float64);
       const int64_t sizes[1] = {row.numel()}, steps[1] = {values.itemsize()};
       kernels::reduce_norm(p, values.dtype(), values.bytes(), {{}, {}, sizes, steps},
-                           DType::Float64, reinterpret_cast<char*>(&norm));
+                           DType::Float64, size.bytes());
+      const auto norm = host_value<double>(size);
       if (norm > max_norm) raw_copy(row, mul(values, max_norm / (norm + 1e-7)));
     }
     weight->bump_version();

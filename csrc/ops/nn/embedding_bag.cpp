@@ -2,8 +2,9 @@
 // embedding_bag: sums, means or maxima of a table's rows.
 #include "kernels/index/embedding_bag.h"
 
-#include "kernels/index/index_loops.h"
+#include "kernels/index/index.h"
 #include "ops/compute/elementwise.h"
+#include "ops/compute/host_values.h"
 #include "ops/index/gather_scatter.h"
 
 namespace cograd {
@@ -118,9 +119,7 @@ struct EmbeddingBagOp {
   }
   static Tensor bag_of_each(const Tensor& index, const Tensor& offsets) {
     const Tensor bag = empty(index.sizes(), DType::Int64);
-    const auto* from = offsets.data<int64_t>();
-    for (int64_t i = 0; i + 1 < offsets.numel(); ++i)
-      std::fill(bag.data<int64_t>() + from[i], bag.data<int64_t>() + from[i + 1], i);
+    kernels::bag_numbers(offsets.data<int64_t>(), offsets.numel() - 1, bag.data<int64_t>());
     return bag;
   }
 };
@@ -156,20 +155,18 @@ struct EmbeddingBag {
                  "embedding_bag: per_sample_weights must have the shape of the indices and the "
                  "weight's dtype, with mode 'sum'");
     const Tensor index = contiguous_clone(raw_cast(indices, DType::Int64));
-    const Tensor ends =
+    const std::vector<int64_t> bags =
         ends_of(raw_contiguous(raw_cast(offsets, DType::Int64)), index.numel(), last_included);
+    const Tensor ends = tensor_of(bags);
+    int64_t bad = 0;
     const int64_t rows = weight.size(0);
-    const auto* at = index.data<int64_t>();
-    const bool valid = kernels::index_loops().in_range(reinterpret_cast<const char*>(at),
-                                                       sizeof *at, index.numel(), 0, rows);
-    for (int64_t i = 0; !valid && i < index.numel(); ++i)
-      COGRAD_CHECK(at[i] >= 0 && at[i] < rows,
-                   "embedding_bag: Expected idx >= 0 && idx < "
-                   "num_embeddings but found idx to be ",
-                   at[i]);
+    COGRAD_CHECK(kernels::all_within(index.data<int64_t>(), index.numel(), rows, &bad),
+                 "embedding_bag: Expected idx >= 0 && idx < "
+                 "num_embeddings but found idx to be ",
+                 bad);
     COGRAD_CHECK(padding >= -1 && padding < rows, "embedding_bag: padding_idx is ", padding,
                  ", expected -1 or a row below ", rows);
-    const int64_t used = ends.data<int64_t>()[ends.numel() - 1];
+    const int64_t used = bags.back();
     if (used == index.numel())
       return apply<EmbeddingBagOp>(weight, index, ends, mode, padding, by_freq, per_sample);
     return apply<EmbeddingBagOp>(
@@ -182,28 +179,26 @@ struct EmbeddingBag {
     return t.dtype() == DType::Int64 || t.dtype() == DType::Int32;
   }
   // Returns the start of each bag, followed by the end of the last one.
-  static Tensor ends_of(const Tensor& offsets, int64_t total, bool last_included) {
+  static std::vector<int64_t> ends_of(const Tensor& offsets, int64_t total, bool last_included) {
     const int64_t given = offsets.numel();
     COGRAD_CHECK(!last_included || given > 0,
                  "include_last_offset: number of offset should be at least 1");
-    const int64_t bags = last_included ? given - 1 : given, sizes[1] = {bags + 1};
-    Tensor ends = empty(sizes, DType::Int64);
-    auto* to = ends.data<int64_t>();
-    std::copy_n(offsets.data<int64_t>(), bags, to);
-    to[bags] = last_included ? offsets.data<int64_t>()[bags] : total;
+    std::vector<int64_t> to = host_values<int64_t>(offsets);
+    if (!last_included) to.push_back(total);
+    const size_t bags = to.size() - 1;
     COGRAD_CHECK(given == 0 || to[0] == 0,
                  "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start "
                  "from position 0. However, got ",
                  to[0]);
     COGRAD_CHECK(to[bags] <= total, "offsets[-1] can not be greater than input's length ", total,
                  " but got offsets[-1] of ", to[bags]);
-    for (int64_t i = 0; i < bags; ++i)
+    for (size_t i = 0; i < bags; ++i)
       COGRAD_CHECK(to[i] >= 0 && to[i] <= to[i + 1],
                    i + 1 == bags ? "offsets[-1] can not be greater than input's length "
                                  : "embedding_bag: offsets must not decrease: expected at most ",
                    to[i + 1], " but got offsets[-1] of ", to[i]);
     if (bags == 0) to[0] = 0;
-    return ends;
+    return to;
   }
 };
 COGRAD_OP(EmbeddingBag)

@@ -2,7 +2,6 @@
 // one_hot: class indices as one-hot rows.
 #include <limits>
 
-#include "kernels/core/element.h"
 #include "kernels/index/index.h"
 #include "ops/compute/elementwise.h"
 
@@ -30,12 +29,8 @@ struct OneHot {
     COGRAD_CHECK(num_classes > 0 || num_classes == -1, "num_classes should be positive, got ",
                  num_classes);
     const Tensor in = raw_contiguous(x);
-    int64_t top = -1;
-    for (int64_t i = 0; i < in.numel(); ++i) {
-      const int64_t at = kernels::load_index(in.data<int64_t>() + i);
-      COGRAD_CHECK(at >= 0, "Class values must be non-negative.");
-      top = std::max(top, at);
-    }
+    const int64_t top = kernels::largest_index(in.data<int64_t>(), in.numel());
+    COGRAD_CHECK(top >= -1, "Class values must be non-negative.");
     COGRAD_CHECK(top < std::numeric_limits<int64_t>::max(), "one_hot(): the class value ", top,
                  " is too large: it would need ", top, " + 1 classes");
     if (num_classes == -1) num_classes = top + 1;

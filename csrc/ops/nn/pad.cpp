@@ -3,6 +3,7 @@
 #include "ops/nn/pad.h"
 
 #include "ops/compute/elementwise.h"
+#include "ops/compute/host_values.h"
 #include "ops/compute/scalars.h"
 #include "ops/compute/strides.h"
 #include "ops/declare/kinked.h"
@@ -143,10 +144,10 @@ Tensor padded_dim(PadMode mode, const Tensor& given, const Ends& whole) {
     if (e.left == 0 && e.right == 0) return contiguous_clone(x);
   }
   check_ends(mode, x, e);
-  const Tensor index = empty(Dims{padded_size(x, e)}, DType::Int64);
-  auto* at = index.data<int64_t>();
-  for (int64_t i = 0; i < index.numel(); ++i) at[i] = source_of(mode, i - e.left, x.size(e.dim));
-  return index_select(x, e.dim, index);
+  std::vector<int64_t> index(static_cast<size_t>(padded_size(x, e)));
+  for (size_t i = 0; i < index.size(); ++i)
+    index[i] = source_of(mode, static_cast<int64_t>(i) - e.left, x.size(e.dim));
+  return index_select(x, e.dim, tensor_of(index));
 }
 
 struct Pad {

@@ -2,6 +2,7 @@
 // avg_pool and adaptive_avg_pool: means of windows, one dim after the other.
 #include <algorithm>
 
+#include "ops/compute/host_values.h"
 #include "ops/declare/autocast.h"
 #include "ops/nn/pool.h"
 #include "ops/nn/resample.h"
@@ -46,14 +47,14 @@ Tensor window_counts(IntList in, IntList out, const PoolArgs& a, bool with_paddi
   for (size_t i = 0; i < out.size(); ++i) {
     Dims sizes;
     for (size_t j = 0; j < out.size(); ++j) sizes.push_back(j == i ? out[i] : 1);
-    Tensor of_dim = zeros(sizes, DType::Int64);
+    std::vector<int64_t> of_dim;
     for (int64_t o = 0; o < out[i]; ++o) {
       const int64_t begin = o * a.stride[i] - a.padding[i];
       const int64_t end = std::min(begin + a.kernel[i], in[i] + a.padding[i]);
       const int64_t inside = std::min(end, in[i]) - std::max<int64_t>(begin, 0);
-      of_dim.data<int64_t>()[o] = std::max<int64_t>(with_padding ? end - begin : inside, 1);
+      of_dim.push_back(std::max<int64_t>(with_padding ? end - begin : inside, 1));
     }
-    counts = mul(counts, of_dim);
+    counts = mul(counts, view(tensor_of(of_dim), sizes));
   }
   return counts;
 }

@@ -4,7 +4,9 @@
 
 #include <cmath>
 
+#include "kernels/index/index.h"
 #include "ops/compute/elementwise.h"
+#include "ops/compute/host_values.h"
 #include "ops/declare/autocast.h"
 #include "ops/declare/batch_call.h"
 #include "ops/declare/kinked.h"
@@ -200,7 +202,7 @@ struct FractionalOp {
     const size_t n = out.size();
     const IntList in = x.sizes().last(n);
     const int64_t planes = planes_of(x, n);
-    const Tensor numbers = raw_contiguous(raw_cast(samples, DType::Float64));
+    const auto numbers = host_values<double>(raw_contiguous(raw_cast(samples, DType::Float64)));
     std::vector<PoolWindows> windows(static_cast<size_t>(planes));
     for (int64_t p = 0; p < planes; ++p) {
       PoolWindows& w = windows[static_cast<size_t>(p)];
@@ -212,7 +214,7 @@ struct FractionalOp {
         // In torch's order, the first of two numbers is for the last dim; the first of three is for
         // the first dim.
         const size_t at = n == 2 ? 1 - i : i;
-        const double u = numbers.data<double>()[static_cast<size_t>(p) * n + at];
+        const double u = numbers[static_cast<size_t>(p) * n + at];
         starts(w, d, u, kernel[i]);
       }
     }
@@ -289,11 +291,10 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& index, IntList 
     COGRAD_CHECK(n >= 0, op, "(): expected a non-negative output_size, but got ", to_string(size));
   const int64_t room = product(size);
   const Tensor places = raw_contiguous(index);
-  for (int64_t i = 0; i < places.numel(); ++i) {
-    const int64_t at = places.data<int64_t>()[i];
-    COGRAD_CHECK(at >= 0 && at < room, op, "(): Found an invalid max index: ", at,
-                 " (output volumes are of size ", to_string(size), ")");
-  }
+  int64_t bad = 0;
+  COGRAD_CHECK(kernels::all_within(places.data<int64_t>(), places.numel(), room, &bad), op,
+               "(): Found an invalid max index: ", bad, " (output volumes are of size ",
+               to_string(size), ")");
   return apply<PoolScatter>(x, places, size, int64_t{N}, false);
 }
 

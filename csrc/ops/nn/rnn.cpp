@@ -5,6 +5,7 @@
 #include "ops/declare/autocast.h"
 
 #include "ops/compute/elementwise.h"
+#include "ops/compute/host_values.h"
 #include "ops/random/fill.h"
 
 namespace cograd {
@@ -43,8 +44,7 @@ rnn::Plan plan_of(RnnMode mode, bool reverse, int64_t total, int64_t batch, cons
   if (sizes.defined()) {
     COGRAD_CHECK(sizes.dim() == 1 && sizes.dtype() == DType::Int64,
                  "rnn: batch_sizes must be a 1-d int64 tensor");
-    const Tensor dense = raw_contiguous(sizes);
-    p.sizes.assign(dense.data<int64_t>(), dense.data<int64_t>() + dense.numel());
+    p.sizes = host_values<int64_t>(raw_contiguous(sizes));
   } else if (batch > 0) {
     COGRAD_CHECK(total % batch == 0, "rnn: ", total, " rows are not a multiple of the batch size ",
                  batch);
