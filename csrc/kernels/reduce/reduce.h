@@ -53,4 +53,7 @@ void reduce_extreme(bool largest, DType in, const void* x, const ReduceGeometry&
 void reduce_var(DType in, const void* x, const ReduceGeometry& g, double correction, bool take_sqrt,
                 DType out, void* var, void* mean);
 
+// Returns the sum of n contiguous complex elements.
+Complex<double> complex_sum(DType t, const void* x, int64_t n);
+
 }  // namespace cograd::kernels

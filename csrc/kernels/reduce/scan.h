@@ -20,4 +20,11 @@ void cummax(DType t, const void* x, void* values, int64_t* indices, int64_t oute
 void cummin(DType t, const void* x, void* values, int64_t* indices, int64_t outer, int64_t n,
             int64_t inner);
 
+// Computes s[k] = a[k] + b[k] s[k - 1], or s[k + 1] if `reverse`; b may be null, which means 1.
+// 16-bit floats are computed in float.
+void linear_recurrence(DType t, const void* a, const void* b, void* s, int64_t outer, int64_t n,
+                       int64_t inner, bool reverse);
+// Accepts complex dtypes only.
+void complex_logcumsumexp(DType t, const void* x, void* y, int64_t outer, int64_t n, int64_t inner);
+
 }  // namespace cograd::kernels

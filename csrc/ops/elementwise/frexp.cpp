@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Splits floats into mantissas and exponents.
-#include <cmath>
-
-#include "cograd/dispatch.h"
+#include "kernels/elementwise/frexp.h"
 #include "ops/compute/elementwise.h"
 #include "ops/declare/ops.h"
-#include "tensor/threads.h"
 
 namespace cograd {
 
@@ -27,24 +24,7 @@ struct Frexp {
     COGRAD_CHECK(is_floating(input.dtype()), "torch.frexp() only supports floating-point dtypes");
     const Tensor x = raw_contiguous(input);
     const Tensor mantissa = empty(x.sizes(), x.dtype()), exponent = empty(x.sizes(), DType::Int32);
-    COGRAD_DISPATCH_FLOATING_AND_HALF(x.dtype(), "frexp", [&] {
-      using T = scalar_t;
-      const T* from = x.data<T>();
-      T* m = mantissa.data<T>();
-      int32_t* e = exponent.data<int32_t>();
-      parallel_for(0, x.numel(), 16384, [&](int64_t lo, int64_t hi) {
-        for (; lo < hi; ++lo) {
-          int power = 0;
-          const auto v = static_cast<double>(from[lo]);
-          const double part = std::frexp(v, &power);
-          if constexpr (std::is_same_v<T, double>)
-            m[lo] = part;
-          else
-            m[lo] = static_cast<T>(static_cast<float>(part));
-          e[lo] = std::isfinite(v) ? power : 0;
-        }
-      });
-    });
+    kernels::frexp(x.dtype(), x.bytes(), x.numel(), mantissa.bytes(), exponent.data<int32_t>());
     ctx.save(exponent);
     return {mantissa, exponent};
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/transforms/batch.h"
+#include "ops/compute/host_values.h"
 #include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"
@@ -21,7 +22,8 @@ Tensor last_sum(const Tensor& x, bool keepdim) {
 template <class F>
 bool all_of(const Tensor& t, F f) {
   const Tensor v = raw_contiguous(raw_cast(physical_tensor(t), DType::Float64));
-  return std::all_of(v.data<double>(), v.data<double>() + v.numel(), f);
+  const std::vector<double> values = host_values<double>(v);
+  return std::all_of(values.begin(), values.end(), f);
 }
 
 // Checks one kind of weights, of shape (observations,); none may be negative.

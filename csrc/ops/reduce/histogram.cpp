@@ -3,6 +3,7 @@
 #include <cmath>
 #include "kernels/index/index.h"
 #include "kernels/index/sort.h"
+#include "ops/compute/host_values.h"
 #include "ops/index/indexing.h"
 #include "tensor/warn.h"
 
@@ -53,21 +54,12 @@ void check_histogram_input(const char* op, const Tensor& x) {
                                scalar_type_name(x.dtype()), "'; ", op, "() needs floating input");
 }
 
-struct Bounds {
-  double lo, hi;
-};
+using Bounds = kernels::ValueRange;
 // Returns the smallest and largest element; NaN if any element is NaN, 0 and 0 without elements.
 Bounds data_range(const Tensor& x) {
   if (x.numel() == 0) return {0, 0};
   const Tensor wide = raw_contiguous(raw_cast(x, DType::Float64));
-  const auto* p = wide.data<double>();
-  Bounds b{p[0], p[0]};
-  for (int64_t i = 1; i < wide.numel(); ++i) {
-    if (std::isnan(p[i])) b.lo = b.hi = p[i];
-    b.lo = std::min(b.lo, p[i]);
-    b.hi = std::max(b.hi, p[i]);
-  }
-  return b;
+  return kernels::value_range(wide.data<double>(), wide.numel());
 }
 
 // Widens a range of width 0 by `margin` on either side.
@@ -129,11 +121,12 @@ struct HistogramUniform {
     kernels::histogram_uniform(x.dtype(), in.bytes(), weight.defined() ? w.bytes() : nullptr,
                                x.numel(), b.lo, b.hi, bins, hist.bytes());
     const int64_t n[1] = {bins + 1};
+    std::vector<double> values;
+    for (int64_t i = 0; i < bins; ++i)
+      values.push_back(b.lo + (b.hi - b.lo) * static_cast<double>(i) / static_cast<double>(bins));
+    values.push_back(b.hi);
     const Tensor edges = empty(n, DType::Float64);
-    for (int64_t i = 0; i <= bins; ++i)
-      edges.data<double>()[i] =
-          i == bins ? b.hi
-                    : b.lo + (b.hi - b.lo) * static_cast<double>(i) / static_cast<double>(bins);
+    write_elements<double>(edges, values);
     return {std::move(hist), raw_cast(edges, x.dtype())};
   }
 

@@ -3,9 +3,8 @@
 #include "ops/reduce/reduce.h"
 
 #include <bit>
-#include <cstring>
 
-#include "kernels/core/element.h"
+#include "kernels/index/index.h"
 #include "kernels/reduce/ties.h"
 #include "ops/declare/batch_call.h"
 
@@ -257,28 +256,10 @@ struct Argmin {
 };
 COGRAD_OP(Argmin)
 
-[[noreturn]] void raise_pick(int64_t index, int64_t size) {
-  detail::fail(ErrorKind::Index, "index ", index, " is out of bounds for dimension with size ",
-               size);
-}
-
-// Calls move(index into the input, index into the picked) for every picked element. Checks the
-// indices: they may have been written through `.data` since an op returned them.
-template <class F>
-void each_pick(const Axis& a, const Tensor& index, F&& move) {
+// Returns the number of picked elements per row.
+int64_t picks(const Axis& a, const Tensor& index) {
   const int64_t rows = a.outer * a.inner;
-  if (rows == 0 || index.numel() == 0) return;
-  const int64_t m = index.numel() / rows;
-  const auto* at = index.data<int64_t>();
-  int64_t k = 0;
-  for (int64_t o = 0; o < a.outer; ++o)
-    for (int64_t j = 0; j < m; ++j)
-      for (int64_t i = 0; i < a.inner; ++i, ++k) {
-        const int64_t pick = kernels::load_index(at + k);
-        if (!kernels::within(pick, a.n)) [[unlikely]]
-          raise_pick(pick, a.n);
-        move((o * a.n + pick) * a.inner + i, k);
-      }
+  return rows == 0 ? 0 : index.numel() / rows;
 }
 
 // Not in the table: callers guarantee that the indices are valid.
@@ -298,12 +279,9 @@ struct TakeAlong {
     const Tensor in = raw_contiguous(x);
     const Tensor at = raw_contiguous(index);
     Tensor out = empty(index.sizes(), x.dtype());
-    const auto size = static_cast<size_t>(x.itemsize());
     const Axis a = axis_of(x.sizes(), static_cast<int>(dim));
-    each_pick(a, at, [&](int64_t from, int64_t to) {
-      std::memcpy(out.bytes() + static_cast<size_t>(to) * size,
-                  in.bytes() + static_cast<size_t>(from) * size, size);
-    });
+    kernels::take_along(x.itemsize(), in.bytes(), a.outer, a.n, a.inner, at.data<int64_t>(),
+                        picks(a, at), out.bytes());
     return out;
   }
   static void backward(Ctx<TakeAlong>& ctx, const Tensor& g) {
@@ -328,19 +306,8 @@ struct PutAlong {
     const Tensor at = raw_contiguous(index);
     Tensor out = zeros(sizes, g.dtype());
     const Axis a = axis_of(sizes, static_cast<int>(dim));
-    const auto add_up = [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      const T* from = in.data<T>();
-      T* to = out.data<T>();
-      each_pick(a, at,
-                [&](int64_t whole, int64_t k) { to[whole] = static_cast<T>(to[whole] + from[k]); });
-    };
-    if (g.dtype() == DType::Complex64)
-      add_up(TypeTag<Complex<float>>{});
-    else if (g.dtype() == DType::Complex128)
-      add_up(TypeTag<Complex<double>>{});
-    else
-      dispatch_real(g.dtype(), add_up);
+    kernels::add_along(g.dtype(), in.bytes(), a.outer, a.n, a.inner, at.data<int64_t>(),
+                       picks(a, at), out.bytes());
     return out;
   }
   static void backward(Ctx<PutAlong>& ctx, const Tensor& g) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sums, means, products and logical reductions over any dims.
 #include "ops/reduce/reduce.h"
+#include "ops/compute/host_values.h"
 #include "ops/declare/autocast.h"
 #include "ops/declare/batch_call.h"
 
@@ -89,30 +90,11 @@ Tensor complex_product(const Tensor& x, DimMask mask, bool keepdim) {
   kernels::cumprod(x.dtype(), rows.bytes(), running.bytes(), outer, n, 1);
   Tensor out = raw_full(plan.shape, x.dtype(), 1);
   if (n == 0) return out;
-  const auto size = static_cast<size_t>(x.itemsize());
-  for (int64_t i = 0; i < outer; ++i)
-    std::memcpy(out.bytes() + i * x.itemsize(), running.bytes() + ((i + 1) * n - 1) * x.itemsize(),
-                size);
+  Dims steps = contiguous_strides(plan.shape);
+  for (int64_t& step : steps) step *= n;
+  raw_copy(out, alias_strided(running, plan.shape, steps,
+                              running.bytes() + (n - 1) * running.itemsize()));
   return out;
-}
-
-// Sums contiguous elements row by row into parallel lanes; large tensors use longer rows.
-template <class T>
-Complex<double> contiguous_sum(const Tensor& x) {
-  constexpr int64_t kSize = sizeof(T), kLongest = 512;
-  const T* p = reinterpret_cast<const T*>(x.bytes());
-  const int64_t n = 2 * x.numel(), parts = n >= 64 * kLongest ? kLongest : 32, rows = n / parts;
-  double lanes[kLongest];
-  std::fill_n(lanes, parts, 0.0);
-  const int64_t kept[1] = {parts}, kept_step[1] = {kSize};
-  const int64_t reduced[1] = {rows}, reduced_step[1] = {parts * kSize};
-  kernels::reduce(ReduceOp::Sum, dtype_of<T>, p, {kept, kept_step, reduced, reduced_step},
-                  DType::Float64, lanes);
-  Complex<double> total(0.0);
-  for (int64_t i = 0; i < parts; i += 2) total += {lanes[i], lanes[i + 1]};
-  for (int64_t i = rows * parts; i < n; i += 2)
-    total += {static_cast<double>(p[i]), static_cast<double>(p[i + 1])};
-  return total;
 }
 
 // Reduces complex elements; a sum is a sum over real parts, and the dim of the two parts is kept.
@@ -126,8 +108,7 @@ Tensor run_complex(ReduceOp op, const Tensor& x, DimMask mask, bool keepdim, DTy
   const ReducePlan plan(parts, mask, keepdim);
   Tensor out = empty(IntList(plan.shape).first(plan.shape.size() - 1), x.dtype());
   if (mask == all_dims(x.dim()) && x.is_contiguous()) {
-    Complex<double> sum = x.dtype() == DType::Complex64 ? contiguous_sum<float>(values)
-                                                        : contiguous_sum<double>(values);
+    Complex<double> sum = kernels::complex_sum(x.dtype(), values.bytes(), values.numel());
     if (op == ReduceOp::Mean) sum = sum / static_cast<double>(x.numel());
     raw_fill(out, sum);
     return out;
@@ -338,7 +319,7 @@ COGRAD_OP(Nanmean)
 
 bool has_zero(const Tensor& x) {
   const Tensor none = run(ReduceOp::All, x, all_dims(x.dim()), false, DType::Bool);
-  return !*none.data<bool>();
+  return !host_value<bool>(none);
 }
 
 struct ProdOp {

@@ -2,11 +2,7 @@
 // Cumulative ops along one dim, and the linear recurrence from which their gradients are built.
 #include "kernels/reduce/scan.h"
 
-#include <cmath>
-#include <complex>
-
 #include "ops/reduce/reduce.h"
-#include "tensor/threads.h"
 
 namespace cograd {
 
@@ -30,23 +26,6 @@ DType accumulated_type(const Tensor& x, std::optional<DType> dtype) {
 struct DimState {
   int dim = 0;
 };
-
-template <class T, class A>
-void recurrence_rows(const T* a, const T* b, T* s, const Axis& ax, bool reverse, int64_t lo,
-                     int64_t hi) {
-  const int64_t step = reverse ? -ax.inner : ax.inner;
-  for (int64_t r = lo; r < hi; ++r) {
-    const int64_t o = r / ax.inner;
-    int64_t at = o * ax.n * ax.inner + r % ax.inner + (reverse ? (ax.n - 1) * ax.inner : 0);
-    A last = static_cast<A>(a[at]);
-    s[at] = static_cast<T>(last);
-    for (int64_t k = 1; k < ax.n; ++k) {
-      at += step;
-      last = static_cast<A>(a[at]) + (b == nullptr ? last : static_cast<A>(b[at]) * last);
-      s[at] = static_cast<T>(last);
-    }
-  }
-}
 
 struct LinearRecurrence {
   static constexpr OpSpec spec{"_linear_recurrence", "a, b=None, dim=-1, reverse=False",
@@ -74,19 +53,8 @@ struct LinearRecurrence {
     const Tensor cb = b.defined() ? raw_contiguous(b) : Tensor();
     Tensor s = empty(a.sizes(), a.dtype());
     const Axis ax = axis_of(a.sizes(), d);
-    if (s.numel() > 0) {
-      HeavyScope heavy(s.numel());
-      dispatch_all(a.dtype(), [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        using A = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float,
-                                     std::conditional_t<std::is_integral_v<T>, int64_t, T>>;
-        const int64_t grain = 1 + 32768 / ax.n;
-        parallel_for(0, ax.outer * ax.inner, grain, [&](int64_t lo, int64_t hi) {
-          recurrence_rows<T, A>(ca.data<T>(), cb.defined() ? cb.data<T>() : nullptr, s.data<T>(),
-                                ax, reverse, lo, hi);
-        });
-      });
-    }
+    kernels::linear_recurrence(a.dtype(), ca.bytes(), cb.defined() ? cb.bytes() : nullptr,
+                               s.bytes(), ax.outer, ax.n, ax.inner, reverse);
     if (b.defined()) ctx.save_output(s);
     return s;
   }
@@ -188,40 +156,6 @@ struct Cumprod {
 };
 COGRAD_OP(Cumprod)
 
-// Returns log(exp(a) + exp(b)) after factoring out the one with the larger real part.
-template <class T>
-Complex<T> log_add(Complex<T> a, Complex<T> b) {
-  if (a.re < b.re) std::swap(a, b);
-  if (std::isinf(a.re) && a.re < 0) return a;
-  const std::complex<T> one(1), gap(b.re - a.re, b.im - a.im);
-  const std::complex<T> y = std::complex<T>(a.re, a.im) + std::log(one + std::exp(gap));
-  return {y.real(), y.imag()};
-}
-
-template <class T>
-void log_add_rows(const Complex<T>* x, Complex<T>* y, const Axis& ax) {
-  parallel_for(0, ax.outer * ax.inner, 256, [&](int64_t lo, int64_t hi) {
-    for (; lo < hi; ++lo) {
-      int64_t at = lo / ax.inner * ax.n * ax.inner + lo % ax.inner;
-      y[at] = x[at];
-      for (int64_t k = 1; k < ax.n; ++k, at += ax.inner)
-        y[at + ax.inner] = log_add(y[at], x[at + ax.inner]);
-    }
-  });
-}
-
-Tensor of_complex(const Tensor& x, int dim) {
-  const Tensor in = raw_contiguous(x);
-  Tensor out = empty(x.sizes(), x.dtype());
-  const Axis ax = axis_of(x.sizes(), dim);
-  if (ax.n == 0) return out;
-  if (x.dtype() == DType::Complex64)
-    log_add_rows(in.data<Complex<float>>(), out.data<Complex<float>>(), ax);
-  else
-    log_add_rows(in.data<Complex<double>>(), out.data<Complex<double>>(), ax);
-  return out;
-}
-
 struct Logcumsumexp {
   static constexpr OpSpec spec{
       "logcumsumexp",
@@ -242,7 +176,8 @@ struct Logcumsumexp {
                                  scalar_type_name(x.dtype()), ", expected a floating one");
     ctx->dim = d;
     ctx.save(x);
-    Tensor y = is_complex(x.dtype()) ? of_complex(x, d) : run_scan(kernels::logcumsumexp, x, d);
+    const auto fn = is_complex(x.dtype()) ? kernels::complex_logcumsumexp : kernels::logcumsumexp;
+    Tensor y = run_scan(fn, x, d);
     ctx.save_output(y);
     return y;
   }
