@@ -53,4 +53,34 @@ void histogram_uniform(DType t, const void* x, const void* weights, int64_t n, d
 void histogram_edges(DType t, const void* x, const void* weights, int64_t n, const void* edges,
                      int64_t bins, void* out);
 
+enum class Interpolation : uint8_t { Linear, Lower, Higher, Midpoint, Nearest };
+struct QuantileSpec {
+  const double* fractions;  // on the host
+  int64_t count;
+  Interpolation mode;
+  bool ignore_nan;
+};
+struct QuantileOutputs {
+  int64_t *low, *high;  // [outer, count, inner]
+  void *weight, *steps;
+};
+// Finds the two elements of every row that form each quantile, the weight of the second, and the
+// derivative of the rank with respect to the fraction (steps, [outer, inner]). x is float or
+// double; `order` sorts its rows.
+void quantile_positions(DType t, const void* x, const int64_t* order, int64_t outer, int64_t n,
+                        int64_t inner, const QuantileSpec& q, const QuantileOutputs& out);
+// Finds the longest run of equal values in each sorted row. In a tie the smallest value wins; the
+// last of its positions is reported.
+void modes(DType t, const void* sorted, const int64_t* order, int64_t outer, int64_t n,
+           int64_t inner, void* values, int64_t* indices);
+// Writes (x[i] is in sorted[m]) != invert; at[i] is where searchsorted finds it.
+void is_member(DType t, const void* sorted, int64_t m, const void* x, const int64_t* at, int64_t n,
+               bool invert, bool* out);
+
+struct ValueRange {
+  double lo, hi;
+};
+// Returns the smallest and the largest of n > 0 values; NaN if one of them is NaN.
+ValueRange value_range(const double* x, int64_t n);
+
 }  // namespace cograd::kernels

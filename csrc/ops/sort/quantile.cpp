@@ -2,6 +2,7 @@
 // quantile and nanquantile, differentiable with respect to the fractions too.
 #include <cmath>
 #include "kernels/index/sort.h"
+#include "ops/compute/host_values.h"
 #include "ops/declare/autocast.h"
 #include "ops/declare/batch_call.h"
 #include "ops/elementwise/rows.h"
@@ -12,7 +13,7 @@ namespace cograd {
 
 namespace {
 
-enum class Interpolation { Linear, Lower, Higher, Midpoint, Nearest };
+using kernels::Interpolation;
 
 Interpolation interpolation_of(std::string_view s) {
   constexpr std::string_view kNames[] = {"linear", "lower", "higher", "midpoint", "nearest"};
@@ -30,43 +31,6 @@ struct Positions {
   Tensor steps;      // [outer, 1, inner]: d (rank) / d q
 };
 
-// Finds the two elements of every row that form each quantile, and the weight of the second.
-template <class T>
-void find_positions(const T* x, const int64_t* order, const Axis& a, std::span<const double> q,
-                    Interpolation mode, bool ignore_nan, const Positions& p) {
-  auto* low = p.low.data<int64_t>();
-  auto* high = p.high.data<int64_t>();
-  T* weight = p.weight.data<T>();
-  T* steps = p.steps.data<T>();
-  const auto nq = static_cast<int64_t>(q.size());
-  for (int64_t r = 0; r < a.outer * a.inner; ++r) {
-    const int64_t o = r / a.inner, i = r % a.inner;
-    const int64_t base = o * a.n * a.inner + i;
-    int64_t n = a.n;  // NaN values sort last
-    while (n > 0 &&
-           std::isnan(static_cast<double>(x[base + order[base + (n - 1) * a.inner] * a.inner])))
-      --n;
-    const bool poisoned = n == 0 || (n < a.n && !ignore_nan);
-    steps[r] = static_cast<T>(poisoned ? 0 : n - 1);
-    for (int64_t k = 0; k < nq; ++k) {
-      const int64_t to = (o * nq + k) * a.inner + i;
-      const double rank = poisoned ? static_cast<double>(n == 0 && ignore_nan ? 0 : a.n - 1)
-                                   : q[static_cast<size_t>(k)] * static_cast<double>(n - 1);
-      double below = std::floor(rank);
-      double above = std::ceil(rank);
-      double w = rank - below;
-      if (mode == Interpolation::Lower) above = below;
-      if (mode == Interpolation::Higher) below = above;
-      if (mode == Interpolation::Nearest) below = above = std::nearbyint(rank);
-      if (mode == Interpolation::Midpoint) w = 0.5;
-      if (below == above) w = 0;
-      low[to] = order[base + static_cast<int64_t>(below) * a.inner];
-      high[to] = order[base + static_cast<int64_t>(above) * a.inner];
-      weight[to] = static_cast<T>(w);
-    }
-  }
-}
-
 Positions quantile_positions(const Tensor& x, int dim, std::span<const double> q,
                              Interpolation mode, bool ignore_nan) {
   const Axis a = axis_of(x.sizes(), dim);
@@ -80,10 +44,10 @@ Positions quantile_positions(const Tensor& x, int dim, std::span<const double> q
   one[static_cast<size_t>(dim)] = 1;
   Positions p{empty(sizes, DType::Int64), empty(sizes, DType::Int64), empty(sizes, x.dtype()),
               empty(one, x.dtype())};
-  if (x.dtype() == DType::Float64)
-    find_positions(in.data<double>(), order.data<int64_t>(), a, q, mode, ignore_nan, p);
-  else
-    find_positions(in.data<float>(), order.data<int64_t>(), a, q, mode, ignore_nan, p);
+  kernels::quantile_positions(
+      x.dtype(), in.bytes(), order.data<int64_t>(), a.outer, a.n, a.inner,
+      {q.data(), std::ssize(q), mode, ignore_nan},
+      {p.low.data<int64_t>(), p.high.data<int64_t>(), p.weight.bytes(), p.steps.bytes()});
   return p;
 }
 
@@ -154,8 +118,7 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
   COGRAD_CHECK(q.dim() <= 1, "quantile() q must be a scalar or 1D tensor");
   COGRAD_CHECK(q.dtype() == x.dtype(),
                "quantile() q tensor must be same dtype as the input tensor");
-  const Tensor wide = raw_contiguous(raw_cast(q, DType::Float64));
-  return {wide.data<double>(), wide.data<double>() + wide.numel()};
+  return host_values<double>(raw_contiguous(raw_cast(q, DType::Float64)));
 }
 
 // Calls run(x, dim, keepdim) for the whole batch of x; the result has `q_dims` leading quantile

@@ -160,28 +160,6 @@ struct Kthvalue {
 };
 COGRAD_OP(Kthvalue)
 
-// Finds the longest run of equal values in each sorted row. In a tie the smallest value wins; the
-// last of its positions is reported.
-template <class T>
-void find_modes(const T* sorted, const int64_t* order, const Axis& a, T* values, int64_t* indices) {
-  for (int64_t r = 0; r < a.outer * a.inner; ++r) {
-    const int64_t base = (r / a.inner) * a.n * a.inner + r % a.inner;
-    int64_t run = 0, longest = 0, at = base;
-    for (int64_t k = 0; k < a.n; ++k) {
-      const int64_t here = base + k * a.inner;
-      const bool same = k > 0 && !(sorted[here] < sorted[here - a.inner]) &&
-                        !(sorted[here - a.inner] < sorted[here]) && sorted[here] == sorted[here];
-      run = same ? run + 1 : 1;
-      if (run > longest) {
-        longest = run;
-        at = here;
-      }
-    }
-    values[r] = sorted[at];
-    indices[r] = order[at];
-  }
-}
-
 struct Mode {
   static constexpr OpSpec spec{"mode",
                                "input, dim=-1, keepdim=False",
@@ -201,11 +179,8 @@ struct Mode {
                           const Tensor order = empty(in.sizes(), DType::Int64);
                           kernels::sort(in.dtype(), in.bytes(), sorted.bytes(),
                                         order.data<int64_t>(), a.outer, a.n, a.inner, false);
-                          dispatch_real(in.dtype(), [&](auto tag) {
-                            using T = typename decltype(tag)::type;
-                            find_modes(sorted.data<T>(), order.data<int64_t>(), a, v.data<T>(),
-                                       i.data<int64_t>());
-                          });
+                          kernels::modes(in.dtype(), sorted.bytes(), order.data<int64_t>(), a.outer,
+                                         a.n, a.inner, v.bytes(), i.data<int64_t>());
                         });
   }
   static void backward(Ctx<Mode>& ctx, std::span<Tensor> gs) { select_gradient(ctx, gs); }

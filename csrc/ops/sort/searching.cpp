@@ -36,11 +36,10 @@ Tensor sorter_of(const Tensor& sorted, const Tensor& sorter) {
                to_string(sorted.sizes()), " and got sorter tensor ", to_string(sorter.sizes()));
   Tensor out = raw_contiguous(sorter);
   const int64_t n = sorted.size(-1);
-  const auto* p = out.data<int64_t>();
-  for (int64_t i = 0; i < out.numel(); ++i)
-    COGRAD_CHECK_INDEX(p[i] >= 0 && p[i] < n,
-                       "torch.searchsorted(): sorter index out of range, got ", p[i],
-                       ", expected 0 to ", n - 1);
+  int64_t bad = 0;
+  COGRAD_CHECK_INDEX(kernels::all_within(out.data<int64_t>(), out.numel(), n, &bad),
+                     "torch.searchsorted(): sorter index out of range, got ", bad,
+                     ", expected 0 to ", n - 1);
   return out;
 }
 
@@ -137,10 +136,9 @@ struct IsIn {
     const Tensor in = raw_contiguous(in_signed_order(raw_cast(x, common)));
     const Tensor among = raw_contiguous(in_signed_order(raw_cast(tests, common)));
     Tensor out = empty(x.sizes(), DType::Bool);
-    bool* found = out.data<bool>();
     const int64_t m = among.numel();
     if (m == 0) {
-      std::fill_n(found, out.numel(), invert);
+      raw_fill(out, Scalar(invert));
       return out;
     }
     const Tensor keys = empty({&m, 1}, t);
@@ -148,13 +146,8 @@ struct IsIn {
     const Tensor at = empty(x.sizes(), DType::Int64);
     kernels::searchsorted(t, keys.bytes(), nullptr, m, true, in.bytes(), 1, in.numel(), false,
                           DType::Int64, at.bytes());
-    dispatch_real(t, [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      for (int64_t i = 0; i < out.numel(); ++i) {
-        const int64_t k = at.data<int64_t>()[i];
-        found[i] = (k < m && keys.data<T>()[k] == in.data<T>()[i]) != invert;
-      }
-    });
+    kernels::is_member(t, keys.bytes(), m, in.bytes(), at.data<int64_t>(), out.numel(), invert,
+                       out.data<bool>());
     return out;
   }
 };

@@ -37,9 +37,9 @@ Found unique_flat(const Tensor& x, bool consecutive) {
   const Tensor values = empty(n, x.dtype());
   const Tensor counts = empty(n, DType::Int64);
   Tensor inverse = empty(x.sizes(), DType::Int64);
-  const auto run = consecutive ? kernels::unique_consecutive : kernels::unique;
-  const int64_t found = run(x.dtype(), in.bytes(), n[0], values.bytes(), inverse.data<int64_t>(),
-                            counts.data<int64_t>());
+  const auto fn = consecutive ? kernels::unique_consecutive : kernels::unique;
+  const int64_t found = fn(x.dtype(), in.bytes(), n[0], values.bytes(), inverse.data<int64_t>(),
+                           counts.data<int64_t>());
   return {prefix(values, found), std::move(inverse), prefix(counts, found)};
 }
 
