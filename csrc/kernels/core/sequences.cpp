@@ -6,6 +6,8 @@
 #include <cmath>
 #include <complex>
 
+#include "kernels/core/floating.h"
+#include "kernels/core/store.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -14,21 +16,8 @@ namespace {
 
 constexpr int64_t kGrain = 32768;
 
-template <class T>
-T to_element(double v) {
-  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
-    return T(static_cast<float>(v));
-  else if constexpr (is_complex_type<T>)
-    return T(static_cast<typename T::value_type>(v));
-  else
-    return static_cast<T>(v);
-}
-
 void store(DType t, void* out, int64_t at, const double* values, int64_t n) {
-  dispatch_values(t, [=](auto tag) {
-    using T = typename decltype(tag)::type;
-    std::transform(values, values + n, static_cast<T*>(out) + at, to_element<T>);
-  });
+  store_doubles(t, values, n, static_cast<char*>(out) + at * dtype_size(t));
 }
 void store(DType t, void* out, int64_t at, const Complex<double>* values, int64_t n) {
   if (t == DType::Complex64)
@@ -65,17 +54,17 @@ T counted_from(T from, T step, T i) {
 // Works in the arithmetic of T to match torch bit by bit; false if the step overflows.
 template <class T>
 bool fill_evenly(void* out, int64_t n, double a, double b) {
-  const T start = to_element<T>(a), end = to_element<T>(b);
-  const T step = n > 1 ? T(T(end - start) / to_element<T>(static_cast<double>(n - 1))) : T(0);
+  const T start = rounded<T>(a), end = rounded<T>(b);
+  const T step = n > 1 ? T(T(end - start) / rounded<T>(static_cast<double>(n - 1))) : T(0);
   if (!std::isfinite(static_cast<double>(step))) return false;
   T* to = static_cast<T*>(out);
   const HeavyScope heavy(n);
   parallel_for(0, n, kGrain, [=](int64_t lo, int64_t hi) {
     const int64_t middle = n == 1 ? 1 : std::clamp(n / 2, lo, hi);
     for (int64_t i = lo; i < middle; ++i)
-      to[i] = counted_from(start, step, to_element<T>(static_cast<double>(i)));
+      to[i] = counted_from(start, step, rounded<T>(static_cast<double>(i)));
     for (int64_t i = middle; i < hi; ++i)
-      to[i] = counted_from(end, T(-step), to_element<T>(static_cast<double>(n - 1 - i)));
+      to[i] = counted_from(end, T(-step), rounded<T>(static_cast<double>(n - 1 - i)));
   });
   return true;
 }

@@ -2,6 +2,7 @@
 // Shared by ops on matrices: checks, messages and the column-major layout that LAPACK uses.
 #include "autograd/transforms/batch.h"
 #include "autograd/transforms/probing.h"
+#include "ops/compute/host_values.h"
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"
 
@@ -38,12 +39,10 @@ void check_square_of_any(const char* name, const Tensor& x, const char* arg) {
 
 void check_info(const char* name, const Tensor& info, std::string (*text)(int)) {
   const Tensor all = raw_contiguous(physical_tensor(info));  // of every sample of a vmap
-  const int32_t* values = all.data<int32_t>();
-  for (int64_t i = 0; i < all.numel(); ++i) {
-    if (values[i] == 0) continue;
-    const std::string which = all.dim() == 0 ? "" : detail::concat("(Batch element ", i, "): ");
-    throw LinAlgError(detail::concat(name, ": ", which, text(values[i])));
-  }
+  const int64_t i = kernels::first_nonzero(all.data<int32_t>(), all.numel());
+  if (i == all.numel()) return;
+  const std::string which = all.dim() == 0 ? "" : detail::concat("(Batch element ", i, "): ");
+  throw LinAlgError(detail::concat(name, ": ", which, text(host_value<int32_t>(all, i))));
 }
 
 Dims batch_and(const Tensor& x, std::initializer_list<int64_t> tail) {
@@ -83,10 +82,9 @@ Tensor first_columns(const Tensor& x, int64_t cols) {
 void check_phase(const char* message, const Tensor& phase) {
   constexpr double kTolerance = 1e-2;
   if (probing_backward() || transformed(phase)) return;
-  const Tensor values = raw_cast(raw_contiguous(phase), DType::Float64);
-  const double* v = values.data<double>();
+  const auto values = host_values<double>(raw_cast(raw_contiguous(phase), DType::Float64));
   const bool fixed =
-      std::all_of(v, v + values.numel(), [](double x) { return std::abs(x) <= kTolerance; });
+      std::all_of(values.begin(), values.end(), [](double x) { return std::abs(x) <= kTolerance; });
   COGRAD_CHECK(fixed, message);
 }
 

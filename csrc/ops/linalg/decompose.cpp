@@ -2,7 +2,6 @@
 // Cholesky, QR and Hermitian eigenvalue decompositions. Gradients: I. Murray, "Differentiation of
 // the Cholesky decomposition" (2016); S. F. Walter, L. Lehmann, "Algorithmic differentiation of
 // linear algebra functions" (2010), for QR; M. B. Giles (2008), 3.1, for eigenvalues.
-#include "kernels/libraries/lapack.h"
 #include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
 
@@ -30,10 +29,7 @@ struct CholeskyOp {
     const int64_t n = a.size(-1);
     Tensor l = copy_columns(a);
     Tensor info = empty(batch_of(a), DType::Int32);
-    each_matrix(a.dtype(), info.numel(), n * n * n / 3, [&](auto tag, int64_t i) {
-      using T = typename decltype(tag)::type;
-      info.data<int32_t>()[i] = kernels::cholesky(n, l.data<T>() + i * n * n);
-    });
+    kernels::cholesky(batch_in(a), n, l.bytes(), info.data<int32_t>());
     ctx.save_output(l);
     return {l, info};
   }
@@ -170,10 +166,7 @@ struct QrOp {
     const Tensor work = empty_columns(a, m, room);
     raw_copy(first_columns(work, n), a);
     Tensor r = empty_columns(a, columns, n);
-    each_matrix(a.dtype(), product(batch_of(a)), 2 * m * n * columns, [&](auto tag, int64_t i) {
-      using T = typename decltype(tag)::type;
-      kernels::qr(m, n, columns, work.data<T>() + i * m * room, r.data<T>() + i * columns * n);
-    });
+    kernels::qr(batch_in(a), m, n, columns, work.bytes(), r.bytes());
     Tensor q = room == columns ? work : copy_columns(first_columns(work, columns));
     ctx.save(a);
     ctx.save_output(q, 0);
@@ -275,11 +268,7 @@ struct EighOp {
     Tensor v = copy_columns(a);
     Tensor values = empty(batch_and(a, {n}), real_dtype(a.dtype()));
     const Tensor info = empty(batch_of(a), DType::Int32);
-    each_matrix(a.dtype(), info.numel(), 9 * n * n * n, [&](auto tag, int64_t i) {
-      using T = typename decltype(tag)::type;
-      info.data<int32_t>()[i] = kernels::eigh(vectors, upper, n, v.data<T>() + i * n * n,
-                                              values.data<kernels::real_of<T>>() + i * n);
-    });
+    kernels::eigh(batch_in(a), vectors, upper, n, v.bytes(), values.bytes(), info.data<int32_t>());
     check_info("linalg.eigh", info, [](int code) {
       return detail::concat(
           "The algorithm failed to converge because the input matrix is ill-conditioned or has too "

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/libraries/lapack.h"
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"
 
@@ -18,48 +17,14 @@ struct Determinants {
   bool ill_conditioned = false;  // according to the pivots, some inverse would be inaccurate
 };
 
-template <class T>
-T sign_of(T u) {
-  return std::isnan(u) ? u : static_cast<T>((u > 0) - (u < 0));
-}
-template <class T>
-Complex<T> sign_of(Complex<T> u) {
-  const T size = std::hypot(u.re, u.im);
-  return size == 0 ? Complex<T>(0) : u / size;
-}
-template <class T>
-T size_of(T u) {
-  return std::abs(u);
-}
-template <class T>
-T size_of(Complex<T> u) {
-  return std::hypot(u.re, u.im);
-}
-
 Determinants determinants(const Tensor& a) {
   const Factors f = factored(a);
   const int64_t n = a.size(-1);
   Determinants d{empty(batch_of(a), a.dtype()), empty(batch_of(a), a.dtype()),
                  empty(batch_of(a), real_dtype(a.dtype()))};
-  each_matrix(a.dtype(), f.info.numel(), n, [&](auto tag, int64_t i) {
-    using T = typename decltype(tag)::type;
-    using R = kernels::real_of<T>;
-    T det = 1, sign = 1;
-    R logabs = 0, least = std::numeric_limits<R>::infinity(), most = 0;
-    for (int64_t k = 0; k < n; ++k) {
-      const T u = f.lu.data<T>()[i * n * n + k * n + k];
-      const bool swapped = f.pivots.data<int32_t>()[i * n + k] != k + 1;
-      det *= swapped ? -u : u;
-      sign *= sign_of(swapped ? -u : u);
-      logabs += std::log(size_of(u));
-      least = std::min(least, size_of(u));
-      most = std::max(most, size_of(u));
-    }
-    d.ill_conditioned |= n > 0 && least <= std::cbrt(std::numeric_limits<R>::epsilon()) * most;
-    d.det.data<T>()[i] = det;
-    d.sign.data<T>()[i] = sign;
-    d.logabs.data<R>()[i] = logabs;
-  });
+  d.ill_conditioned =
+      kernels::lu_determinants(batch_in(a), n, f.lu.bytes(), f.pivots.data<int32_t>(),
+                               d.det.bytes(), d.sign.bytes(), d.logabs.bytes());
   return d;
 }
 

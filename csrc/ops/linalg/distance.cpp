@@ -2,6 +2,7 @@
 // Distances: dist between two tensors, cdist between all pairs of their rows.
 #include <cmath>
 
+#include "kernels/core/sequences.h"
 #include "kernels/product/cdist.h"
 #include "ops/compute/elementwise.h"
 #include "ops/declare/autocast.h"
@@ -169,9 +170,7 @@ struct Pdist {
     COGRAD_CHECK(p >= 0, "pdist only supports non-negative p values");
     const int64_t n = x.size(0), pairs[1] = {n < 2 ? 0 : n * (n - 1) / 2}, all[1] = {n * n};
     const Tensor index = empty(pairs, DType::Int64);
-    auto* at = index.data<int64_t>();
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t j = i + 1; j < n; ++j) *at++ = i * n + j;
+    kernels::pair_indices(n, index.data<int64_t>());
     const Tensor whole = apply<Cdist>(x, x, p, std::string_view("donot_use_mm_for_euclid_dist"));
     return index_select(reshape(whole, all), 0, index);
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Eigenvalues and eigenvectors of general square matrices; they are complex for real matrices too.
 // Gradients: M. B. Giles, "An extended collection of matrix derivative results" (2008), 3.1.
-#include "kernels/libraries/lapack.h"
 #include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
 
@@ -12,13 +11,8 @@ namespace {
 void check_eig_input(const char* name, const Tensor& a) {
   check_square(name, a);
   const Tensor values = raw_contiguous(a);
-  bool finite = true;
-  dispatch_matrix(a.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* v = values.data<T>();
-    for (int64_t i = 0; i < values.numel(); ++i) finite &= v[i] - v[i] == T(0);
-  });
-  COGRAD_CHECK(finite, "torch.linalg.eig: input tensor should not contain infs or NaNs.");
+  COGRAD_CHECK(kernels::all_finite(a.dtype(), values.bytes(), values.numel()),
+               "torch.linalg.eig: input tensor should not contain infs or NaNs.");
 }
 
 struct EigOp {
@@ -35,13 +29,8 @@ struct EigOp {
     Tensor values = empty(batch_and(a, {n}), t);
     Tensor v = empty_columns(a, vectors ? n : 0, vectors ? n : 0, t);
     const Tensor info = empty(batch_of(a), DType::Int32);
-    each_matrix(a.dtype(), info.numel(), 25 * n * n * n, [&](auto tag, int64_t i) {
-      using T = typename decltype(tag)::type;
-      using C = kernels::complex_of<T>;
-      info.data<int32_t>()[i] =
-          kernels::eig(n, work.data<T>() + i * n * n, values.data<C>() + i * n,
-                       vectors ? v.data<C>() + i * n * n : nullptr);
-    });
+    kernels::eig(batch_in(a), n, work.bytes(), values.bytes(), vectors ? v.bytes() : nullptr,
+                 info.data<int32_t>());
     check_info("linalg.eig", info, [](int code) {
       return detail::concat(
           "The algorithm failed to converge because the input matrix is ill-conditioned or has too "

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Linear algebra ops that other ops use, and helpers shared by the ops based on LAPACK.
 #pragma once
-#include "kernels/libraries/blas_guard.h"
+#include "kernels/libraries/lapack_batch.h"
 #include "ops/compute/elementwise.h"
 #include "ops/declare/ops.h"
-#include "tensor/threads.h"
 
 namespace cograd {
 
@@ -45,32 +44,8 @@ Tensor first_columns(const Tensor& x, int64_t cols);
 
 // The dtypes in which matrices are factored.
 inline constexpr DTypeSet kMatrixTypes = kWideTypes | kComplexTypes;
-// Calls f(TypeTag<T>{}) with the C++ type of `t`, one of kMatrixTypes.
-template <class F>
-void dispatch_matrix(DType t, const F& f) {
-  if (t == DType::Float32) return f(TypeTag<float>{});
-  if (t == DType::Float64) return f(TypeTag<double>{});
-  if (t == DType::Complex64) return f(TypeTag<Complex<float>>{});
-  f(TypeTag<Complex<double>>{});
-}
-
-// Calls f(TypeTag<T>{}, i) for each of `count` matrices in parallel; `work` is the cost of one
-// call.
-template <class F>
-void each_matrix(DType t, int64_t count, int64_t work, const F& f);
-
-template <class F>
-void each_matrix(DType t, int64_t count, int64_t work, const F& f) {
-  constexpr int64_t kGrain = 1 << 15;
-  const HeavyScope heavy(count * work);
-  parallel_for(0, count, std::max<int64_t>(1, kGrain / std::max<int64_t>(work, 1)),
-               [&](int64_t lo, int64_t hi) {
-                 const kernels::BlasCall call;
-                 for (; lo < hi; ++lo) {
-                   dispatch_matrix(t, [&](auto tag) { f(tag, lo); });
-                 }
-               });
-}
+// Describes x as a batch of matrices for the kernels.
+inline kernels::MatrixBatch batch_in(const Tensor& x) { return {x.dtype(), product(batch_of(x))}; }
 
 // P A = L U for every matrix: the factors, int32 pivots (.., n) and info (..).
 struct Factors {

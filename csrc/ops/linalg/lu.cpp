@@ -2,11 +2,9 @@
 // LU factors as results, and solving with them. Gradient: S. de Hoog, R. Anderssen, M. Lukas,
 // "Differentiation of matrix functionals using triangular factorization" (2011).
 #include <algorithm>
-#include <numeric>
 
 #include "autograd/transforms/batch.h"
-#include "kernels/core/element.h"
-#include "kernels/libraries/lapack.h"
+#include "ops/compute/host_values.h"
 #include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"
@@ -24,9 +22,9 @@ Tensor identity(int64_t rows, int64_t cols, DType t) {
 // Raises unless all pivots are in 1..rows; pivots of an unrelated call may not be.
 void check_pivots(const char* name, const Tensor& pivots, int64_t rows) {
   const Tensor p = raw_contiguous(physical_tensor(pivots));
-  const int32_t* v = p.data<int32_t>();
+  const std::vector<int32_t> v = host_values<int32_t>(p);
   const bool fits =
-      std::all_of(v, v + p.numel(), [&](int32_t row) { return row >= 1 && row <= rows; });
+      std::all_of(v.begin(), v.end(), [&](int32_t row) { return row >= 1 && row <= rows; });
   COGRAD_CHECK(fits, name, ": pivots must be between 1 and LU.size(-2) = ", rows,
                " inclusive. Did you properly pass the result of lu_factor?");
 }
@@ -46,20 +44,7 @@ struct Permutation {
     sizes[sizes.size() - 1] = rows;
     const Tensor out = empty(sizes, DType::Int64);
     const int64_t count = rows == 0 ? 0 : out.numel() / rows;
-    std::vector<int64_t> order(static_cast<size_t>(rows));
-    for (int64_t i = 0; i < count; ++i) {
-      std::iota(order.begin(), order.end(), 0);
-      for (int64_t j = 0; j < std::min(k, rows); ++j) {
-        const int64_t row = int64_t{kernels::load_index(p.data<int32_t>() + i * k + j)} - 1;
-        if (kernels::within(row, rows))
-          std::swap(order[static_cast<size_t>(j)], order[static_cast<size_t>(row)]);
-      }
-      int64_t* to = out.data<int64_t>() + i * rows;
-      for (int64_t j = 0; j < rows; ++j) {
-        const int64_t from = order[static_cast<size_t>(j)];
-        inverse ? to[from] = j : to[j] = from;
-      }
-    }
+    kernels::lu_permutations(count, p.data<int32_t>(), k, rows, inverse, out.data<int64_t>());
     return out;
   }
 };
@@ -80,11 +65,7 @@ struct LuFactorOp {
     const int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
     const Tensor lu = copy_columns(a), pivots = empty(batch_and(a, {k}), DType::Int32),
                  info = empty(batch_of(a), DType::Int32);
-    each_matrix(a.dtype(), info.numel(), m * n * k, [&](auto tag, int64_t i) {
-      using T = typename decltype(tag)::type;
-      info.data<int32_t>()[i] =
-          kernels::lu_factor(m, n, lu.data<T>() + i * m * n, pivots.data<int32_t>() + i * k);
-    });
+    kernels::lu_factor(batch_in(a), m, n, lu.bytes(), pivots.data<int32_t>(), info.data<int32_t>());
     if (ctx.recording()) ctx.save(pivots);
     ctx.save_output(lu, 0);
     return {lu, pivots, info};

@@ -4,6 +4,7 @@
 // rule for matrix functions and applications" (1996).
 #include <cmath>
 
+#include "ops/compute/host_values.h"
 #include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
 
@@ -27,18 +28,19 @@ constexpr double kPade[14] = {64764752532480000.,
                               1.};
 constexpr double kPadeReach = 5.371920351148152;  // the largest norm for which it is exact
 
-// Returns how often each matrix must be halved, (.., 1, 1) in float64.
-Tensor halvings(const Tensor& a) {
+// Returns how often each matrix must be halved.
+std::vector<double> halvings(const Tensor& a) {
   const int64_t last = -1;
-  const Tensor rows = raw_contiguous(raw_cast(sum(abs(a), IntList(&last, 1)), DType::Float64));
-  const int64_t n = a.size(-1);
-  Tensor counts = empty(batch_and(a, {1, 1}), DType::Float64);
-  for (int64_t i = 0; i < counts.numel(); ++i) {
-    const double* row = rows.data<double>() + i * n;
+  const auto rows =
+      host_values<double>(raw_contiguous(raw_cast(sum(abs(a), IntList(&last, 1)), DType::Float64)));
+  const auto n = static_cast<size_t>(a.size(-1));
+  std::vector<double> counts(rows.size() / n);
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const double* row = rows.data() + i * n;
     const double norm = *std::max_element(row, row + n);
     int exponent = 0;
     if (std::isfinite(norm)) std::frexp(norm / kPadeReach, &exponent);
-    counts.data<double>()[i] = std::max(exponent, 0);
+    counts[i] = std::max(exponent, 0);
   }
   return counts;
 }
@@ -89,9 +91,10 @@ struct MatrixExp {
  private:
   static Tensor computed(const Tensor& a) {
     const GradGuard no_grad(false);
-    const Tensor counts = halvings(a);
-    const double* count = counts.data<double>();
-    const double most = *std::max_element(count, count + counts.numel());
+    const std::vector<double> each = halvings(a);
+    const double most = *std::max_element(each.begin(), each.end());
+    const Tensor counts = empty(batch_and(a, {1, 1}), DType::Float64);
+    write_elements<double>(counts, each);
     Tensor x = pade(a * cast(pow(2.0, neg(counts)), real_dtype(a.dtype())));
     for (double k = 0; k < most; ++k) x = where(gt(counts, k), matmul(x, x), x);
     return x;

@@ -3,7 +3,7 @@
 // S)^-1 D, where D holds the factors and S is the strict upper triangle of V^H V (R. Schreiber and
 // C. Van Loan, "A storage-efficient WY representation for products of Householder transformations",
 // 1989).
-#include "kernels/libraries/lapack.h"
+#include "ops/compute/host_values.h"
 #include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
 
@@ -126,10 +126,7 @@ struct Geqrf {
     check_matrix("torch.geqrf", input, "input");
     const int64_t m = input.size(-2), n = input.size(-1), k = std::min(m, n);
     const Tensor a = copy_columns(input), tau = zeros(batch_and(input, {k}), input.dtype());
-    each_matrix(a.dtype(), product(batch_of(a)), m * n * k, [&](auto tag, int64_t i) {
-      using T = typename decltype(tag)::type;
-      kernels::reflectors(m, n, a.data<T>() + i * m * n, tau.data<T>() + i * k);
-    });
+    kernels::reflectors(batch_in(a), m, n, a.bytes(), tau.bytes());
     return {a, tau};
   }
   static void backward(Ctx<Geqrf>&, std::span<Tensor>) {
@@ -153,11 +150,8 @@ struct LdlFactorOp {
     const int64_t n = a.size(-1);
     const Tensor ld = copy_columns(a), pivots = empty(batch_and(a, {n}), DType::Int32),
                  info = empty(batch_of(a), DType::Int32);
-    each_matrix(a.dtype(), info.numel(), n * n * n, [&](auto tag, int64_t i) {
-      using T = typename decltype(tag)::type;
-      info.data<int32_t>()[i] = kernels::ldl_factor(hermitian, n, ld.data<T>() + i * n * n,
-                                                    pivots.data<int32_t>() + i * n);
-    });
+    kernels::ldl_factor(batch_in(a), hermitian, n, ld.bytes(), pivots.data<int32_t>(),
+                        info.data<int32_t>());
     if (check) check_info("torch.linalg.ldl_factor_ex", info, singular);
     return {ld, pivots, info};
   }
@@ -194,8 +188,9 @@ COGRAD_OP(LinalgLdlFactor)
 // negated.
 void check_ldl_pivots(const Tensor& pivots) {
   const int64_t n = pivots.size(-1), count = n == 0 ? 0 : pivots.numel() / n;
+  const std::vector<int32_t> values = host_values<int32_t>(pivots);
   for (int64_t i = 0; i < count; ++i) {
-    const int32_t* p = pivots.data<int32_t>() + i * n;
+    const int32_t* p = values.data() + i * n;
     for (int64_t k = 0; k < n; ++k) {
       const bool pair = p[k] < 0;
       const int64_t row = pair ? -int64_t{p[k]} : int64_t{p[k]};
@@ -250,11 +245,8 @@ struct LinalgLdlSolve {
     const Tensor factors = copy_columns(grown(ld, {n, n})), x = copy_columns(grown(b, {n, k}));
     const Tensor rows = contiguous_clone(raw_cast(grown(pivots, {n}), DType::Int32));
     check_ldl_pivots(rows);
-    each_matrix(b.dtype(), product(batch), n * n * k, [&](auto tag, int64_t i) {
-      using T = typename decltype(tag)::type;
-      kernels::ldl_solve(hermitian, n, k, factors.data<T>() + i * n * n,
-                         rows.data<int32_t>() + i * n, x.data<T>() + i * n * k);
-    });
+    kernels::ldl_solve(batch_in(x), hermitian, n, k, factors.bytes(), rows.data<int32_t>(),
+                       x.bytes());
     return x;
   }
   static void backward(Ctx<LinalgLdlSolve>& ctx, const Tensor& g) {

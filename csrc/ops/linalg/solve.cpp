@@ -3,7 +3,6 @@
 // collection of matrix derivative results" (2008), 2.2.
 #include <limits>
 
-#include "kernels/libraries/lapack.h"
 #include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
 #include "ops/shape/geometry.h"
@@ -14,11 +13,8 @@ Factors factored(const Tensor& a) {
   const int64_t n = a.size(-1);
   Factors f{copy_columns(a), empty(batch_and(a, {n}), DType::Int32),
             empty(batch_of(a), DType::Int32)};
-  each_matrix(a.dtype(), f.info.numel(), n * n * n, [&](auto tag, int64_t i) {
-    using T = typename decltype(tag)::type;
-    f.info.data<int32_t>()[i] =
-        kernels::lu_factor(n, n, f.lu.data<T>() + i * n * n, f.pivots.data<int32_t>() + i * n);
-  });
+  kernels::lu_factor(batch_in(a), n, n, f.lu.bytes(), f.pivots.data<int32_t>(),
+                     f.info.data<int32_t>());
   return f;
 }
 
@@ -27,11 +23,8 @@ namespace {
 Tensor solved(const Factors& f, const Tensor& b, bool transpose) {
   const int64_t n = b.size(-2), k = b.size(-1);
   Tensor x = copy_columns(b);
-  each_matrix(b.dtype(), f.info.numel(), n * n * k, [&](auto tag, int64_t i) {
-    using T = typename decltype(tag)::type;
-    kernels::lu_solve(transpose, n, k, f.lu.data<T>() + i * n * n, f.pivots.data<int32_t>() + i * n,
-                      x.data<T>() + i * n * k);
-  });
+  kernels::lu_solve({b.dtype(), f.info.numel()}, transpose, n, k, f.lu.bytes(),
+                    f.pivots.data<int32_t>(), x.bytes());
   return x;
 }
 
@@ -182,14 +175,8 @@ struct LinalgInvEx {
     const Factors f = factored(a);
     if (check) check_info("linalg.inv_ex", f.info, singular_inverse);
     const int64_t n = a.size(-1);
-    each_matrix(a.dtype(), f.info.numel(), 2 * n * n * n, [&](auto tag, int64_t i) {
-      using T = typename decltype(tag)::type;
-      T* matrix = f.lu.data<T>() + i * n * n;
-      if (f.info.data<int32_t>()[i] == 0)
-        kernels::lu_inverse(n, matrix, f.pivots.data<int32_t>() + i * n);
-      else  // LAPACK leaves a singular matrix unchanged
-        std::fill_n(matrix, n * n, T(std::numeric_limits<kernels::real_of<T>>::quiet_NaN()));
-    });
+    kernels::lu_inverse(batch_in(a), n, f.lu.bytes(), f.pivots.data<int32_t>(),
+                        f.info.data<int32_t>());
     ctx.save_output(f.lu);
     return {f.lu, f.info};
   }
@@ -272,11 +259,7 @@ struct LinalgSolveTriangularOp {
     const int64_t n = a.size(-1), k = b.size(-1);
     const Tensor m = copy_columns(a);
     Tensor x = copy_columns(b);
-    each_matrix(a.dtype(), product(batch_of(a)), n * n * k, [&](auto tag, int64_t i) {
-      using T = typename decltype(tag)::type;
-      kernels::triangular_solve(upper, false, unit, n, k, m.data<T>() + i * n * n,
-                                x.data<T>() + i * n * k);
-    });
+    kernels::triangular_solve(batch_in(a), upper, unit, n, k, m.bytes(), x.bytes());
     ctx.save_output(x);
     return x;
   }

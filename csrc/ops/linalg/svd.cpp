@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "autograd/transforms/probing.h"
-#include "kernels/libraries/lapack.h"
+#include "ops/compute/host_values.h"
 #include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
 
@@ -15,13 +15,7 @@ namespace {
 
 void check_finite(const Tensor& a) {
   const Tensor values = raw_contiguous(a);
-  bool finite = true;
-  dispatch_matrix(a.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* v = values.data<T>();
-    for (int64_t i = 0; i < values.numel(); ++i) finite &= v[i] - v[i] == T(0);
-  });
-  if (!finite)
+  if (!kernels::all_finite(a.dtype(), values.bytes(), values.numel()))
     throw LinAlgError(
         "linalg.svd: The algorithm failed to converge because the input matrix contained "
         "non-finite values.");
@@ -49,13 +43,8 @@ struct SvdOp {
     Tensor vh = empty_columns(a, vectors ? rows : 0, vectors ? n : 0);
     Tensor s = empty(batch_and(a, {k}), real_dtype(a.dtype()));
     const Tensor info = empty(batch_of(a), DType::Int32);
-    each_matrix(a.dtype(), info.numel(), 20 * m * n * k, [&](auto tag, int64_t i) {
-      using T = typename decltype(tag)::type;
-      info.data<int32_t>()[i] = kernels::svd(full, m, n, work.data<T>() + i * m * n,
-                                             s.data<kernels::real_of<T>>() + i * k,
-                                             vectors ? u.data<T>() + i * m * columns : nullptr,
-                                             vectors ? vh.data<T>() + i * rows * n : nullptr);
-    });
+    kernels::svd(batch_in(a), full, m, n, work.bytes(), s.bytes(), vectors ? u.bytes() : nullptr,
+                 vectors ? vh.bytes() : nullptr, info.data<int32_t>());
     check_info("linalg.svd", info, [](int code) {
       return detail::concat(
           "The algorithm failed to converge because the input matrix is ill-conditioned or has too "
@@ -125,11 +114,12 @@ struct SvdOp {
     constexpr double kTolerance = 1e-3;
     if (probing_backward() || transformed(turn) || transformed(go) || turn.numel() == 0) return;
     const GradGuard no_grad(false);
-    const Tensor off = raw_cast(raw_contiguous(abs(turn - matrix_h(turn))), DType::Float64);
-    const Tensor sizes = raw_cast(raw_contiguous(abs(go)), DType::Float64);
+    const auto off =
+        host_values<double>(raw_cast(raw_contiguous(abs(turn - matrix_h(turn))), DType::Float64));
+    const auto sizes = host_values<double>(raw_cast(raw_contiguous(abs(go)), DType::Float64));
     const int64_t count = turn.size(-2) * turn.size(-1), each = go.size(-2) * go.size(-1);
-    const double *o = off.data<double>(), *g = sizes.data<double>();
-    for (int64_t left = off.numel() / count; left > 0; --left, o += count, g += each) {
+    const double *o = off.data(), *g = sizes.data();
+    for (int64_t left = std::ssize(off) / count; left > 0; --left, o += count, g += each) {
       const double size = *std::max_element(g, g + each);  // a NaN gradient passes the check
       COGRAD_CHECK(
           !std::any_of(o, o + count, [=](double x) { return x > kTolerance * size; }),
