@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checks the tensors of an optimizer's step and runs its loop over each parameter.
 #include "ops/optim/step.h"
+#include "ops/compute/host_values.h"
 
 #include "autograd/transforms/levels.h"
 #include "ops/compute/elementwise.h"
@@ -61,7 +62,7 @@ inline void StepCall::begin(size_t i, StepPlan& p) const {
   for (int k = 0; k < num_counters_; ++k) {
     const Tensor& t = counters_[k][i];
     p.single[k] = t.dtype() == DType::Float32;
-    p.counters[k] = p.single[k] ? static_cast<double>(*t.data<float>()) : *t.data<double>();
+    p.counters[k] = p.single[k] ? static_cast<double>(host_value<float>(t)) : host_value<double>(t);
   }
   if (num_counters_ > 0) p.counters[0] = p.rounded(0, p.counters[0] + 1);
   p.s[kSign] = maximize_ ? -1 : 1;
@@ -97,10 +98,11 @@ inline void StepCall::update(size_t i, const StepPlan& p) const {
 inline void StepCall::finish(size_t i, const StepPlan& p) const {
   for (int k = 0; k < num_counters_; ++k) {
     const Tensor& t = counters_[k][i];
+    const auto narrow = static_cast<float>(p.counters[k]);
     if (p.single[k])
-      *t.data<float>() = static_cast<float>(p.counters[k]);
+      write_elements<float>(t, {&narrow, 1});
     else
-      *t.data<double>() = p.counters[k];
+      write_elements<double>(t, {&p.counters[k], 1});
     t->bump_version();
   }
   for (int k = 0; k < num_operands_; ++k)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ops that draw with one or two parameters per element: poisson, binomial, gamma, Dirichlet, von
 // Mises; and derivatives of the samples with respect to the parameters.
+#include <limits>
+
 #include "kernels/random/random_draws.h"
 #include "ops/declare/ops.h"
 #include "ops/random/fill.h"
@@ -17,14 +19,15 @@ Tensor drawn(CtxBase& ctx, IntList sizes, DType t, Generator* generator, const F
   if (n == 0) return out;
   Generator& g = generator != nullptr ? *generator : default_generator();
   const Tensor dense = out.is_contiguous() ? out : empty(out.sizes(), t);
-  void* to = dense.bytes();
   if (g.stream() == Stream::Philox) [[likely]] {
-    draw(to, n, kernels::DrawSource{g.take(static_cast<uint64_t>(n))});
+    draw(static_cast<void*>(dense.bytes()), n,
+         kernels::DrawSource{g.take(static_cast<uint64_t>(n))});
   } else {
     HeavyScope heavy(16 * n);  // releases the GIL before the generator is locked
     g.draw(
-        static_cast<uint64_t>(n), [&](kernels::PhiloxState s) { draw(to, n, {s}); },
-        [&](kernels::MtStream& s) { draw(to, n, {{}, &s}); });
+        static_cast<uint64_t>(n),
+        [&](kernels::PhiloxState s) { draw(static_cast<void*>(dense.bytes()), n, {s}); },
+        [&](kernels::MtStream& s) { draw(static_cast<void*>(dense.bytes()), n, {{}, &s}); });
   }
   if (!dense.is(out)) raw_copy(out, dense);
   return out;
@@ -38,8 +41,9 @@ struct Poisson {
   static Tensor forward(Ctx<Poisson>& ctx, const Tensor& rate, Generator* g) {
     check_floating("poisson", rate.dtype());
     const Tensor dense = raw_contiguous(rate);
-    const bool bad = any_element(dense, [](double v) { return !(v >= 0); });
-    COGRAD_CHECK(!bad, "invalid Poisson rate, expected rate to be non-negative");
+    double bad = 0;
+    COGRAD_CHECK(all_between(dense, 0, std::numeric_limits<double>::infinity(), &bad),
+                 "invalid Poisson rate, expected rate to be non-negative");
     return drawn(ctx, rate.sizes(), rate.dtype(), g,
                  [&](void* out, int64_t n, const kernels::DrawSource& s) {
                    kernels::draw_poisson(rate.dtype(), out, dense.bytes(), n, s);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/random/transformed.h"
 #include "ops/compute/elementwise.h"
 #include "ops/declare/ops.h"
 #include "ops/random/generator.h"
@@ -56,24 +57,18 @@ void random_fill(const Tensor& out, Generator* generator, const P& philox, const
   const Tensor dense = direct ? sorted : empty(sorted.sizes(), out.dtype());
   {
     HeavyScope heavy(4 * n);  // releases the GIL before the generator is locked
-    void* data = dense.bytes();
     g.draw(
-        static_cast<uint64_t>(n) / 2 + 16, [&](kernels::PhiloxState s) { philox(data, n, s); },
-        [&](kernels::MtStream& s) { torch(data, n, s); });
+        static_cast<uint64_t>(n) / 2 + 16,
+        [&](kernels::PhiloxState s) { philox(static_cast<void*>(dense.bytes()), n, s); },
+        [&](kernels::MtStream& s) { torch(static_cast<void*>(dense.bytes()), n, s); });
   }
   if (!direct) raw_copy(sorted, dense);
 }
 
-// Calls bad(value) for every element as a double until it returns true; returns if it did.
-template <class F>
-bool any_element(const Tensor& x, const F& bad) {
-  bool found = false;
-  dispatch_real(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* at = x.data<T>();
-    for (int64_t i = 0; i < x.numel() && !found; ++i) found = bad(static_cast<double>(at[i]));
-  });
-  return found;
+// Returns true if all elements of x, which is contiguous, are in [low, high]; else `bad` receives
+// one that is not.
+inline bool all_between(const Tensor& x, double low, double high, double* bad) {
+  return kernels::all_between(x.dtype(), x.bytes(), x.numel(), low, high, bad);
 }
 
 // Fills the real and imaginary parts of a complex tensor by fill(parts).

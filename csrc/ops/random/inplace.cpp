@@ -2,7 +2,6 @@
 // In-place random ops: uniform_, normal_, random_, bernoulli_ and other distributions.
 #include <cmath>
 #include <limits>
-#include <numbers>
 
 #include "ops/compute/scalars.h"
 #include "ops/declare/ops.h"
@@ -150,43 +149,20 @@ struct BernoulliFillTensor {
 };
 COGRAD_OP(BernoulliFillTensor)
 
-template <class T>
-T element(double v) {
-  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
-    return T(static_cast<float>(v));
-  else
-    return static_cast<T>(v);
-}
-
-// Writes out = f(u) with u uniform in [0, 1) or standard normal, computed in double for any dtype
-// of out. Uses torch_f with a Torch stream.
-template <class F, class T>
-void fill_transformed(const Tensor& out, Generator* g, bool normal, const F& f, const T& torch_f) {
+// Draws from a distribution that is a function of uniform or normal numbers.
+void fill_transformed(const Tensor& out, Generator* g, const kernels::DrawRule& rule) {
   random_fill(
       out, g,
       [&](void* data, int64_t n, kernels::PhiloxState s) {
         const Tensor draws = empty(Dims{n}, DType::Float64);
-        if (normal)
+        if (rule.kind == kernels::DrawKind::LogNormal)
           kernels::random_normal(DType::Float64, draws.bytes(), n, s, 0, 1);
         else
           kernels::random_uniform(DType::Float64, draws.bytes(), n, s, 0, 1);
-        const double* u = draws.data<double>();
-        HeavyScope heavy(n);
-        dispatch_real(out.dtype(), [&](auto tag) {
-          using E = typename decltype(tag)::type;
-          E* to = static_cast<E*>(data);
-          parallel_for(0, n, 8192, [&](int64_t lo, int64_t hi) {
-            for (int64_t i = lo; i < hi; ++i) to[i] = element<E>(f(u[i]));
-          });
-        });
+        kernels::transform_draws(out.dtype(), rule, draws.data<double>(), n, data);
       },
       [&](void* data, int64_t n, kernels::MtStream& s) {
-        dispatch_real(out.dtype(), [&](auto tag) {
-          using E = typename decltype(tag)::type;
-          E* to = static_cast<E*>(data);
-          for (int64_t i = 0; i < n; ++i)
-            to[i] = element<E>(torch_f(normal ? s.normal() : s.uniform()));
-        });
+        kernels::mt_transformed(out.dtype(), data, n, s, rule);
       });
 }
 
@@ -197,8 +173,7 @@ struct LogNormal : Refill<LogNormal, double, double> {
   static void fill(const Tensor& out, double mean, double std, Generator* g) {
     check_floating("log_normal_", out.dtype());
     COGRAD_CHECK(std > 0, "log_normal_ expects std > 0.0, but found std=", std);
-    const auto f = [=](double z) { return std::exp(mean + std * z); };
-    fill_transformed(out, g, true, f, f);
+    fill_transformed(out, g, {kernels::DrawKind::LogNormal, mean, std});
   }
 };
 COGRAD_OP(LogNormal)
@@ -211,10 +186,8 @@ struct Geometric : Refill<Geometric, double> {
     COGRAD_CHECK(p > 0 && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
     COGRAD_CHECK_NOT_IMPLEMENTED(out.dtype() != DType::Bool,
                                  "geometric_(): not implemented for dtype bool");
-    const double rate = std::log1p(-p), scale = 1 / rate;
-    fill_transformed(
-        out, g, false, [=](double u) { return std::max(1.0, std::ceil(std::log1p(-u) * scale)); },
-        [=](double u) { return std::ceil(std::log(u) / rate); });
+    const double rate = std::log1p(-p);
+    fill_transformed(out, g, {kernels::DrawKind::Geometric, rate, 1 / rate});
   }
 };
 COGRAD_OP(Geometric)
@@ -229,10 +202,7 @@ struct Cauchy : Refill<Cauchy, double, double> {
                  "floating point but you specified ",
                  dtype_name(out.dtype()));
     COGRAD_CHECK(sigma > 0, "cauchy_ expects sigma > 0.0, but found sigma=", sigma);
-    const auto f = [=](double u) {
-      return median + sigma * std::tan(std::numbers::pi * (u - 0.5));
-    };
-    fill_transformed(out, g, false, f, f);
+    fill_transformed(out, g, {kernels::DrawKind::Cauchy, median, sigma});
   }
 };
 COGRAD_OP(Cauchy)

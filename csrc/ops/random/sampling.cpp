@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Random ops whose parameters are tensors: bernoulli, multinomial, normal.
-#include <cmath>
+#include <limits>
 
 #include "ops/declare/ops.h"
 #include "ops/random/fill.h"
@@ -10,12 +10,9 @@ namespace cograd {
 Tensor bernoulli_chances(const char* op, const Tensor& p) {
   check_floating(op, p.dtype());
   const Tensor dense = raw_contiguous(p);
-  double seen = 0;
-  const bool bad = any_element(dense, [&](double v) {
-    seen = v;
-    return !(v >= 0 && v <= 1);
-  });
-  COGRAD_CHECK(!bad, op, "(): expected probabilities in [0, 1], got ", seen);
+  double bad = 0;
+  COGRAD_CHECK(all_between(dense, 0, 1, &bad), op, "(): expected probabilities in [0, 1], got ",
+               bad);
   return dense;
 }
 
@@ -89,21 +86,17 @@ struct Multinomial {
 
  private:
   static void check_weights(const Tensor& w, int64_t rows, int64_t n, int64_t needed) {
-    const bool bad = any_element(w, [](double v) { return !(v >= 0 && std::isfinite(v)); });
-    COGRAD_CHECK(!bad, "probability tensor contains either `inf`, `nan` or element < 0");
-    for (int64_t r = 0; r < rows; ++r) {
-      int64_t positive = 0;
-      const Tensor row = alias_strided(w, Dims{n}, Dims{1}, w.bytes() + r * n * w.itemsize());
-      any_element(row, [&](double v) {
-        positive += v > 0;
-        return positive >= needed;
-      });
-      COGRAD_CHECK(positive > 0, "invalid multinomial distribution (sum of probabilities <= 0)");
-      COGRAD_CHECK(positive >= needed,
-                   "invalid multinomial distribution (with replacement=False, not enough "
-                   "non-negative category to sample): row ",
-                   r, " has ", positive, " positive weights for ", needed, " samples");
-    }
+    double bad = 0;
+    COGRAD_CHECK(all_between(w, 0, std::numeric_limits<double>::max(), &bad),
+                 "probability tensor contains either `inf`, `nan` or element < 0");
+    int64_t positive = 0;
+    const int64_t r = kernels::scarce_row(w.dtype(), w.bytes(), rows, n, needed, &positive);
+    if (r == rows) return;
+    COGRAD_CHECK(positive > 0, "invalid multinomial distribution (sum of probabilities <= 0)");
+    detail::fail(ErrorKind::Runtime,
+                 "invalid multinomial distribution (with replacement=False, not enough "
+                 "non-negative category to sample): row ",
+                 r, " has ", positive, " positive weights for ", needed, " samples");
   }
 };
 COGRAD_OP(Multinomial)
@@ -122,9 +115,10 @@ struct NormalTensor {
       COGRAD_CHECK(!is_complex(std.tensor().dtype()),
                    "normal expects standard deviation to be non-complex");
       check_floating("normal", std.tensor().dtype());
-      const bool bad =
-          any_element(raw_contiguous(std.tensor()), [](double v) { return !(v >= 0); });
-      COGRAD_CHECK(!bad, "normal expects all elements of std >= 0.0");
+      double bad = 0;
+      COGRAD_CHECK(all_between(raw_contiguous(std.tensor()), 0,
+                               std::numeric_limits<double>::infinity(), &bad),
+                   "normal expects all elements of std >= 0.0");
     } else {
       check_std(std.scalar().to_double());
     }
