@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "autograd/transforms/function_scope.h"
+#include "kernels/reduce/nonfinite.h"
 #include "tensor/memory_stats.h"
 
 namespace cograd {
@@ -63,30 +64,6 @@ int64_t element_offset(const Tensor& t, int64_t element) {
   return offset;
 }
 
-template <class T>
-bool bad(T v, bool nan, bool inf) {
-  if constexpr (is_complex_type<T>) {
-    return bad(v.re, nan, inf) || bad(v.im, nan, inf);
-  } else {
-    const auto x = static_cast<double>(v);
-    return (nan && std::isnan(x)) || (inf && std::isinf(x));
-  }
-}
-
-template <class T>
-int64_t find_in(const Tensor& t, bool nan, bool inf) {
-  const T* p = t.data<T>();
-  const int64_t n = t.numel();
-  if (t.is_contiguous()) {
-    for (int64_t i = 0; i < n; ++i)
-      if (bad(p[i], nan, inf)) return i;
-    return -1;
-  }
-  for (int64_t i = 0; i < n; ++i)
-    if (bad(p[element_offset(t, i)], nan, inf)) return i;
-  return -1;
-}
-
 }  // namespace
 
 void set_watch(uint32_t modes, bool on) noexcept {
@@ -138,22 +115,8 @@ std::string writer_of(const Tensor& t, uint32_t version) {
 }
 
 int64_t find_nonfinite(const Tensor& t, bool nan, bool inf) noexcept {
-  switch (t.dtype()) {
-    case DType::Float32:
-      return find_in<float>(t, nan, inf);
-    case DType::Float64:
-      return find_in<double>(t, nan, inf);
-    case DType::Complex64:
-      return find_in<Complex<float>>(t, nan, inf);
-    case DType::Complex128:
-      return find_in<Complex<double>>(t, nan, inf);
-    case DType::Float16:
-      return find_in<Half>(t, nan, inf);
-    case DType::BFloat16:
-      return find_in<BFloat16>(t, nan, inf);
-    default:
-      return -1;
-  }
+  return kernels::first_nonfinite(t.dtype(), t.bytes(), t.sizes(), t.strides(), t.is_contiguous(),
+                                  nan, inf);
 }
 
 std::string coordinates(const Tensor& t, int64_t element) {
@@ -165,34 +128,11 @@ std::string coordinates(const Tensor& t, int64_t element) {
   return to_string(at);
 }
 
-static std::string complex_text(Complex<double> v) {
-  return detail::concat("(", v.re, " + ", v.im, "j)");
-}
-
 std::string element_text(const Tensor& t, int64_t element) {
-  const int64_t at = element_offset(t, element);
-  double v = 0;
-  switch (t.dtype()) {
-    case DType::Float32:
-      v = static_cast<double>(t.data<float>()[at]);
-      break;
-    case DType::Float64:
-      v = t.data<double>()[at];
-      break;
-    case DType::Complex64:
-      return complex_text(Complex<double>(t.data<Complex<float>>()[at]));
-    case DType::Complex128:
-      return complex_text(t.data<Complex<double>>()[at]);
-    case DType::Float16:
-      v = static_cast<double>(t.data<Half>()[at]);
-      break;
-    case DType::BFloat16:
-      v = static_cast<double>(t.data<BFloat16>()[at]);
-      break;
-    default:
-      break;
-  }
-  return detail::concat(v);
+  const int64_t at = element_offset(t, element) * t.itemsize();
+  const Complex<double> v = kernels::shown_value(t.dtype(), t.bytes() + at);
+  if (!is_complex(t.dtype())) return detail::concat(v.re);
+  return detail::concat("(", v.re, " + ", v.im, "j)");
 }
 
 int64_t now_ns() noexcept {

@@ -39,6 +39,13 @@ void join(std::span<const JoinedPart> parts, int64_t outer, void* out) {
     }
 }
 
+void copy_bytes(const void* from, int64_t n, void* to) {
+  if (n > 0) std::memcpy(to, from, static_cast<size_t>(n));
+}
+void zero_bytes(void* at, int64_t n) {
+  if (n > 0) std::memset(at, 0, static_cast<size_t>(n));
+}
+
 void repeat_row(const void* row, int64_t bytes, int64_t rows, void* out) {
   for (char* to = static_cast<char*>(out); rows > 0; --rows, to += bytes)
     std::memcpy(to, row, static_cast<size_t>(bytes));

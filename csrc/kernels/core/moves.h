@@ -22,6 +22,9 @@ struct JoinedPart {
 // Writes the first blocks of all parts one after the other, then the second blocks, and so on.
 void join(std::span<const JoinedPart> parts, int64_t outer, void* out);
 
+void copy_bytes(const void* from, int64_t n, void* to);
+void zero_bytes(void* at, int64_t n);
+
 // Writes the same `bytes` bytes `rows` times.
 void repeat_row(const void* row, int64_t bytes, int64_t rows, void* out);
 

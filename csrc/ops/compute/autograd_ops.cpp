@@ -6,6 +6,7 @@
 #include "autograd/transforms/custom_samples.h"
 #include "autograd/transforms/double_vjp.h"
 #include "ops/compute/elementwise.h"
+#include "ops/compute/host_values.h"
 #include "ops/declare/ops.h"
 #include "ops/random/generator.h"
 #include "ops/shape/geometry.h"
@@ -21,10 +22,9 @@ Pairing pairing(const Tensor& a, const Tensor& b) {
   const Tensor y = raw_contiguous(raw_cast(detach(b), DType::Complex128));
   COGRAD_CHECK(x.numel() == y.numel(), "gradient check: a hook changed the shape of a tensor from ",
                to_string(b.sizes()), " (the shape of its gradient) to ", to_string(a.sizes()));
-  const auto* p = x.data<Complex<double>>();
-  const auto* q = y.data<Complex<double>>();
+  const auto p = host_values<Complex<double>>(x), q = host_values<Complex<double>>(y);
   Pairing sum;
-  for (int64_t i = 0; i < x.numel(); ++i) {
+  for (size_t i = 0; i < p.size(); ++i) {
     sum.sum += p[i].re * q[i].re + p[i].im * q[i].im;
     sum.size += std::hypot(p[i].re, p[i].im) * std::hypot(q[i].re, q[i].im);
   }
@@ -40,7 +40,9 @@ const bool installed = [] {
     if (!sum.is(a)) raw_copy(a, sum);
   };
   autograd_ops.copy_ = copy_;
-  autograd_ops.any_nonzero = [](const Tensor& x) { return *any(ne(detach(x), 0)).data<bool>(); };
+  autograd_ops.any_nonzero = [](const Tensor& x) {
+    return host_value<bool>(any(ne(detach(x), 0)));
+  };
   autograd_ops.clone = clone;
   autograd_ops.contiguous_clone = contiguous_clone;
   autograd_ops.cast = cast;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Elementwise computation: shapes, promotion, the fast path for small tensors, targets.
 #include "ops/compute/elementwise.h"
+#include "ops/compute/host_values.h"
 
 #include <bit>
 #include <cstring>
@@ -330,7 +331,7 @@ Tensor binary_op(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
       (ta.dim() == 0) != (tb.dim() == 0)) {
     const Tensor& number = ta.dim() == 0 ? ta : tb;
     if (number.dtype() != compute) {
-      const Scalar s(*raw_cast(number, DType::Float64).data<double>());
+      const Scalar s(host_value<double>(raw_cast(number, DType::Float64)));
       return binary_op(ctx, op, ta.dim() == 0 ? TensorOrScalar(s) : a,
                        ta.dim() == 0 ? b : TensorOrScalar(s), rule, name, params);
     }

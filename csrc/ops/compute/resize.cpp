@@ -2,10 +2,9 @@
 // Gives tensors a new shape and grows their storage.
 #include "ops/compute/resize.h"
 
-#include <cstring>
-
 #include "autograd/graph/variable.h"
 #include "autograd/modes/in_use.h"
+#include "kernels/core/moves.h"
 #include "ops/compute/strides.h"
 #include "tensor/warn.h"
 
@@ -35,7 +34,7 @@ void grow_storage(TensorImpl* p, int64_t nbytes) {
   Storage* old = p->storage;
   const int64_t offset = p->data - static_cast<char*>(old->data);
   Storage* fresh = Storage::make(nbytes);
-  std::memcpy(fresh->data, old->data, static_cast<size_t>(old->nbytes));
+  kernels::copy_bytes(old->data, old->nbytes, fresh->data);
   // Saved tensors compare versions, so the new storage continues the old one's count.
   fresh->version.store(old->version.load(std::memory_order_relaxed), std::memory_order_relaxed);
   p->storage = fresh;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Advanced indexing: x[i, :, mask] and its assignment, with NumPy's placement of the result dims.
+#include "kernels/core/sequences.h"
 #include "kernels/index/index.h"
 #include "ops/declare/batch_call.h"
 #include "ops/index/indexing.h"
@@ -201,7 +202,7 @@ Tensor samples_numbers(int64_t n, int rank) {
   Dims sizes{n};
   for (int i = 0; i < rank; ++i) sizes.push_back(1);
   Tensor t = empty(sizes, DType::Int64);
-  for (int64_t i = 0; i < n; ++i) t.data<int64_t>()[i] = i;
+  kernels::arange(DType::Int64, t.bytes(), n, uint64_t{0}, uint64_t{1});
   return t;
 }
 

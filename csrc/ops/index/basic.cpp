@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Basic indexing (ints, slices, None) as a single view, and its gradient.
-#include <cstring>
 
+#include "kernels/core/moves.h"
 #include "ops/declare/batch_call.h"
 #include "ops/declare/view.h"
 #include "ops/index/indexing.h"
@@ -72,7 +72,7 @@ struct RegionGrad {
   static Tensor forward(Ctx<RegionGrad>& ctx, const Tensor& g, const Region& r) {
     if (ctx.recording()) *ctx.operator->() = {r, Dims(g.sizes())};
     Tensor out = empty(r.base_sizes, g.dtype());
-    std::memset(out.bytes(), 0, static_cast<size_t>(out.numel() * out.itemsize()));
+    kernels::zero_bytes(out.bytes(), out.numel() * out.itemsize());
     raw_copy(alias_strided(out, g.sizes(), r.strides, out.bytes() + r.offset * out.itemsize()), g);
     return out;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // scatter_reduce and index_reduce: sums, products, means and extremes at index positions.
+#include "ops/compute/host_values.h"
 #include "ops/declare/kinked.h"
 #include "ops/index/gather_scatter.h"
 
@@ -88,9 +89,8 @@ Tensor products_of_others(const Tensor& start, int d, const Tensor& index, const
   return gather(result, d, sorted_order(order, d));
 }
 bool any_slot_with_two(const Tensor& zeros_at) {
-  const Tensor counts = raw_contiguous(raw_cast(zeros_at, DType::Float64));
-  const auto* p = counts.data<double>();
-  return std::any_of(p, p + counts.numel(), [](double n) { return n > 1; });
+  const auto counts = host_values<double>(raw_contiguous(raw_cast(zeros_at, DType::Float64)));
+  return std::any_of(counts.begin(), counts.end(), [](double n) { return n > 1; });
 }
 
 // d prod / d src_i is the product of the others: result / src_i, unless src_i is the only zero.

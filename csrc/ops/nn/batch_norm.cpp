@@ -2,6 +2,7 @@
 // batch_norm, instance_norm and group_norm, based on one kernel.
 #include "kernels/nn/group_norm.h"
 #include "ops/compute/elementwise.h"
+#include "ops/compute/pointers.h"
 #include "ops/compute/strides.h"
 #include "ops/declare/batch_call.h"
 #include "ops/declare/kinked.h"
@@ -30,10 +31,6 @@ NormGroups sample_groups(const Tensor& x, int64_t groups) {
   return {x.size(0) * groups, each, s, groups, c * s, each * s, s, each, 1};
 }
 
-struct Operands {
-  Tensor x, weight;
-  static const char* at(const Tensor& t) { return t.defined() ? t.bytes() : nullptr; }
-};
 Tensor vector_as(const Tensor& t, DType type) {
   return t.defined() ? raw_contiguous(raw_cast(t, type)) : t;
 }
@@ -76,9 +73,9 @@ void fused_backward(Ctx<Op>& ctx, const NormGroups& n, const Tensor& g, bool giv
   const Tensor gx = ctx.needs(0) ? empty(x.sizes(), x.dtype()) : Tensor();
   const int64_t count[1] = {n.groups * n.segments};
   const Tensor sums = empty(count, DType::Float64), dots = empty(count, DType::Float64);
-  kernels::group_norm_backward(
-      x.dtype(), n, cg.bytes(), cx.bytes(), mean.bytes(), rstd.bytes(), Operands::at(cw), given,
-      Operands::at(gx) == nullptr ? nullptr : gx.bytes(), sums.data<double>(), dots.data<double>());
+  kernels::group_norm_backward(x.dtype(), n, cg.bytes(), cx.bytes(), mean.bytes(), rstd.bytes(),
+                               bytes_or_null(cw), given, bytes_or_null(gx), sums.data<double>(),
+                               dots.data<double>());
   if (gx.defined()) ctx.grad(0) = rows ? gx : in_format_of(x, gx);
   const DType t = w.defined() ? w.dtype() : x.dtype();
   if (ctx.needs(1)) ctx.grad(1) = sum_by_weight(n, dots, x.size(1), t);
@@ -110,7 +107,7 @@ struct BatchNormOp {
     }
     const Tensor y = empty(x.sizes(), x.dtype()), in = raw_contiguous(x);
     const Tensor cw = vector_as(w, x.dtype()), cb = vector_as(b, x.dtype());
-    kernels::group_norm_forward(x.dtype(), n, in.bytes(), Operands::at(cw), Operands::at(cb), eps,
+    kernels::group_norm_forward(x.dtype(), n, in.bytes(), bytes_or_null(cw), bytes_or_null(cb), eps,
                                 given, y.bytes(), mean.bytes(), rstd.bytes(), var.bytes());
     if (ctx.recording()) {
       *ctx.operator->() = {eps, given};
@@ -184,7 +181,7 @@ struct GroupNormOp {
     const Tensor mean = empty(sizes, t), rstd = empty(sizes, t), var = empty(sizes, t);
     const Tensor y = empty(x.sizes(), x.dtype()), in = raw_contiguous(x);
     const Tensor cw = vector_as(w, x.dtype()), cb = vector_as(b, x.dtype());
-    kernels::group_norm_forward(x.dtype(), n, in.bytes(), Operands::at(cw), Operands::at(cb), eps,
+    kernels::group_norm_forward(x.dtype(), n, in.bytes(), bytes_or_null(cw), bytes_or_null(cb), eps,
                                 false, y.bytes(), mean.bytes(), rstd.bytes(), var.bytes());
     if (ctx.recording()) {
       *ctx.operator->() = {groups, eps, fixed};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Convolution over one to three spatial dims, and its two gradients, as separate ops.
 #include "ops/nn/conv.h"
+#include "ops/compute/pointers.h"
 
 #include "ops/compute/elementwise.h"
 #include "ops/declare/batch_call.h"
@@ -35,7 +36,6 @@ kernels::ConvShape shape_of(IntList x, IntList w, IntList out, const ConvOptions
 Tensor operand(const Tensor& x) {
   return x.defined() ? raw_contiguous(raw_cast(x, wide_dtype(x.dtype()))) : x;
 }
-const char* bytes_of(const Tensor& t) { return t.defined() ? t.bytes() : nullptr; }
 
 Dims conv_sizes(IntList x, IntList w, const ConvOptions& o) {
   Dims sizes{x[0], w[0]};
@@ -181,7 +181,7 @@ struct ConvOp {
     const Tensor cx = operand(x), cw = operand(w);
     const Tensor cb = bias.defined() ? operand(raw_cast(bias, x.dtype())) : bias;
     kernels::conv_forward(y.dtype(), shape_of(x.sizes(), w.sizes(), sizes, o), cx.bytes(),
-                          cw.bytes(), bytes_of(cb), y.bytes());
+                          cw.bytes(), bytes_or_null(cb), y.bytes());
     return raw_cast(y, x.dtype());
   }
   static void backward(Ctx<ConvOp>& ctx, const Tensor& g) {

@@ -5,6 +5,7 @@
 #include "kernels/index/index.h"
 #include "ops/compute/elementwise.h"
 #include "ops/compute/host_values.h"
+#include "ops/compute/pointers.h"
 #include "ops/index/gather_scatter.h"
 
 namespace cograd {
@@ -23,14 +24,9 @@ struct BagState {
 // `offsets` has one more element than there are bags; callers have checked the indices.
 kernels::Bags bags_of(const BagState& s, int64_t columns, const Tensor& index,
                       const Tensor& offsets, const Tensor& weights) {
-  return {s.mode,
-          offsets.numel() - 1,
-          columns,
-          s.rows,
-          index.data<int64_t>(),
-          offsets.data<int64_t>(),
-          s.padding,
-          weights.defined() ? weights.bytes() : nullptr};
+  return {s.mode,    offsets.numel() - 1,   columns,
+          s.rows,    index.data<int64_t>(), offsets.data<int64_t>(),
+          s.padding, bytes_or_null(weights)};
 }
 
 struct EmbeddingBagOp {
@@ -77,9 +73,8 @@ struct EmbeddingBagOp {
     if (gp.defined()) raw_fill(gp, Scalar(0.0));
     kernels::embedding_bag_backward(
         g.dtype(), bags_of(*ctx.operator->(), g.size(1), index, offsets, each),
-        weight.defined() ? weight.bytes() : nullptr, g.bytes(), sizes.data<int64_t>(),
-        at.data<int64_t>(), ctx->by_freq, gw.defined() ? gw.bytes() : nullptr,
-        gp.defined() ? gp.bytes() : nullptr);
+        bytes_or_null(weight), g.bytes(), sizes.data<int64_t>(), at.data<int64_t>(), ctx->by_freq,
+        bytes_or_null(gw), bytes_or_null(gp));
     if (gw.defined()) ctx.grad(0) = gw;
     if (gp.defined()) ctx.grad(3) = gp;
   }

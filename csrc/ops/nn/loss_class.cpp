@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // nll_loss and cross_entropy over classes, given as indices or as probabilities.
 #include "kernels/index/index.h"
+#include "ops/compute/pointers.h"
 #include "ops/declare/autocast.h"
 #include "ops/declare/batch_call.h"
 #include "ops/declare/constants.h"
@@ -75,8 +76,6 @@ NllGeometry geometry_of(const Tensor& x, int64_t ignore_index, double smoothing,
   g.reduction = r;
   return g;
 }
-
-const void* bytes_or_null(const Tensor& t) { return t.defined() ? t.bytes() : nullptr; }
 
 // Returns the factor of each log-probability in the unreduced losses, minus the weights of the
 // target distribution, in the input's shape. It is a constant.

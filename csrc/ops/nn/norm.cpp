@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "ops/compute/pointers.h"
 #include "ops/reduce/reduce.h"
 
 namespace cograd {
@@ -74,9 +75,8 @@ struct LayerNormOp {
       ctx.save(x, w, mean, rstd);
     }
     Tensor y = empty(x.sizes(), x.dtype());
-    kernels::layer_norm_forward(x.dtype(), in.bytes(), cw.defined() ? cw.bytes() : nullptr,
-                                cb.defined() ? cb.bytes() : nullptr, rows, n, eps, y.bytes(),
-                                mean.bytes(), rstd.bytes());
+    kernels::layer_norm_forward(x.dtype(), in.bytes(), bytes_or_null(cw), bytes_or_null(cb), rows,
+                                n, eps, y.bytes(), mean.bytes(), rstd.bytes());
     return y;
   }
   static void backward_fused(Ctx<LayerNormOp>& ctx, const Tensor& g) {
@@ -88,9 +88,9 @@ struct LayerNormOp {
     if (ctx.needs(0)) gx = empty(x.sizes(), x.dtype());
     if (ctx.needs(1)) gw = empty(shape, x.dtype());
     if (ctx.needs(2)) gb = empty(shape, x.dtype());
-    auto at = [](const Tensor& t) { return t.defined() ? t.bytes() : nullptr; };
     kernels::layer_norm_backward(x.dtype(), cg.bytes(), cx.bytes(), mean.bytes(), rstd.bytes(),
-                                 at(cw), ctx->rows, ctx->n, at(gx), at(gw), at(gb));
+                                 bytes_or_null(cw), ctx->rows, ctx->n, bytes_or_null(gx),
+                                 bytes_or_null(gw), bytes_or_null(gb));
     if (gx.defined()) ctx.grad(0) = gx;
     if (gw.defined()) ctx.grad(1) = gw;
     if (gb.defined()) ctx.grad(2) = gb;

@@ -2,6 +2,7 @@
 // Recurrent networks: _rnn_layer is one layer in one direction; _rnn combines layers and
 // directions.
 #include "ops/nn/rnn.h"
+#include "ops/compute/pointers.h"
 #include "ops/declare/autocast.h"
 
 #include "ops/compute/elementwise.h"
@@ -65,8 +66,6 @@ rnn::Plan plan_of(RnnMode mode, bool reverse, int64_t total, int64_t batch, cons
 Tensor widened(const Tensor& x, DType t) {
   return x.defined() ? raw_contiguous(raw_cast(x, t)) : x;
 }
-const void* bytes_of(const Tensor& t) { return t.defined() ? t.bytes() : nullptr; }
-void* room_of(const Tensor& t) { return t.defined() ? t.bytes() : nullptr; }
 Tensor matrix(int64_t rows, int64_t cols, DType t) {
   const int64_t sizes[2] = {rows, cols};
   return empty(sizes, t);
@@ -118,9 +117,9 @@ struct RnnLayer {
     const Tensor whh = widened(w_hh, t), whr = widened(w_hr, t);
     const Tensor bn =
         gru && b_hh.defined() ? widened(narrow(b_hh, 0, 2 * hidden, hidden), t) : Tensor();
-    kernels::rnn_forward(
-        t, steps_of(plan, whh, whr, bn),
-        {room_of(gates), room_of(cells), room_of(raw), out.bytes(), h.bytes(), c.bytes()});
+    kernels::rnn_forward(t, steps_of(plan, whh, whr, bn),
+                         {bytes_or_null(gates), bytes_or_null(cells), bytes_or_null(raw),
+                          out.bytes(), h.bytes(), c.bytes()});
     if (ctx.recording()) {
       ctx->plan = std::move(plan);
       // Except for oneDNN's LSTM, torch's layers are products that save views of the weights.
@@ -211,8 +210,8 @@ struct RnnLayer {
     s.sizes = p.sizes.data();
     s.offsets = p.offsets.data();
     s.w_hh = w_hh.bytes();
-    s.w_hr = bytes_of(w_hr);
-    s.b_hn = bytes_of(b_hn);
+    s.w_hr = bytes_or_null(w_hr);
+    s.b_hn = bytes_or_null(b_hn);
     return s;
   }
   static rnn::Gradients composed(const rnn::Plan& plan, rnn::Inputs in, const Tensor& g_out,
@@ -247,9 +246,9 @@ struct RnnLayer {
     const Tensor g_raw = whr.defined() ? matrix(total, out.size(1), t) : Tensor();
     const Tensor before = matrix(total, out.size(1), t);
     kernels::rnn_backward(t, steps_of(plan, whh, whr, Tensor()),
-                          {gates.bytes(), bytes_of(cells), out.bytes(), h0.bytes(), bytes_of(c0),
-                           bytes_of(g), gh.bytes(), room_of(gc), g_gates.bytes(), g_state.bytes(),
-                           room_of(g_raw), before.bytes()});
+                          {gates.bytes(), bytes_or_null(cells), out.bytes(), h0.bytes(),
+                           bytes_or_null(c0), bytes_or_null(g), gh.bytes(), bytes_or_null(gc),
+                           g_gates.bytes(), g_state.bytes(), bytes_or_null(g_raw), before.bytes()});
     return products(ctx, in, {g_gates, g_state, g_raw, raw, before, gh, gc});
   }
   struct Parts {
