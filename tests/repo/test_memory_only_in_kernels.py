@@ -59,8 +59,8 @@ EXCEPTIONS = {
 
 def without_comments(text):
     """Returns the text with comments and strings blanked, at the same positions."""
-    blank = lambda m: re.sub(r"[^\n]", " ", m[0])  # noqa: E731
-    return re.sub(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", blank, text, flags=re.S)
+    comment_or_string = r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\""
+    return re.sub(comment_or_string, lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL)
 
 
 def callees(text, at):
@@ -103,7 +103,9 @@ def violations(text):
 
 
 def sources():
-    return sorted(p for room in ROOMS for p in (CSRC / room).rglob("*") if p.suffix in {".h", ".cpp"})
+    return sorted(
+        p for room in ROOMS for p in (CSRC / room).rglob("*") if p.suffix in {".h", ".cpp"}
+    )
 
 
 def test_only_kernels_touch_memory():

@@ -2,7 +2,6 @@
 // Determinants from LU factors. Gradients: M. B. Giles, "An extended collection of matrix
 // derivative results" (2008), 2.2.
 #include <cmath>
-#include <limits>
 
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"

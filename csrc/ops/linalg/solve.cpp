@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Linear systems, inverses and matrix powers from LU factors. Gradients: M. B. Giles, "An extended
 // collection of matrix derivative results" (2008), 2.2.
-#include <limits>
-
 #include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
 #include "ops/shape/geometry.h"

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Copies with rearranged elements: flip, roll, rot90, repeat, tile, repeat_interleave.
-#include <numeric>
-
 #include "kernels/core/sequences.h"
 #include "ops/compute/elementwise.h"
 #include "ops/compute/host_values.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // quantile and nanquantile, differentiable with respect to the fractions too.
-#include <cmath>
 #include "kernels/index/sort.h"
 #include "ops/compute/host_values.h"
 #include "ops/declare/autocast.h"
