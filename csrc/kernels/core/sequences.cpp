@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <cstdlib>
 
 #include "kernels/core/floating.h"
 #include "kernels/core/store.h"
+#include "tensor/dims.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -154,6 +156,28 @@ void next_combinations(int64_t* row, int64_t count, int64_t n, int64_t r, bool r
     std::copy_n(row, r, row + r);
     for (int64_t v = row[j] + 1; j < r; ++j) row[r + j] = repeat ? v : v++;
   }
+}
+
+void pad_indices(PadMode mode, int64_t n, int64_t left, int64_t count, int64_t* out) {
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t i = k - left, from_start = std::abs(i);
+    if (mode == PadMode::Replicate)
+      out[k] = std::clamp<int64_t>(i, 0, n - 1);
+    else if (mode == PadMode::Circular)
+      out[k] = (i % n + n) % n;
+    else
+      out[k] = from_start < n ? from_start : 2 * (n - 1) - from_start;
+  }
+}
+
+int64_t total_of(const int64_t* counts, int64_t n, int64_t* bad) {
+  int64_t total = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    *bad = counts[i];
+    if (*bad < 0) return -1;
+    total = checked_add(total, *bad);
+  }
+  return total;
 }
 
 void repeat_numbers(const int64_t* counts, int64_t n, int64_t* out) {

@@ -46,6 +46,13 @@ void pair_indices(int64_t n, int64_t* out);
 void first_combination(int64_t* row, int64_t r, bool repeat);
 // Writes the next `count` combinations behind the one at `row`.
 void next_combinations(int64_t* row, int64_t count, int64_t n, int64_t r, bool repeat);
+enum class PadMode : uint8_t { Constant, Reflect, Replicate, Circular };
+// Writes for each of `count` positions of a padded dim which of its n elements is there; `left` of
+// them are before the first element. Not for Constant.
+void pad_indices(PadMode mode, int64_t n, int64_t left, int64_t count, int64_t* out);
+// Returns the sum of n numbers, and raises if it overflows; for a negative number, which `bad`
+// receives, returns -1.
+int64_t total_of(const int64_t* counts, int64_t n, int64_t* bad);
 // Writes the numbers 0, 1, ..., each i counts[i] times.
 void repeat_numbers(const int64_t* counts, int64_t n, int64_t* out);
 

@@ -25,7 +25,7 @@ void recurrence(const T* a, const T* b, T* s, const Rows& rows, bool reverse, in
   const int64_t step = reverse ? -rows.inner : rows.inner;
   for (int64_t r = lo; r < hi; ++r) {
     int64_t at = rows.first(r) + (reverse ? (rows.n - 1) * rows.inner : 0);
-    A last = static_cast<A>(a[at]);
+    A last = static_cast<A>(a[at]);  // NOLINT(bugprone-signed-char-misuse): int8 is a number
     s[at] = static_cast<T>(last);
     for (int64_t k = 1; k < rows.n; ++k) {
       at += step;

@@ -53,6 +53,8 @@ void reduce_extreme(bool largest, DType in, const void* x, const ReduceGeometry&
 void reduce_var(DType in, const void* x, const ReduceGeometry& g, double correction, bool take_sqrt,
                 DType out, void* var, void* mean);
 
+// Returns true if no element is zero.
+bool all_nonzero(DType t, const void* x, const ReduceGeometry& g);
 // Returns the sum of n contiguous complex elements.
 Complex<double> complex_sum(DType t, const void* x, int64_t n);
 

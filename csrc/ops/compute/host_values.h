@@ -4,6 +4,7 @@
 #pragma once
 #include <cstring>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "tensor/tensor.h"
@@ -26,8 +27,13 @@ template <class T>
 T host_value(const Tensor& t, int64_t i = 0) {
   // Foreign memory may hold any byte for a bool.
   std::conditional_t<std::is_same_v<T, bool>, uint8_t, T> v;
-  read_elements(t, i, 1, &v);
+  std::memcpy(&v, t.data<T>() + i, sizeof v);
   return static_cast<T>(v);
+}
+// Writes the first element of a tensor of dtype T.
+template <class T>
+void write_element(const Tensor& t, T v) {
+  std::memcpy(t.data<T>(), &v, sizeof v);
 }
 // Returns all elements of a contiguous tensor of dtype T.
 template <class T>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Comparisons of whole tensors.
 #include "autograd/transforms/batch.h"
-#include "ops/compute/host_values.h"
 #include "ops/reduce/reduce.h"
 
 namespace cograd {
@@ -30,10 +29,7 @@ bool all_true(const Tensor& t) {
   check_one_value(t, "a comparison that returns a Python bool");
   if (t.numel() == 0) return true;
   const ReducePlan plan(t, all_dims(t.dim()), false);
-  const Tensor result = empty({}, DType::Bool);
-  kernels::reduce(ReduceOp::All, t.dtype(), t.bytes(), plan.geometry(), DType::Bool,
-                  result.bytes());
-  return host_value<bool>(result);
+  return kernels::all_nonzero(t.dtype(), t.bytes(), plan.geometry());
 }
 
 struct IsClose {

@@ -56,11 +56,11 @@ Dims without_channels(int dims) {
   return all;
 }
 
-// Returns out[i], the sum over j of the terms that belong to weight i.
-Tensor sum_by_weight(const NormGroups& n, const Tensor& terms, int64_t count, DType t) {
+// Returns out[i], the sum of the terms in a row that belong to weight i.
+Tensor sum_by_weight(const NormGroups& n, const Tensor& terms, int which, int64_t count, DType t) {
   const int64_t sizes[1] = {count};
   const Tensor total = raw_full(sizes, DType::Float64, 0.0);
-  kernels::add_by_weight(n, terms.data<double>(), total.data<double>());
+  kernels::add_by_weight(n, terms.data<double>() + which * terms.size(1), total.data<double>());
   return raw_cast(total, t);
 }
 
@@ -71,15 +71,15 @@ void fused_backward(Ctx<Op>& ctx, const NormGroups& n, const Tensor& g, bool giv
   const Tensor x = ctx.saved(0), w = ctx.saved(1), mean = ctx.saved(2), rstd = ctx.saved(3);
   const Tensor cx = raw_contiguous(x), cg = raw_contiguous(g), cw = vector_as(w, x.dtype());
   const Tensor gx = ctx.needs(0) ? empty(x.sizes(), x.dtype()) : Tensor();
-  const int64_t count[1] = {n.groups * n.segments};
-  const Tensor sums = empty(count, DType::Float64), dots = empty(count, DType::Float64);
+  const int64_t count = n.groups * n.segments, sizes[2] = {2, count};
+  const Tensor terms = empty(sizes, DType::Float64);  // of the bias, then of the weight
   kernels::group_norm_backward(x.dtype(), n, cg.bytes(), cx.bytes(), mean.bytes(), rstd.bytes(),
-                               bytes_or_null(cw), given, bytes_or_null(gx), sums.data<double>(),
-                               dots.data<double>());
+                               bytes_or_null(cw), given, bytes_or_null(gx), terms.data<double>(),
+                               terms.data<double>() + count);
   if (gx.defined()) ctx.grad(0) = rows ? gx : in_format_of(x, gx);
   const DType t = w.defined() ? w.dtype() : x.dtype();
-  if (ctx.needs(1)) ctx.grad(1) = sum_by_weight(n, dots, x.size(1), t);
-  if (ctx.needs(2)) ctx.grad(2) = sum_by_weight(n, sums, x.size(1), t);
+  if (ctx.needs(1)) ctx.grad(1) = sum_by_weight(n, terms, 1, x.size(1), t);
+  if (ctx.needs(2)) ctx.grad(2) = sum_by_weight(n, terms, 0, x.size(1), t);
 }
 
 // mean and var are running statistics, which are constants, or undefined.

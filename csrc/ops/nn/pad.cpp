@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // pad: adds (or cuts) elements at the ends of the last dims, from a constant or the input itself.
 #include "ops/nn/pad.h"
+#include "kernels/core/sequences.h"
 
 #include "ops/compute/elementwise.h"
-#include "ops/compute/host_values.h"
 #include "ops/compute/scalars.h"
 #include "ops/compute/strides.h"
 #include "ops/declare/kinked.h"
@@ -14,7 +14,7 @@ namespace cograd {
 
 namespace {
 
-enum class PadMode { Constant, Reflect, Replicate, Circular };
+using kernels::PadMode;
 
 PadMode pad_mode(std::string_view name) {
   if (name == "constant") return PadMode::Constant;
@@ -120,15 +120,6 @@ void check_ends(PadMode mode, const Tensor& x, const Ends& e) {
                  e.right, ") at dimension ", e.dim, " of input ", to_string(x.sizes()));
 }
 
-// Returns which element of a dim of size n is at padded position `i`, where 0 is the dim's start.
-// first.
-int64_t source_of(PadMode mode, int64_t i, int64_t n) {
-  if (mode == PadMode::Replicate) return std::clamp<int64_t>(i, 0, n - 1);
-  if (mode == PadMode::Circular) return (i % n + n) % n;
-  const int64_t from_start = std::abs(i);
-  return from_start < n ? from_start : 2 * (n - 1) - from_start;
-}
-
 Tensor padded_dim(PadMode mode, const Tensor& given, const Ends& whole) {
   if (whole.left == 0 && whole.right == 0) return given;
   Ends e = whole;
@@ -144,10 +135,9 @@ Tensor padded_dim(PadMode mode, const Tensor& given, const Ends& whole) {
     if (e.left == 0 && e.right == 0) return contiguous_clone(x);
   }
   check_ends(mode, x, e);
-  std::vector<int64_t> index(static_cast<size_t>(padded_size(x, e)));
-  for (size_t i = 0; i < index.size(); ++i)
-    index[i] = source_of(mode, static_cast<int64_t>(i) - e.left, x.size(e.dim));
-  return index_select(x, e.dim, tensor_of(index));
+  const Tensor index = empty(Dims{padded_size(x, e)}, DType::Int64);
+  kernels::pad_indices(mode, x.size(e.dim), e.left, index.numel(), index.data<int64_t>());
+  return index_select(x, e.dim, index);
 }
 
 struct Pad {

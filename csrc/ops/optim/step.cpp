@@ -98,11 +98,10 @@ inline void StepCall::update(size_t i, const StepPlan& p) const {
 inline void StepCall::finish(size_t i, const StepPlan& p) const {
   for (int k = 0; k < num_counters_; ++k) {
     const Tensor& t = counters_[k][i];
-    const auto narrow = static_cast<float>(p.counters[k]);
     if (p.single[k])
-      write_elements<float>(t, {&narrow, 1});
+      write_element(t, static_cast<float>(p.counters[k]));
     else
-      write_elements<double>(t, {&p.counters[k], 1});
+      write_element(t, p.counters[k]);
     t->bump_version();
   }
   for (int k = 0; k < num_operands_; ++k)

@@ -36,6 +36,15 @@ void raw_join(const Tensor& out, TensorList parts, int dim) {
   const int64_t outer = product(out.sizes().first(static_cast<size_t>(dim)));
   const int64_t inner =
       checked_mul(product(out.sizes().subspan(static_cast<size_t>(dim) + 1)), out.itemsize());
+  if (outer == 1) {
+    int64_t at = 0;
+    for (const Tensor& t : parts) {
+      const int64_t n = t.numel() * t.itemsize();
+      kernels::copy_bytes(t.bytes(), n, out.bytes() + at);
+      at += n;
+    }
+    return;
+  }
   SmallVec<kernels::JoinedPart, 8> blocks;
   for (const Tensor& t : parts)
     if (t.numel() > 0) blocks.push_back({t.bytes(), checked_mul(t.size(dim), inner)});

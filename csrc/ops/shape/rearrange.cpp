@@ -2,7 +2,6 @@
 // Copies with rearranged elements: flip, roll, rot90, repeat, tile, repeat_interleave.
 #include "kernels/core/sequences.h"
 #include "ops/compute/elementwise.h"
-#include "ops/compute/host_values.h"
 #include "ops/declare/batch_call.h"
 #include "ops/declare/ops.h"
 #include "ops/shape/geometry.h"
@@ -336,11 +335,9 @@ Tensor repeated_index(const Tensor& repeats, std::optional<int64_t> output_size)
   // A copy: another thread may write to the tensor between the sum and the fill.
   const Tensor counts = empty(repeats.sizes(), DType::Int64);
   raw_copy(counts, repeats);
-  int64_t total = 0;
-  for (int64_t c : host_values<int64_t>(counts)) {
-    COGRAD_CHECK(c >= 0, "repeats can not be negative, got ", c);
-    total = checked_add(total, c);
-  }
+  int64_t bad = 0;
+  const int64_t total = kernels::total_of(counts.data<int64_t>(), counts.numel(), &bad);
+  COGRAD_CHECK(total >= 0, "repeats can not be negative, got ", bad);
   COGRAD_CHECK(!output_size || *output_size == total,
                "allocated size does not match required size: output_size is ",
                output_size.value_or(0), ", the repeats sum to ", total);

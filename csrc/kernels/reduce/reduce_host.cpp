@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Reductions whose result is a number on the host.
 #include <algorithm>
 
 #include "kernels/reduce/reduce.h"
@@ -26,6 +27,12 @@ Complex<double> sum(const T* p, int64_t n) {
 }
 
 }  // namespace
+
+bool all_nonzero(DType t, const void* x, const ReduceGeometry& g) {
+  bool result = false;
+  reduce(ReduceOp::All, t, x, g, DType::Bool, &result);
+  return result;
+}
 
 Complex<double> complex_sum(DType t, const void* x, int64_t n) {
   return t == DType::Complex64 ? sum(static_cast<const float*>(x), 2 * n)
