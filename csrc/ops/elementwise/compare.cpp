@@ -7,8 +7,6 @@ namespace cograd {
 
 namespace {
 
-using kernels::ReduceOp;
-
 Tensor close_to(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
   COGRAD_CHECK(a.dtype() == b.dtype(), scalar_type_name(a.dtype()), " did not match ",
                scalar_type_name(b.dtype()));

@@ -168,7 +168,7 @@ void reduce_backward(Ctx<Op>& ctx, const Tensor& g) {
   }
   if (ctx.needs(0)) {
     if (!ctx->include_self) g_self = scatter_value(g_self, ctx->dim, index, 0);
-    ctx.grad(0) = g_self;
+    ctx.grad(0) = std::move(g_self);
   }
   if (ctx.needs(2)) ctx.grad(2) = pad_corner(g_src, ctx->sizes);
 }

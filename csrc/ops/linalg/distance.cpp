@@ -74,7 +74,7 @@ struct CdistOp {
                                 y.bytes() + k * others * m * step, others, m,
                                 g.bytes() + k * n * r * step, dist.bytes() + k * n * r * step,
                                 row_step, col_step, out.bytes() + k * rows * m * step);
-      ctx.grad(i) = out;
+      ctx.grad(i) = std::move(out);
     };
     run(0, a, n, b, r, r, 1);
     run(1, b, r, a, n, 1, r);
