@@ -9,6 +9,7 @@
 #include "autograd/transforms/batch.h"
 #include "ops/index/indexing.h"
 #include "tensor/foreign.h"
+#include "tensor/sparse.h"
 
 namespace cograd::api {
 
@@ -140,8 +141,11 @@ bool given_tensor(cograd_tensor t, const char* who) noexcept {
 
 void* cograd_tensor_data(cograd_tensor t) noexcept {
   if (!given_tensor(t, "data")) return nullptr;
-  if ((impl(t)->flags & kBatched) != 0) [[unlikely]] {
-    guarded([] { fail_one_value("data_ptr()"); });
+  if ((impl(t)->flags & (kBatched | kSparse)) != 0) [[unlikely]] {
+    guarded([t] {
+      check_not_sparse(view_of(t), "data_ptr()");
+      fail_one_value("data_ptr()");
+    });
     return nullptr;
   }
   return impl(t)->data;
@@ -189,7 +193,7 @@ void cograd_tensor_describe(cograd_tensor t, cograd_tensor_info* info) noexcept 
     return;
   }
   TensorImpl* p = impl(t);
-  all.data = (p->flags & kBatched) != 0 ? nullptr : p->data;
+  all.data = (p->flags & (kBatched | kSparse)) != 0 ? nullptr : p->data;
   all.sizes = p->sizes_;
   all.strides = p->strides_;
   all.numel = p->numel;

@@ -7,6 +7,7 @@
 #include "python/ops/backends.h"
 #include "python/ops/optim.h"
 #include "python/ops/overrides.h"
+#include "python/tensor/sparse.h"
 #include "python/tensor/tensor.h"
 #include "tensor/warn.h"
 
@@ -84,6 +85,7 @@ PYBIND11_MODULE(_C_of_main, m) {
   init_transforms(m);
   init_interop(m);
   init_extension(m);
+  init_sparse(m);
   init_optim(m);
   init_backends(m);
   show_signatures(m);

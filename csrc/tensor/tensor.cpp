@@ -2,6 +2,8 @@
 // The functions of TensorImpl, Storage and Dims that need not be inline.
 #include "tensor/tensor.h"
 
+#include "tensor/sparse.h"
+
 #include <memory>
 
 namespace cograd {
@@ -82,7 +84,15 @@ void TensorImpl::release_own_version() noexcept {
   own_version = nullptr;
 }
 
+void fail_sparse(const char* who) {
+  detail::fail(ErrorKind::NotImplemented, who,
+               " is not supported for a sparse tensor: call to_dense() on it first, or compute "
+               "with its values()");
+}
+
 TensorImpl* TensorImpl::alias() const {
+  if (is_sparse(this)) [[unlikely]]
+    fail_sparse("an operation that needs the memory of a tensor");
   TensorImpl* p = make(dtype, ndim);
   storage->retain();
   p->storage = storage;

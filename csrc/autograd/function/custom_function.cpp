@@ -7,6 +7,7 @@
 #include "autograd/graph/copy_slices.h"
 #include "autograd/modes/inference.h"
 #include "autograd/transforms/batch.h"
+#include "tensor/sparse.h"
 
 namespace cograd {
 
@@ -281,6 +282,13 @@ void CustomCall::finish_physical(std::span<Tensor> outputs, const Declared& decl
     COGRAD_CHECK(!is_batched(t), "vmap: ", node_.function_name(),
                  ".forward returned a batched tensor, but no argument is batched by that vmap: it "
                  "uses a tensor that is not an argument. Pass that tensor to apply().");
+    if (is_sparse(t)) {
+      COGRAD_CHECK_NOT_IMPLEMENTED(
+          !recording_ || contains(declared.non_differentiable, t.impl()), node_.function_name(),
+          ".forward returned a sparse tensor, through which a Function passes no gradients: return "
+          "its values() and build the sparse tensor outside, or mark it non-differentiable");
+      continue;
+    }
     const bool made_here = t->base == nullptr && !is_input(t.impl());
     t = join(std::move(t), static_cast<uint32_t>(i), views, declared);
     if (made_here && makes_inference_tensors()) t->flags |= kInference;

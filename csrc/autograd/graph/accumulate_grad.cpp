@@ -6,6 +6,7 @@
 
 #include "autograd/run/engine.h"
 #include "autograd/transforms/batch.h"
+#include "tensor/sparse.h"
 
 namespace cograd {
 
@@ -64,6 +65,7 @@ Tensor first_gradient(const TensorImpl* leaf, Tensor g, bool create_graph) {
   const bool own = g->refs.load(std::memory_order_acquire) == 1 && g->storage->unique() &&
                    laid_out && g->base == nullptr;
   if (own && (create_graph || !requires_grad(g))) return g;
+  if (is_sparse(g) && g->refs.load(std::memory_order_acquire) == 1) return g;
   if (transforms_open() && transformed(g)) return autograd_ops.contiguous_clone(g);
   const Tensor source = create_graph ? g : detach(g);
   return dense && (leaf->flags & kContiguous) == 0 ? autograd_ops.relayout(source, leaf->strides())

@@ -12,6 +12,7 @@
 #include "autograd/transforms/batch.h"
 #include "autograd/transforms/function_scope.h"
 #include "autograd/transforms/sample_hook.h"
+#include "autograd/transforms/sparse.h"
 
 namespace cograd {
 
@@ -201,6 +202,13 @@ AutogradMeta& meta_of(TensorImpl* t) {
 namespace {
 // Separate functions, so that calls without batched tensors need no stack frame for them.
 [[gnu::noinline, gnu::cold]] Edge gradient_edge_of_handle(TensorImpl* t) {
+  if (is_sparse(t)) {
+    COGRAD_CHECK_NOT_IMPLEMENTED(
+        !requires_grad(sparse_values(Tensor::borrow(t))),
+        "a Function does not pass gradients to a sparse tensor that requires grad: pass its "
+        "values() (or _values()) and build the sparse tensor inside, or detach() it");
+    return {};
+  }
   return gradient_edge(physical_tensor(Tensor::borrow(t)).impl());
 }
 [[gnu::noinline, gnu::cold]] Tensor detach_handle(const Tensor& t) {
@@ -213,7 +221,7 @@ AccumulateGrad* accumulator_of(TensorImpl* t) {
 }
 
 Edge gradient_edge(TensorImpl* t) {
-  if (is_batched(t)) [[unlikely]]
+  if ((t->flags & (kBatched | kSparse)) != 0) [[unlikely]]
     return gradient_edge_of_handle(t);
   if (Node* fn = grad_fn(t)) {
     fn->retain();
@@ -227,6 +235,7 @@ Edge gradient_edge(TensorImpl* t) {
 
 void check_inplace(const Tensor& t, const char* op, bool tracked) {
   check_one_value(t, op);
+  check_not_sparse(t, op);
   TensorImpl* p = t.impl();
   COGRAD_CHECK(!p->storage->read_only, op,
                "(): the tensor shares memory with a read-only buffer and cannot be written; "
@@ -359,7 +368,9 @@ void set_data(const Tensor& tensor, const Tensor& source) {
   const TensorImpl* s = source.impl();
   if (t == s) return;
   check_not_batched(tensor, "x.data = y");
+  check_not_sparse(tensor, "x.data = y");
   check_not_batched(source, "x.data = y");
+  check_not_sparse(source, "x.data = y");
   check_not_in_use(t, "x.data = y", false);
   check_tangent_stays(tensor, s);
   // From here on `t` has its own counter, which continues from the former value.
@@ -388,6 +399,7 @@ void set_data(const Tensor& tensor, const Tensor& source) {
 
 void detach_(const Tensor& t) {
   check_not_batched(t, "detach_()");
+  check_not_sparse(t, "detach_()");
   TensorImpl* p = t.impl();
   COGRAD_CHECK(p->base == nullptr,
                "Can't detach views in-place. Use detach() instead. If you are using "

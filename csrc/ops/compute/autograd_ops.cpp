@@ -5,6 +5,7 @@
 #include "autograd/transforms/batch.h"
 #include "autograd/transforms/custom_samples.h"
 #include "autograd/transforms/double_vjp.h"
+#include "autograd/transforms/sparse.h"
 #include "ops/compute/elementwise.h"
 #include "ops/compute/host_values.h"
 #include "ops/declare/ops.h"
@@ -32,7 +33,9 @@ Pairing pairing(const Tensor& a, const Tensor& b) {
 }
 
 const bool installed = [] {
-  autograd_ops.add = [](const Tensor& a, const Tensor& b) { return add(a, b); };
+  autograd_ops.add = [](const Tensor& a, const Tensor& b) {
+    return is_sparse(a) || is_sparse(b) ? sparse_ops.add(a, b) : add(a, b);
+  };
   autograd_ops.add_ = [](const Tensor& a, const Tensor& b) {
     CtxBase ctx;
     ctx.set_target(&a, true, "add_", {});
@@ -44,8 +47,12 @@ const bool installed = [] {
     return host_value<bool>(any(ne(detach(x), 0)));
   };
   autograd_ops.clone = clone;
-  autograd_ops.contiguous_clone = contiguous_clone;
-  autograd_ops.cast = cast;
+  autograd_ops.contiguous_clone = [](const Tensor& t) {
+    return is_sparse(t) ? sparse_ops.clone(t) : contiguous_clone(t);
+  };
+  autograd_ops.cast = [](const Tensor& t, DType to) {
+    return is_sparse(t) ? sparse_ops.cast(t, to) : cast(t, to);
+  };
   autograd_ops.sum_to = sum_to;
   autograd_ops.expand = expand;
   autograd_ops.permute = permute;

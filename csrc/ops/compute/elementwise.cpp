@@ -11,6 +11,7 @@
 #include "ops/compute/strides.h"
 #include "ops/compute/unsigned.h"
 #include "ops/declare/ops.h"
+#include "tensor/sparse.h"
 
 namespace cograd {
 
@@ -131,6 +132,7 @@ void raw_copy(const Tensor& dst, const Tensor& src) {
 
 Tensor raw_cast(const Tensor& x, DType t) {
   check_one_value(x, "an operation that reads values");
+  check_not_sparse(x, "an operation that reads values");
   if (x.dtype() == t) return x;
   Tensor out = empty_preserving(x, t);
   raw_copy(out, x);
@@ -139,6 +141,7 @@ Tensor raw_cast(const Tensor& x, DType t) {
 
 Tensor raw_contiguous(const Tensor& x) {
   check_one_value(x, "an operation that reads values");
+  check_not_sparse(x, "an operation that reads values");
   if (x.is_contiguous()) return x;
   Tensor out = empty(x.sizes(), x.dtype());
   raw_copy(out, x);
@@ -182,6 +185,7 @@ Tensor out_like(CtxBase& ctx, const Tensor& x, DType dtype) {
 struct Cast {
   Cast(const Tensor& x, DType t) : converted_(x.dtype() == t ? Tensor() : raw_cast(x, t)), x_(x) {
     check_one_value(x, "an operation that reads values");
+    check_not_sparse(x, "an operation that reads values");
   }
   const Tensor& get() const noexcept { return converted_.defined() ? converted_ : x_; }
 
@@ -280,6 +284,7 @@ namespace {
 
 bool is_direct(const Tensor& x) {
   check_one_value(x, "an operation that reads values");
+  check_not_sparse(x, "an operation that reads values");
   return x.is_contiguous() && x.numel() <= kDirectMax;
 }
 

@@ -11,6 +11,7 @@
 #include "ops/compute/overlap.h"
 #include "ops/compute/resize.h"
 #include "ops/declare/ops.h"
+#include "tensor/sparse.h"
 
 namespace cograd {
 
@@ -219,6 +220,7 @@ void check_apart(const OpSpec& spec, const Tensor& a, const Tensor& b) {
 void check_outs(const OpSpec& spec, TensorList outs, std::span<const Value> args, bool any_grad) {
   for (size_t i = 0; i < outs.size(); ++i) {
     check_one_value(outs[i], "an operation with out=");
+    check_not_sparse(outs[i], "an operation with out=");
     check_out(spec.name, outs[i], any_grad);
     check_out_memory(spec, outs[i], args);
     for (size_t k = 0; k < i; ++k) check_apart(spec, outs[i], outs[k]);

@@ -2,6 +2,7 @@
 // Comparisons of whole tensors.
 #include "autograd/transforms/batch.h"
 #include "ops/reduce/reduce.h"
+#include "tensor/sparse.h"
 
 namespace cograd {
 
@@ -25,6 +26,7 @@ Tensor close_to(const Tensor& a, const Tensor& b, double rtol, double atol, bool
 
 bool all_true(const Tensor& t) {
   check_one_value(t, "a comparison that returns a Python bool");
+  check_not_sparse(t, "a comparison that returns a Python bool");
   if (t.numel() == 0) return true;
   const ReducePlan plan(t, all_dims(t.dim()), false);
   return kernels::all_nonzero(t.dtype(), t.bytes(), plan.geometry());

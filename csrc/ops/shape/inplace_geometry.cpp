@@ -7,6 +7,7 @@
 #include "ops/compute/resize.h"
 #include "ops/compute/scalars.h"
 #include "ops/compute/strides.h"
+#include "tensor/sparse.h"
 
 namespace cograd {
 
@@ -15,6 +16,7 @@ namespace {
 void check_untransformed(const Tensor& t, const char* op) {
   if (!transforms_open() || !transformed(t)) return;
   check_not_batched(t, op);
+  check_not_sparse(t, op);
   COGRAD_CHECK_KIND(NotImplemented, tangent_level(t) == nullptr, op,
                     "(): forward AD does not change the geometry of a tensor with a tangent in "
                     "place; use the out-of-place form");

@@ -7,6 +7,7 @@
 #include "ops/declare/ops.h"
 #include "ops/transform/batching.h"
 #include "ops/transform/forward_mode.h"
+#include "tensor/sparse.h"
 
 namespace cograd {
 
@@ -50,10 +51,26 @@ bool any_recorded(const OpRecord& r, const Value* args) {
   return false;
 }
 
+// Raises if an argument is sparse: cograd.sparse handles the ops that exist for such tensors before
+// the core sees them.
+void check_no_sparse(const OpRecord& r, const Value* args) {
+  const auto check = [&](const Tensor& t) {
+    if (is_sparse(t)) [[unlikely]]
+      fail_sparse((std::string(r.spec.name) + "()").c_str());
+  };
+  for (size_t i = 0; i < r.args.size(); ++i) {
+    if (args[i].has_tensor())
+      check(args[i].tensor());
+    else if (args[i].kind == COGRAD_TENSORS)
+      for (const Tensor& t : args[i].tensors()) check(t);
+  }
+}
+
 }  // namespace
 
 // vmap levels come first: a batched tensor itself has neither history nor tangents.
 void call_transformed(const OpRecord& r, const Value* args, Result& out) {
+  check_no_sparse(r, args);
   const bool random = (r.spec.flags & kKindMask) == kRandom;
   if (random && thread_state.vmaps > 0 && r.facts.batch.rule != BatchRule::Rule::Through &&
       call_drawing(r, args, out))
@@ -67,6 +84,7 @@ void call_transformed(const OpRecord& r, const Value* args, Result& out) {
 
 // Computes the values with the plain op, then writes the tangents in place if there are any.
 void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value* args) {
+  check_no_sparse(r, args);
   check_captured(physical_tensor(self), r.spec.name);
   const bool draws = (r.spec.flags & kKindMask) == kRandom;
   if (draws && !draws_nothing(r, args)) check_drawing_inplace(r, self);
@@ -109,6 +127,8 @@ void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value
 }
 
 void check_transformed_out(const OpRecord& r, TensorList outs, const Value* args) {
+  check_no_sparse(r, args);
+  for (const Tensor& t : outs) check_not_sparse(t, "an operation with out=");
   const bool draws = (r.spec.flags & kKindMask) == kRandom && thread_state.vmaps > 0;
   const bool samples = draws || highest_batch_level(r, args) != 0 ||
                        std::any_of(outs.begin(), outs.end(), [](auto& t) { return is_batched(t); });

@@ -4,6 +4,8 @@
 
 #include <pybind11/numpy.h>
 
+#include "tensor/sparse.h"
+
 namespace cograd::python {
 
 namespace {
@@ -87,6 +89,7 @@ void check_layout(const char* op, const py::array& a) {
 
 void check_exportable(const char* op, const Tensor& t) {
   check_one_value(t, op);
+  check_not_sparse(t, op);
   // With recording off nothing is lost, as in the forward of a Function.
   COGRAD_CHECK(!requires_grad(t) || !thread_state.grad_enabled, "Can't call ", op,
                "() on Tensor that requires grad. Use tensor.detach().", op, "() instead.");
@@ -129,6 +132,7 @@ PyObject* method_numpy(PyObject* self, PyObject* const* args, Py_ssize_t n, PyOb
       force = truth == 1;
     }
     check_one_value(unwrap(self), "numpy()");
+    check_not_sparse(unwrap(self), "numpy()");
     if (!force) check_exportable("numpy", unwrap(self));
     return ndarray_of(unwrap(self));
   });
@@ -196,6 +200,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     view->obj = nullptr;
     const Tensor& t = unwrap(self);
     check_one_value(t, "a buffer");
+    check_not_sparse(t, "a buffer");
     if (const char* why = refuse_buffer(t, flags)) {
       PyErr_SetString(PyExc_BufferError, why);
       return -1;

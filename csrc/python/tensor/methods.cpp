@@ -9,6 +9,7 @@
 #include "python/autograd/nodes.h"
 #include "python/ops/call.h"
 #include "python/ops/overrides.h"
+#include "tensor/sparse.h"
 
 namespace cograd::python {
 
@@ -237,6 +238,7 @@ PyObject* method_element_size(PyObject* o, PyObject*) {
 PyObject* method_data_ptr(PyObject* o, PyObject*) {
   return guarded([&] {
     check_one_value(unwrap(o), "data_ptr()");
+    check_not_sparse(unwrap(o), "data_ptr()");
     return PyLong_FromUnsignedLongLong(
         unwrap(o).numel() == 0 ? 0 : reinterpret_cast<uintptr_t>(unwrap(o).bytes()));
   });

@@ -5,6 +5,7 @@
 #include "ops/compute/promote.h"
 #include "python/exchange/interop.h"
 #include "python/ops/call.h"
+#include "tensor/sparse.h"
 
 namespace cograd::python {
 
@@ -57,6 +58,7 @@ py::object nested_list(const Tensor& t, const T* p, int dim) {
 PyObject* method_tolist(PyObject* self, PyObject*) {
   return guarded([&] {
     check_one_value(unwrap(self), "tolist()");
+    check_not_sparse(unwrap(self), "tolist()");
     const Tensor t = Tensor::steal(unwrap(self)->alias());  // nobody else can set its data
     return dispatch_values(t.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
@@ -69,6 +71,7 @@ PyObject* method_tolist(PyObject* self, PyObject*) {
 py::list flat_list(const Tensor& t) {
   const GradGuard no_grad(false);
   check_one_value(t, "iteration over values");
+  check_not_sparse(t, "iteration over values");
   const Tensor dense = autograd_ops.contiguous_clone(detach(t));
   const int64_t n = dense.numel();
   const int64_t one = 1;
@@ -148,6 +151,7 @@ int tensor_contains(PyObject* self, PyObject* value) {
       v = scalar_value(s);
     }
     check_one_value(unwrap(self), "`in`");  // not earlier: reading the value may run code
+    check_not_sparse(unwrap(self), "`in`");
     const Tensor found = call_op(eq, {tensor_value(unwrap(self)), v});
     const char* p = found.bytes();
     return std::any_of(p, p + found.numel(), [](char c) { return c != 0; }) ? 1 : 0;

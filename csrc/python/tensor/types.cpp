@@ -11,6 +11,7 @@
 #include "python/ops/overrides.h"
 #include "python/runtime/class.h"
 #include "python/tensor/tensor.h"
+#include "tensor/sparse.h"
 
 namespace cograd::python {
 
@@ -459,6 +460,7 @@ bool parse_scalar(PyObject* o, Scalar* out) noexcept {
 
 Scalar item(const Tensor& t) {
   check_one_value(t, ".item() or bool()");
+  check_not_sparse(t, ".item() or bool()");
   COGRAD_CHECK(t.numel() == 1, "a Tensor with ", t.numel(),
                " elements cannot be converted to Scalar");
   return element_at(t, 0);

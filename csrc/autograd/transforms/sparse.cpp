@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Makes sparse tensors.
+#include "autograd/transforms/sparse.h"
+
+#include <cstring>
+
+namespace cograd {
+
+SparseOps sparse_ops;
+
+namespace {
+
+// Writes a value that no one takes for a result: NaN has all bits of its exponent set, and so do
+// both parts of a complex one; an integer is the least one, and a bool true.
+void fill_warning(const Tensor& t) {
+  const auto item = static_cast<size_t>(t.itemsize());
+  if (is_differentiable(t.dtype())) {
+    std::memset(t.bytes(), 0xFF, item);
+    return;
+  }
+  std::memset(t.bytes(), 0, item);
+  t.bytes()[item - 1] = t.dtype() == DType::Bool ? 1 : static_cast<char>(0x80);
+}
+
+}  // namespace
+
+Tensor make_sparse(IntList sizes, const Tensor& values) {
+  check_not_sparse(values, "the values of a sparse tensor");
+  storage_bytes(sizes, 1);  // raises if the number of elements overflows
+  const Tensor element = empty({}, values.dtype());
+  fill_warning(element);
+  const Dims strides(sizes.size(), 0);
+  Tensor out = alias_strided(element, sizes, strides, element.bytes());
+  TransformMeta& m = transform_of(out.impl());
+  m.whole = values;
+  m.batch_level = ~LevelId{0};  // no vmap's: the tensor counts as an open level while it lives
+  open_levels.fetch_add(1, std::memory_order_relaxed);
+  out->flags = (out->flags & ~uint32_t{kContiguous}) | kSparse | kDual;
+  return out;
+}
+
+const Tensor& sparse_values(const Tensor& t) {
+  COGRAD_CHECK(is_sparse(t), "expected a sparse tensor");
+  return t->meta->transform->whole;
+}
+
+void set_sparse_values(const Tensor& t, const Tensor& values) {
+  COGRAD_CHECK(is_sparse(t), "expected a sparse tensor");
+  check_not_sparse(values, "the values of a sparse tensor");
+  COGRAD_CHECK(values.dtype() == t.dtype(), "the values of a sparse tensor of dtype ",
+               dtype_name(t.dtype()), " cannot be of dtype ", dtype_name(values.dtype()));
+  t->meta->transform->whole = values;
+}
+
+}  // namespace cograd
