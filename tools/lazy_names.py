@@ -24,6 +24,10 @@ LAZY_NAMES = {
     "nn.functional.activation": "rrelu rrelu_",
     "nn.functional.vision": "channel_shuffle pixel_shuffle pixel_unshuffle",
     "serialization": "load save",
+    "sparse._construct": (
+        "sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor"
+    ),
+    "sparse._products": "dsmm hsmm spmm",
 }
 # or all but these.
 LAZY_EXCEPT = {"amp.autocast_mode": "custom_bwd custom_fwd is_autocast_available"}

@@ -67,6 +67,9 @@ nan = inf - inf
 newaxis = None
 
 strided = layout("cograd.strided")
+sparse_coo = layout("cograd.sparse_coo")
+sparse_csr = layout("cograd.sparse_csr")
+sparse_csc = layout("cograd.sparse_csc")
 contiguous_format = memory_format("cograd.contiguous_format")
 preserve_format = memory_format("cograd.preserve_format")
 channels_last = memory_format("cograd.channels_last")
@@ -151,6 +154,7 @@ _LAZY_MODULES = frozenset(
         "return_types",
         "serialization",
         "signal",
+        "sparse",
         "special",
         "storage",
         "testing",

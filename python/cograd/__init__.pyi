@@ -67,6 +67,7 @@ from cograd._functions.views import detach as detach
 from cograd._functions.views import detach_ as detach_
 from cograd import distributed as distributed
 from cograd import distributions as distributions
+from cograd.sparse._products import spmm as dsmm
 from cograd.functional import einsum as einsum
 from cograd._functions.lookups import embedding as embedding
 from cograd._functions.lookups import embedding_bag as embedding_bag
@@ -109,6 +110,7 @@ from cograd._functions.windows import hann_window as hann_window
 from cograd._functions.losses import hinge_embedding_loss as hinge_embedding_loss
 from cograd.functional import histogram as histogram
 from cograd._functions.histogram import histogramdd as histogramdd
+from cograd.sparse._products import spmm as hsmm
 from cograd import hub as hub
 from cograd._base.dtypes import iinfo as iinfo
 from cograd.autograd.grad_mode import inference_mode as inference_mode
@@ -212,7 +214,13 @@ from cograd.random import set_rng_state as set_rng_state
 from cograd.__config__ import show_config as show_config
 from cograd import signal as signal
 from cograd._functions.views import slice_inverse as slice_inverse
+from cograd import sparse as sparse
+from cograd.sparse._construct import sparse_compressed_tensor as sparse_compressed_tensor
+from cograd.sparse._construct import sparse_coo_tensor as sparse_coo_tensor
+from cograd.sparse._construct import sparse_csc_tensor as sparse_csc_tensor
+from cograd.sparse._construct import sparse_csr_tensor as sparse_csr_tensor
 from cograd import special as special
+from cograd.sparse._products import spmm as spmm
 from cograd._functions.stft import stft as stft
 from cograd import storage as storage
 from cograd.linalg._lowrank import svd_lowrank as svd_lowrank
@@ -876,6 +884,9 @@ def softshrink_(input: Tensor, lambd: _float = 0.5) -> Tensor: ...
 def softsign(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def softsign_(input: Tensor) -> Tensor: ...
 def sort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _bool | None = False, out: Tensor | None = None) -> _sort_result: ...
+sparse_coo: Any
+sparse_csc: Any
+sparse_csr: Any
 def special_airy_ai(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def special_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def special_bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...

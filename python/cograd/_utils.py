@@ -14,6 +14,22 @@ from cograd import Tensor
 __all__: list[str] = []
 
 
+def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...]) -> Tensor:
+    """Returns the sparse tensor of which a pickle has (*indices, values, size, is_coalesced)."""
+    if layout == cograd.sparse_coo:
+        at, values, size = data[:3]
+        make: Any = cograd.sparse_coo_tensor
+        arrays: tuple[Any, ...] = (at, values.detach())
+        options = {"is_coalesced": bool(len(data) > 3 and data[3])}
+    else:
+        *arrays_, values, size = data
+        csr = layout == cograd.sparse_csr
+        make = cograd.sparse_csr_tensor if csr else cograd.sparse_csc_tensor
+        arrays, options = (*arrays_, values.detach()), {}
+    out: Tensor = make(*arrays, size, requires_grad=values.requires_grad, **options)
+    return out
+
+
 def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:
     """Returns one new vector of the elements of all tensors."""
     return cograd.cat([t.reshape(-1) for t in tensors])

@@ -45,14 +45,14 @@ void check_range(const char* op, bool good) {
 struct CsrTranspose {
   static constexpr OpSpec spec{
       "_csr_transpose",
-      "start, col, place, cols",
+      "start, col, cols, place=None",
       kInternal | kIndex,
       "The pattern of the transposed sparse matrix: starts, columns, places.",
-      "cograd.tensor([0, 2, 3]), cograd.tensor([0, 2, 1]), None, 3",
+      "cograd.tensor([0, 2, 3]), cograd.tensor([0, 2, 1]), 3",
       ""};
   static std::tuple<Tensor, Tensor, Tensor> forward(Ctx<CsrTranspose>&, const Tensor& start,
-                                                    const Tensor& col, const Tensor& place,
-                                                    int64_t cols) {
+                                                    const Tensor& col, int64_t cols,
+                                                    const Tensor& place) {
     COGRAD_CHECK(cols >= 0, "_csr_transpose(): negative number of columns: ", cols);
     const Pattern p = pattern(start, col, place);
     const kernels::CsrPattern a = p.of("_csr_transpose", cols);
@@ -71,7 +71,7 @@ struct Both {
   Tensor start, col, place, t_start, t_col, t_place;
   void need_transpose(int64_t cols) {
     if (t_start.defined()) return;
-    std::tie(t_start, t_col, t_place) = apply<CsrTranspose>(start, col, place, cols);
+    std::tie(t_start, t_col, t_place) = apply<CsrTranspose>(start, col, cols, place);
   }
 };
 template <class Op>
@@ -85,10 +85,10 @@ Tensor csr_sampled(const Tensor& y, const Tensor& x, const Both& b);
 struct CsrProduct {
   static constexpr OpSpec spec{
       "_csr_product",
-      "values, x, start, col, place, t_start=None, t_col=None, t_place=None",
+      "values, x, start, col, place=None, t_start=None, t_col=None, t_place=None",
       kInternal | kContraction,
       "The product of a sparse matrix in compressed rows with a dense matrix.",
-      "T(3), T(3, 2), cograd.tensor([0, 2, 3]), cograd.tensor([0, 2, 1]), None; T(3), T(3, 5), "
+      "T(3), T(3, 2), cograd.tensor([0, 2, 3]), cograd.tensor([0, 2, 1]); T(3), T(3, 5), "
       "cograd.tensor([0, 2, 3]), cograd.tensor([0, 2, 1]), cograd.tensor([1, 0, 2])",
       ""};
   static constexpr DTypeSet kDTypes = kWide;
@@ -130,10 +130,10 @@ COGRAD_OP(CsrProduct)
 struct CsrSampled {
   static constexpr OpSpec spec{
       "_csr_sampled",
-      "y, x, start, col, place, t_start=None, t_col=None, t_place=None",
+      "y, x, start, col, place=None, t_start=None, t_col=None, t_place=None",
       kInternal | kContraction,
       "The elements of y @ x.T where a sparse matrix has entries.",
-      "T(2, 3), T(4, 3), cograd.tensor([0, 2, 3]), cograd.tensor([0, 2, 1]), None; T(2, 1), T(3, "
+      "T(2, 3), T(4, 3), cograd.tensor([0, 2, 3]), cograd.tensor([0, 2, 1]); T(2, 1), T(3, "
       "1), cograd.tensor([0, 2, 3]), cograd.tensor([0, 2, 1]), cograd.tensor([1, 0, 2])",
       ""};
   static constexpr DTypeSet kDTypes = kWide;

@@ -134,6 +134,8 @@ class _Writer(_PythonPickler):  # type: ignore[misc]
         return NotImplemented
 
     def _tensor(self, t: Tensor) -> Any:
+        if t.layout != cograd.strided:
+            return self._sparse(t)
         state = _state_of(t)
         if isinstance(t, Parameter):
             parts: tuple[Any, ...] = (t.detach(), t.requires_grad, OrderedDict())
@@ -146,6 +148,11 @@ class _Writer(_PythonPickler):  # type: ignore[misc]
             return rebuild, parts
         typed = self._global("torch._tensor", "_rebuild_from_type_v2")
         return typed, (rebuild, Tensor, parts, state)
+
+    def _sparse(self, t: Any) -> Any:
+        _, (shape, data) = t.__reduce_ex__(2)
+        detached = tuple(d.detach() if isinstance(d, Tensor) else d for d in data)
+        return self._global("torch._utils", "_rebuild_sparse_tensor"), (shape, detached)
 
     def _plain(self, t: Tensor) -> tuple[_Global, tuple[Any, ...]]:
         """Returns how to rebuild a tensor without its attributes."""

@@ -177,11 +177,35 @@ def set_attributes(tensor: Tensor, state: Any) -> Tensor:
 # ---- other --------------------------------------------------------------------------------------
 
 
+_LAYOUTS = ("strided", "sparse_coo", "sparse_csr", "sparse_csc")
+
+
 def _layout(name: Any) -> Any:
-    if type(name) is not str or name != "torch.strided":
+    if type(name) is not str or name.removeprefix("torch.") not in _LAYOUTS:
         shown = repr(name[:80]) if type(name) is str else f"of a {type(name).__name__}"
         raise ValueError(f"it holds the layout {shown}, expected 'torch.strided'")
-    return cograd.strided
+    return getattr(cograd, name.removeprefix("torch."))
+
+
+def _sparse(layout: Any, data: Any) -> Tensor:
+    from cograd._utils import _rebuild_sparse_tensor
+
+    coo = layout == cograd.sparse_coo
+    kinds = (Tensor,) * (2 if coo else 3)
+    if (
+        type(layout) is not type(cograd.strided)
+        or layout == cograd.strided
+        or type(data) is not tuple
+        or len(data) not in ((3, 4) if coo else (4,))
+        or not all(isinstance(d, k) for d, k in zip(data, kinds))
+        or not isinstance(data[len(kinds)], cograd.Size | tuple)
+        or not all(type(flag) is bool or flag is None for flag in data[len(kinds) + 1 :])
+    ):
+        raise ValueError("a sparse tensor whose parts are not indices, values and a size")
+    try:
+        return _rebuild_sparse_tensor(layout, data)
+    except (RuntimeError, TypeError, IndexError) as error:
+        raise ValueError(f"a sparse tensor: {error}") from None
 
 
 def _encoded(text: Any, encoding: Any = "latin1") -> bytes:
@@ -222,6 +246,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "torch._utils._rebuild_tensor_v2": _tensor_v2,
     "torch._utils._rebuild_tensor_v3": _tensor_v3,
     "torch._utils._rebuild_parameter": _parameter,
+    "torch._utils._rebuild_sparse_tensor": _sparse,
     "torch._utils._rebuild_parameter_with_state": _parameter,
     "torch._tensor._rebuild_from_type_v2": _typed,
     "torch.serialization._get_layout": _layout,

@@ -34,7 +34,8 @@ def embedding_bag(
     """
     if sparse:
         raise NotImplementedError(
-            "embedding_bag: sparse=True is not supported, gradients are dense"
+            "embedding_bag: sparse=True is supported by nn.functional.embedding_bag and "
+            "nn.EmbeddingBag alone"
         )
     padding = -1 if padding_idx is None else padding_idx % weight.shape[0]
     out, sizes, rows = cograd._C._ops._embedding_bag(

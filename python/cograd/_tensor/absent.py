@@ -11,9 +11,8 @@ from cograd._C import Tensor
 
 TENSOR = {
     "sparse": (
-        "ccol_indices coalesce col_indices crow_indices dense_dim is_coalesced resize_as_sparse_ "
-        "row_indices smm sparse_dim sparse_mask sparse_resize_ sparse_resize_and_clear_ sspaddmm "
-        "to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr"
+        "resize_as_sparse_ smm sparse_resize_ sparse_resize_and_clear_ sspaddmm to_sparse_bsc "
+        "to_sparse_bsr"
     ),
     "quantized": (
         "dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points "
@@ -53,11 +52,6 @@ def _has_names(self: Tensor) -> bool:
     return False
 
 
-def _to_dense(self: Tensor, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
-    """Returns the tensor itself, or a copy in another dtype: all tensors are dense."""
-    return self if dtype is None else self.to(dtype)
-
-
 _REFUSED = frozenset(" ".join(TENSOR.values()).split())
 
 
@@ -70,7 +64,6 @@ METHODS: dict[str, Any] = {
     "__dir__": _dir,
     "has_names": _has_names,
     "names": property(_names, doc="None for each dim."),
-    "to_dense": _to_dense,
     **{
         f"is_{kind}": property(_never, doc="Always False.")
         for kind in (

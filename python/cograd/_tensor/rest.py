@@ -122,14 +122,6 @@ def _reinforce(self: Tensor, reward: Any) -> None:
     )
 
 
-def _indices(self: Tensor) -> Tensor:
-    raise RuntimeError("indices expected sparse coordinate tensor layout but got Strided")
-
-
-def _values(self: Tensor) -> Tensor:
-    raise RuntimeError("values expected sparse tensor layout but got Strided")
-
-
 def _slice_inverse(
     self: Tensor,
     src: Tensor,
@@ -151,7 +143,6 @@ METHODS: dict[str, Any] = {
     "dim_order": _dim_order,
     "float_power_": _float_power_,
     "grad_dtype": property(_get_grad_dtype, doc="The dtype of the gradient: the tensor's."),
-    "indices": _indices,
     "is_distributed": _false,
     "is_nonzero": _is_nonzero,
     "is_same_size": _is_same_size,
@@ -162,5 +153,4 @@ METHODS: dict[str, Any] = {
     "resize": _resize,
     "resize_as": _resize_as,
     "slice_inverse": _slice_inverse,
-    "values": _values,
 }

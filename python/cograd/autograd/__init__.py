@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
@@ -96,6 +97,10 @@ def _input_tuple(inputs: Any, caller: str) -> tuple[Any, ...]:
     return values
 
 
+def _sparse_engine() -> Any:
+    return import_module("cograd.sparse._engine")
+
+
 def backward(
     tensors: Tensors,
     grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
@@ -135,6 +140,8 @@ def backward(
     roots = _tuple(tensors)
     grads = (None,) * len(roots) if grad_tensors is None else _tuple(grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
+    if "cograd.sparse" in sys.modules:
+        roots, grads, wanted = _sparse_engine().unwrap(roots, grads, wanted)
     _C._run_backward(roots, grads, keep, create_graph, wanted, True)
 
 
@@ -214,6 +221,9 @@ def grad(
     roots, wanted = _tuple(outputs), _input_tuple(inputs, "grad")
     grads = (None,) * len(roots) if grad_outputs is None else _tuple(grad_outputs)
     keep = create_graph if retain_graph is None else retain_graph
+    given = wanted
+    if "cograd.sparse" in sys.modules:
+        roots, grads, wanted = _sparse_engine().unwrap(roots, grads, wanted)
     if is_grads_batched:
         result = _batched(roots, grads, keep, create_graph, wanted)
     else:
@@ -226,6 +236,8 @@ def grad(
         )
     if unused and materialize_grads:
         result = tuple(map(_materialized, result, wanted))
+    if wanted is not given:
+        result = _sparse_engine().rewrap(given, result)
     if isinstance(inputs, dict):
         return dict(zip(inputs, result, strict=True))
     return result

@@ -9,6 +9,30 @@ from cograd import Tensor
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 
 
+def _needs_sparse(weight: Tensor) -> bool:
+    """Returns whether a sparse gradient will be wanted; inside of a transform it is dense."""
+    return weight._is_concerned == 1  # type: ignore[attr-defined, no-any-return]
+
+
+def _sparse_rows(
+    input: Tensor,
+    weight: Tensor,
+    padding: int | None,
+    max_norm: float | None,
+    norm_type: float,
+    by_freq: bool,
+) -> Tensor:
+    from cograd.sparse._embedding import embedding_rows
+
+    if by_freq:
+        raise RuntimeError(
+            "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
+        )
+    with cograd.no_grad():  # checks the arguments, and scales the rows
+        cograd._C._nn.embedding(input, weight.detach(), padding, max_norm, norm_type)
+    return embedding_rows(input, weight, padding)
+
+
 def embedding(
     input: Tensor,
     weight: Tensor,
@@ -22,15 +46,16 @@ def embedding(
 
     The row ``padding_idx`` gets no gradient. With ``max_norm``, the rows looked up are first
     scaled down to that norm, in place. With ``scale_grad_by_freq``, the gradient of a row is
-    divided by how often the row is looked up.
+    divided by how often the row is looked up. With ``sparse``, the gradient of a leaf is a sparse
+    tensor.
     """
-    if sparse:
-        raise NotImplementedError("embedding: sparse=True is not supported, gradients are dense")
     rows = weight.shape[0]
     if padding_idx is not None:
         if not -rows <= padding_idx < rows:
             raise AssertionError("Padding_idx must be within num_embeddings")
         padding_idx = padding_idx % rows
+    if sparse and _needs_sparse(weight):
+        return _sparse_rows(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
     return cograd._C._nn.embedding(
         input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq
     )
@@ -51,9 +76,9 @@ def _check_bags(mode: str, by_freq: bool, sparse: bool, per_sample_weights: Tens
         raise ValueError("max mode does not support scaling the gradient by the frequency")
     if mode == "max" and sparse:
         raise ValueError("max mode does not support sparse weights")
-    if sparse:
-        raise NotImplementedError(
-            "embedding_bag: sparse=True is not supported, gradients are dense"
+    if sparse and by_freq:
+        raise RuntimeError(
+            "embedding_bag: scale_grad_by_freq not supported with sparse gradients"
         )
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(
@@ -122,6 +147,16 @@ def embedding_bag(
         padding_idx = padding_idx % rows
     if max_norm is not None:
         cograd._C._nn.embedding(input, weight.detach(), None, max_norm, norm_type)
+    if sparse and _needs_sparse(weight):
+        from cograd.sparse._embedding import embedding_bag_rows
+
+        with cograd.no_grad():  # checks the arguments
+            cograd._C._ops._embedding_bag(
+                weight, input, offsets, 0, -1, False, include_last_offset, per_sample_weights
+            )
+        return embedding_bag_rows(
+            input, weight, offsets, mode, include_last_offset, per_sample_weights, padding_idx
+        )
     return cograd._C._ops._embedding_bag(
         weight,
         input,

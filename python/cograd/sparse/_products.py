@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Products of sparse matrices with dense and sparse ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cograd
+from cograd import Tensor, _C
+
+from ._construct import coalesce, to_layout
+from ._pattern import Pattern
+from ._tensor import SparseTensor, handles, make, refuse
+
+__all__ = ["addmm", "dsmm", "hsmm", "mm", "sampled_addmm", "spmm"]
+
+
+def _shapes(name: str, a: Any, b: Any) -> None:
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(
+            f"{name}(): mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and "
+            f"{b.shape[0]}x{b.shape[1]})"
+        )
+
+
+def _same_dtype(name: str, a: Any, b: Any) -> None:
+    if a.dtype != b.dtype:
+        raise RuntimeError(
+            f"{name}(): expected m1 and m2 to have the same dtype, but got: {a.dtype} != {b.dtype}"
+        )
+
+
+def _is_matrix(name: str, s: SparseTensor) -> None:
+    if len(s._pattern.shape) != 2 or s._v.dim() != 1:
+        refuse(name, f" of {s.dim()} dims ({s._v.dim() - 1} dense): expected a sparse matrix")
+
+
+def times_dense(s: SparseTensor, x: Tensor) -> Tensor:
+    """Returns the product of a sparse matrix with a dense one."""
+    pattern, values = s._pattern, s._v
+    if values.dtype in (cograd.float32, cograd.float64):
+        turned: tuple[Any, ...] = ()
+        if x._is_concerned:
+            turned = pattern.columns()
+        out: Tensor = _C._ops._csr_product(values, x, *pattern.rows(), *turned)
+        return out
+    half = values.dtype in (cograd.float16, cograd.bfloat16)
+    if half:  # the sums have the precision of float32
+        wide = times_dense(make(pattern, values.float()), x.float())
+        return wide.to(values.dtype)
+    row, col = pattern.indices()
+    terms = values[:, None] * x[col]
+    zeros = cograd.zeros((pattern.shape[0], x.shape[1]), dtype=terms.dtype)
+    return zeros.index_add(0, row, terms)
+
+
+def turned_matrix(s: SparseTensor) -> SparseTensor:
+    """Returns the transposed matrix."""
+    return make(s._pattern.transposed(), s._v)
+
+
+def _times_sparse(a: SparseTensor, b: SparseTensor) -> SparseTensor:
+    """Returns the product of two sparse matrices, coalesced, in the layout of the first."""
+    start, col, place = b._pattern.rows()
+    row, inner = a._pattern.indices()
+    first = start.to(cograd.int64)[inner]
+    count = start.to(cograd.int64).diff()[inner]
+    ends = count.cumsum(0)
+    total = int(ends[-1]) if len(ends) else 0
+    left = cograd.repeat_interleave(cograd.arange(inner.shape[0]), count)
+    right = cograd.arange(total) - (ends - count)[left] + first[left]
+    at = cograd.stack((row[left], col[right].to(cograd.int64)))
+    values = a._v[left] * b._v[right if place is None else place[right]]
+    shape = (a._pattern.shape[0], b._pattern.shape[1])
+    product = coalesce(make(Pattern(cograd.sparse_coo, shape, (at,)), values))
+    wanted: SparseTensor = to_layout(product, a._pattern.layout)
+    return wanted
+
+
+def product(name: str, a: Any, b: Any) -> Any:
+    """Returns the product of two matrices, of which one or both are sparse."""
+    for m in (a, b):
+        if isinstance(m, SparseTensor):
+            _is_matrix(name, m)
+        elif m.dim() != 2:
+            raise RuntimeError(f"{name}(): expected a matrix, got a tensor of {m.dim()} dims")
+    _shapes(name, a, b)
+    _same_dtype(name, a, b)
+    if not isinstance(b, SparseTensor):
+        return times_dense(a, b)
+    if isinstance(a, SparseTensor):
+        return _times_sparse(a, b)
+    return times_dense(turned_matrix(b), a.t()).t()
+
+
+@handles("mm")
+def _mm(input: Any, mat2: Any, *, out: Any = None) -> Any:
+    if out is not None:
+        refuse("mm", " with out=")
+    return product("mm", input, mat2)
+
+
+@handles("matmul", "__matmul__")
+def _matmul(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is not None:
+        refuse("matmul", " with out=")
+    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+        return NotImplemented
+    if other.dim() == 1 and not isinstance(other, SparseTensor):
+        return _mv(input, other)
+    if input.dim() == 1 and not isinstance(input, SparseTensor):
+        _is_matrix("matmul", other)
+        return _mv(turned_matrix(other), input)
+    return product("matmul", input, other)
+
+
+@handles("__rmatmul__")
+def _rmatmul(self: Any, other: Any) -> Any:
+    return _matmul(other, self)
+
+
+@handles("mv")
+def _mv(input: Any, vec: Any, *, out: Any = None) -> Tensor:
+    """Returns the product of a sparse matrix and a dense vector."""
+    if out is not None:
+        refuse("mv", " with out=")
+    if not isinstance(input, SparseTensor) or isinstance(vec, SparseTensor):
+        refuse("mv", " as vectors")
+    _is_matrix("mv", input)
+    if vec.dim() != 1 or vec.shape[0] != input.shape[1]:
+        raise RuntimeError(
+            f"mv(): Expected self.size(-1) == vec.size(-1), got {tuple(input.shape)} and "
+            f"{tuple(vec.shape)}"
+        )
+    _same_dtype("mv", input, vec)
+    return times_dense(input, vec[:, None]).squeeze(1)
+
+
+@handles("linear")
+def _linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
+    if not isinstance(weight, SparseTensor):
+        refuse("linear", " as input")
+    _is_matrix("linear", weight)
+    rows = input.reshape(-1, input.shape[-1])
+    out: Tensor = times_dense(weight, rows.t()).t().reshape(*input.shape[:-1], weight.shape[0])
+    return out if bias is None else out + bias
+
+
+@handles("addmm")
+def _addmm(
+    input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Any:
+    if out is not None:
+        refuse("addmm", " with out=")
+    if isinstance(input, SparseTensor) and not isinstance(mat1, SparseTensor):
+        refuse("addmm", " as input of a dense product; sparse.sampled_addmm computes elements")
+    result = product("addmm", mat1, mat2)
+    if alpha != 1:
+        result = result * alpha
+    if beta == 0:
+        return result
+    return cograd.add(input if beta == 1 else input * beta, result)
+
+
+def mm(sparse: Tensor, mat: Tensor, reduce: str = "sum") -> Tensor:
+    """Returns the product of two matrices, at least one of them sparse; dense if one is dense.
+
+    The gradient of a sparse matrix has its pattern: elements that are not stored get none.
+
+    Raises:
+        NotImplementedError: ``reduce`` is not "sum".
+    """
+    if reduce != "sum":
+        refuse("sparse.mm", f" with reduce={reduce!r}")
+    if not isinstance(sparse, SparseTensor) and not isinstance(mat, SparseTensor):
+        return cograd.mm(sparse, mat)
+    result: Tensor = product("sparse.mm", sparse, mat)
+    return result
+
+
+def spmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Calls ``sparse.mm``."""
+    return mm(input, mat2)
+
+
+dsmm = hsmm = spmm
+
+
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """Returns ``beta * input + alpha * (mat1 @ mat2)`` for a sparse ``mat1``."""
+    result: Tensor = _addmm(input, mat1, mat2, beta=beta, alpha=alpha)
+    return result
+
+
+def sampled_addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0
+) -> Tensor:
+    """Returns ``beta * input + alpha * (mat1 @ mat2)`` at the positions of a sparse ``input``.
+
+    Nothing else of the product is computed.
+    """
+    if not isinstance(input, SparseTensor):
+        raise RuntimeError("sparse.sampled_addmm(): input must be sparse: call to_sparse_csr()")
+    _is_matrix("sparse.sampled_addmm", input)
+    if isinstance(mat1, SparseTensor) or isinstance(mat2, SparseTensor):
+        refuse("sparse.sampled_addmm", " as mat1 or mat2")
+    _shapes("sparse.sampled_addmm", mat1, mat2)
+    pattern = input._pattern
+    if (mat1.shape[0], mat2.shape[1]) != pattern.shape:
+        raise RuntimeError(
+            f"sparse.sampled_addmm(): the product has the shape {(mat1.shape[0], mat2.shape[1])}, "
+            f"expected that of input, {pattern.shape}"
+        )
+    right = mat2.t()
+    if mat1.dtype in (cograd.float32, cograd.float64):
+        turned = pattern.columns() if right._is_concerned else ()
+        found: Any = _C._ops._csr_sampled(mat1, right, *pattern.rows(), *turned)
+    else:
+        row, col = pattern.indices()
+        found = (mat1[row] * right[col]).sum(1).to(mat1.dtype)
+    values = found if alpha == 1 else found * alpha
+    if beta != 0:
+        values = values + (input._v if beta == 1 else input._v * beta)
+    return make(pattern, values)
