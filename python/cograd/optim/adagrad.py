@@ -11,6 +11,7 @@ from ._formula import decayed
 from ._lists import for_lists, step_lists
 from ._options import not_negative
 from ._rule import Rule, counter, filled
+from ._sparse import adagrad_step
 from .optimizer import Optimizer
 
 __all__ = ["Adagrad", "adagrad"]
@@ -58,6 +59,7 @@ class Adagrad(Optimizer):
             "initial_accumulator_value": not_negative("initial_accumulator_value"),
             "eps": not_negative("epsilon"),
         },
+        sparse=adagrad_step,
     )
 
     def __init__(

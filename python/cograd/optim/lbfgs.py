@@ -155,7 +155,7 @@ class LBFGS(Optimizer):
     def _gather_flat_grad(self) -> Tensor:
         parts = []
         for p in self._params:
-            grad = cograd.zeros_like(p) if p.grad is None else p.grad
+            grad = cograd.zeros_like(p) if p.grad is None else p.grad.to_dense()
             parts.append((cograd.view_as_real(grad) if grad.is_complex() else grad).reshape(-1))
         return cograd.cat(parts)
 

@@ -23,6 +23,7 @@ from ._hooks import (
 )
 from ._options import new_counter, plain, refuse_capturable, required
 from ._rule import Rule, later_options, options_of
+from ._sparse import step_sparse
 
 __all__ = [
     "Optimizer",
@@ -217,7 +218,7 @@ class Optimizer(Hooked):
                 refuse_capturable()
         for group in self.param_groups:
             with cograd.enable_grad() if group.get("differentiable") else cograd.no_grad():
-                self._update(group)
+                self._update(step_sparse(self, group))
         return loss
 
     def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:

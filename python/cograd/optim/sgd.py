@@ -11,6 +11,7 @@ from ._formula import decayed, used
 from ._lists import for_lists, step_lists
 from ._options import not_negative
 from ._rule import Rule, State
+from ._sparse import sgd_step
 from .optimizer import Optimizer
 
 __all__ = ["SGD", "sgd"]
@@ -72,6 +73,7 @@ class SGD(Optimizer):
             "weight_decay": not_negative("weight_decay"),
         },
         later={"nesterov": False, "fused": False},
+        sparse=sgd_step,
     )
 
     def __init__(

@@ -463,6 +463,14 @@ def _raw_values(self: Any) -> Tensor:
     return _as_coo(self, "_values")._v
 
 
+@handles("numpy", "__array__")
+def _numpy(self: Any, *args: Any, **kwargs: Any) -> Any:
+    raise TypeError(
+        f"can't convert {self._pattern.layout} layout tensor to numpy. Use Tensor.to_dense() first, "
+        "or to_scipy()."
+    )
+
+
 @handles("_nnz")
 def _nnz(self: Any) -> int:
     return int(self._pattern.nnz)

@@ -76,7 +76,10 @@ def _add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     if not isinstance(input, Tensor) or not isinstance(other, Tensor) or _is_number(
         other if a else input
     ):
-        refuse("add", " and numbers: the result would have no zeros")
+        raise RuntimeError(
+            "add(sparse, dense) is not supported for numbers: the result would have no zeros. "
+            "Call to_dense() first"
+        )
     if a:
         return _dense_sum(_scaled(other, alpha), input)
     return _dense_sum(input, _mul(other, alpha) if alpha != 1 else other)
@@ -96,7 +99,10 @@ def _rsub(self: Any, other: Any, *, alpha: Any = 1) -> Any:
 def _add_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
     if isinstance(self, SparseTensor):
         if not isinstance(other, SparseTensor):
-            refuse("add_", " and dense tensors or numbers, in place")
+            raise RuntimeError(
+                "add_(): add(sparse, dense) is not supported in place. Use add(dense, sparse) "
+                "instead, or call to_dense() first"
+            )
         return _written(self, _sum_of(self, other, alpha))
     _same_shape("add_", self, other)
     pattern = other._pattern

@@ -17,7 +17,7 @@ _SHARED = (
     "shape dtype device ndim ndimension dim numel nelement itemsize element_size size is_cuda is_cpu "
     "is_meta is_quantized is_mkldnn is_mps is_ipu is_xla is_xpu is_mtia is_vulkan is_maia is_nested "
     "is_complex is_floating_point is_signed is_conj is_neg is_inference get_device is_same_size "
-    "names has_names is_distributed resolve_conj resolve_neg _is_concerned is_shared"
+    "names has_names is_distributed resolve_neg is_shared"
 ).split()
 
 # Functions by name; the modules of this package add to it.
@@ -127,6 +127,11 @@ class SparseTensor(Tensor):
     @property
     def is_leaf(self) -> bool:  # type: ignore[override]
         return self._v.is_leaf
+
+    @property
+    def _is_concerned(self) -> int:
+        concerned: int = self._v._is_concerned
+        return concerned
 
     @property
     def grad_fn(self) -> Any:  # type: ignore[override]
@@ -273,7 +278,7 @@ class SparseTensor(Tensor):
 
 def _method(name: str) -> Any:
     """Returns the method or attribute of the name: a handler's, or one that raises."""
-    is_property = not callable(getattr(Tensor, name, None))
+    is_property = hasattr(Tensor, name) and not callable(getattr(Tensor, name))
     handler = HANDLERS.get(name)
     if handler is None:
 
