@@ -131,6 +131,8 @@ class _Packer:
 
     def pack(self, value: Any, path: str) -> Any:
         if isinstance(value, Tensor):
+            if value.layout != cograd.strided:
+                return self._pack_sparse(value, path)
             return self._pack_tensor(value, path)
         if value is None or isinstance(value, (bool, str)):
             return value
@@ -165,6 +167,12 @@ class _Packer:
         if metadata is not None:
             packed["m"] = self.pack(metadata, _join(path, "_metadata"))
         return packed
+
+    def _pack_sparse(self, tensor: Tensor, path: str) -> Any:
+        """Stores the indices and the values."""
+        _, (layout, data) = tensor.__reduce_ex__(2)  # type: ignore[misc]
+        parts = [tuple(d) if isinstance(d, cograd.Size) else d for d in data]
+        return {"t": "sparse", "l": dtype_name(layout), "v": self.pack(parts, path)}
 
     def _pack_tensor(self, tensor: Tensor, path: str) -> Any:
         """Stores equal views of one storage once, so that they stay shared on load."""
@@ -374,6 +382,8 @@ class _Unpacker:
         kind = node.get("t")
         if kind == "tensor":
             return self._tensor(node)
+        if kind == "sparse":
+            return self._sparse(node)
         if kind == "int":
             return int(node["v"])
         if kind == "float":
@@ -389,6 +399,17 @@ class _Unpacker:
                 result._metadata = self.unpack(node["m"])
             return result
         raise FileError(f"load(): the structure in {self.name} has an unknown node {kind!r}")
+
+    def _sparse(self, node: dict[str, Any]) -> Tensor:
+        from ._files.names import FUNCTIONS
+
+        layout = FUNCTIONS["torch.serialization._get_layout"].call(f"torch.{node['l']}")
+        try:
+            parts = tuple(self.unpack(node["v"]))
+            made: Tensor = FUNCTIONS["torch._utils._rebuild_sparse_tensor"].call(layout, parts)
+        except (ValueError, TypeError) as error:
+            raise FileError(f"load(): {self.name}: {error}") from None
+        return made
 
     def _tensor(self, node: dict[str, Any]) -> Tensor:
         key = node["k"]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,15 @@ if not TYPE_CHECKING:  # type checkers would accept every name
         if name.startswith("get_"):
             return getattr(import_module("cograd.autograd._jacobian_api"), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _by_values(func: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
+    """Returns the function and its inputs, with values in place of sparse tensors."""
+    if "cograd.sparse" not in sys.modules:
+        return func, inputs
+    from cograd.sparse._gradcheck import by_values
+
+    return by_values(func, inputs)
 
 
 def gradcheck(
@@ -74,7 +84,7 @@ def gradcheck(
         check_forward_ad: also compare tangents of forward mode.
         check_backward_ad: False skips all checks that need a backward.
         fast_mode: compare one random projection of each Jacobian instead of all entries.
-        masked: accepted and ignored; it only concerns sparse tensors.
+        masked: accepted and ignored: of sparse inputs, the values that are stored are checked.
 
     Returns:
         True if all gradients are correct.
@@ -99,7 +109,7 @@ def gradcheck(
     from ._gradcheck_run import Check, check_inputs
     from ._jacobian import as_tuple
 
-    tupled = as_tuple(inputs)
+    func, tupled = _by_values(func, as_tuple(inputs))
     check_inputs(tupled)
     check = Check(
         func,
@@ -180,7 +190,7 @@ def gradgradcheck(
         )
     from ._jacobian import as_tuple, diff_outputs, iter_tensors
 
-    tupled = as_tuple(inputs)
+    func, tupled = _by_values(func, as_tuple(inputs))
     if grad_outputs is None:
         outputs = diff_outputs(func(*tupled))
         seeds = _random_grad_outputs(outputs, gen_non_contig_grad_outputs)

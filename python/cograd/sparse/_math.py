@@ -250,6 +250,8 @@ def _clone(input: Any, *, memory_format: Any = None) -> Any:
 @handles("to")
 def _to(self: Any, *args: Any, **kwargs: Any) -> Any:
     kwargs.pop("memory_format", None)
+    if not isinstance(self, SparseTensor):  # like a sparse tensor
+        return self.to(args[0].dtype, *args[1:], **kwargs)
     if args and isinstance(args[0], SparseTensor):
         args = (args[0].dtype, *args[1:])
     values = self._v.to(*args, **kwargs)

@@ -24,6 +24,14 @@ _SHARED = (
 HANDLERS: dict[str, Callable[..., Any]] = {}
 
 
+# Handlers whose first argument may be dense, or a list.
+_DENSE_FIRST = (
+    "add subtract sub rsub add_ sub_ subtract_ mul multiply div divide true_divide mm matmul mv "
+    "linear addmm sparse_mask cat concat concatenate stack to type_as __rmatmul__ __radd__ __rsub__ "
+    "__rmul__"
+).split()
+
+
 def handles(*names: str) -> Callable[[Any], Any]:
     """Decorates the implementation of functions or methods for sparse tensors."""
 
@@ -78,10 +86,13 @@ class SparseTensor(Tensor):
         name = getattr(func, "__name__", "") or repr(func)
         if name in ("__get__", "__set__", "__delete__"):
             name = func.__self__.__name__
-        handler = HANDLERS.get(name)
+        handler, kwargs = HANDLERS.get(name), kwargs or {}
         if handler is None:
             refuse(name)
-        return handler(*args, **(kwargs or {}))
+        first = args[0] if args else next(iter(kwargs.values()), None)
+        if not isinstance(first, SparseTensor) and name not in _DENSE_FIRST:
+            refuse(name, " as this argument")
+        return handler(*args, **kwargs)
 
     # values and history
 
@@ -258,6 +269,9 @@ class SparseTensor(Tensor):
         if pattern.is_coo:
             data = (*data, pattern.coalesced)
         return _rebuild_sparse_tensor, (pattern.layout, data)
+
+    def __copy__(self) -> SparseTensor:
+        return make(self._pattern, self._v)
 
     def __deepcopy__(self, memo: Any) -> SparseTensor:
         if id(self) in memo:

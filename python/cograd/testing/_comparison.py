@@ -8,7 +8,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import cograd
@@ -41,6 +41,7 @@ class _Options:
     equal_nan: bool
     check_device: bool
     check_dtype: bool
+    check_layout: bool
     check_stride: bool
     allow_subclasses: bool
     msg: str | Callable[[str], str] | None
@@ -133,11 +134,28 @@ def _attribute(options: _Options, path: Any, name: str, actual: Any, expected: A
         options.fail(text, path)
 
 
+def _compare_sparse(actual: Any, expected: Any, options: _Options, path: tuple[Any, ...]) -> None:
+    """Compares layouts, then positions and values, of coalesced tensors."""
+    __tracebackhide__ = True
+    _attribute(options, path, "layout", actual.layout, expected.layout)
+    _attribute(options, path, "shape", actual.shape, expected.shape)
+    a, b = (x.coalesce() if x.layout == cograd.sparse_coo else x for x in (actual, expected))
+    _attribute(options, path, "number of specified values", a._nnz(), b._nnz())
+    for left, right in zip(a._pattern.parts, b._pattern.parts):
+        _compare_tensors(left, right, replace(options, check_dtype=False), path)
+    _compare_tensors(a._v, b._v, options, path)
+
+
 def _compare_tensors(
     actual: Tensor, expected: Tensor, options: _Options, path: tuple[Any, ...]
 ) -> None:
     __tracebackhide__ = True
     actual, expected = actual.detach(), expected.detach()
+    if cograd.strided not in (actual.layout, expected.layout) or (
+        options.check_layout and actual.layout != expected.layout
+    ):
+        return _compare_sparse(actual, expected, options, path)
+    actual, expected = actual.to_dense(), expected.to_dense()
     _attribute(options, path, "shape", actual.shape, expected.shape)
     if options.check_device:
         _attribute(options, path, "device", actual.device, expected.device)
@@ -291,8 +309,8 @@ def assert_close(
         actual, expected: tensors, NumPy arrays, numbers, None, or sequences or mappings of them.
         rtol, atol: both or none; the defaults depend on the dtypes and are zero for integers.
         equal_nan: whether NaN equals NaN.
-        check_device, check_dtype, check_stride: also compare these. ``check_layout`` is accepted
-            and ignored; there is one layout.
+        check_device, check_dtype, check_layout, check_stride: also compare these. Sparse tensors
+            of one layout are compared by positions and values.
         msg: replaces the message, or is called with it and returns another.
 
     Raises:
@@ -307,7 +325,15 @@ def assert_close(
             f"{'rtol' if rtol is None else 'atol'}."
         )
     options = _Options(
-        rtol, atol, equal_nan, check_device, check_dtype, check_stride, allow_subclasses, msg
+        rtol,
+        atol,
+        equal_nan,
+        check_device,
+        check_dtype,
+        check_layout,
+        check_stride,
+        allow_subclasses,
+        msg,
     )
     _compare(actual, expected, options, ())
 
