@@ -109,12 +109,9 @@ def sparse_coo_tensor(
             f"values has incorrect size, expected {[nnz, *shape[dims:]]}, got {list(v.shape)}"
         )
     _check_range(at, shape[:dims])
-    pattern = Pattern(cograd.sparse_coo, shape[:dims], (at,))
-    ordered = bool(is_coalesced) or nnz < 2
-    if is_coalesced and nnz > 1 and not pattern._is_sorted():
+    pattern = Pattern(cograd.sparse_coo, shape[:dims], (at,), bool(is_coalesced))
+    if is_coalesced and not pattern._is_sorted():
         raise RuntimeError("is_coalesced=True: the indices are not in order, or repeat a position")
-    pattern._coalesced = ordered and nnz > 1 if is_coalesced is None else ordered
-    pattern._coalesced = bool(is_coalesced)
     return _finish(pattern, v, requires_grad)
 
 
@@ -264,7 +261,7 @@ def from_dense(x: Tensor, sparse_dim: int | None = None) -> SparseTensor:
         )
     mask = x.detach() != 0
     if dims < x.dim():
-        mask = mask.reshape(*x.shape[:dims], -1).any(-1)
+        mask = mask.flatten(dims).any(-1)
     if dims == 0:
         keep = int(mask)
         pattern = Pattern(cograd.sparse_coo, (), (cograd.empty((0, keep), dtype=cograd.int64),), True)
@@ -304,11 +301,8 @@ def coalesce(s: SparseTensor) -> SparseTensor:
     if pattern.coalesced:
         return s
     linear, values = pattern.linear(), s._v
-    if pattern.nnz < 2:
-        unique = linear
-    else:
-        unique, where = cograd.unique(linear, return_inverse=True)
-        values = add_up(values, where, unique.shape[0])
+    unique, where = cograd.unique(linear, return_inverse=True)
+    values = add_up(values, where, unique.shape[0])
     out = Pattern(cograd.sparse_coo, pattern.shape, (pattern.unraveled(unique),), True)
     out._cache["linear"] = unique
     result = make(out, values)

@@ -34,7 +34,13 @@ def _same_shape(name: str, a: Any, b: Any) -> None:
 
 
 def _scaled(x: Any, alpha: Any) -> Any:
-    return x if alpha == 1 else x * alpha
+    if alpha == 1:
+        return x
+    if isinstance(alpha, float) and not (x.dtype.is_floating_point or x.dtype.is_complex):
+        raise RuntimeError(
+            "For integral input tensors, argument alpha must not be a floating point number."
+        )
+    return (x * alpha).to(x.dtype)
 
 
 def _sum_of(a: SparseTensor, b: SparseTensor, alpha: Any) -> SparseTensor:
@@ -82,17 +88,22 @@ def _add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
         )
     if a:
         return _dense_sum(_scaled(other, alpha), input)
-    return _dense_sum(input, _mul(other, alpha) if alpha != 1 else other)
+    return _dense_sum(input, _scaled(other, alpha))
 
 
 @handles("sub", "subtract", "__sub__")
 def _sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+    if any(getattr(t, "dtype", None) == cograd.bool for t in (input, other)):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+            "to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
     return _add(input, other, alpha=-alpha, out=out)
 
 
 @handles("rsub", "__rsub__")
 def _rsub(self: Any, other: Any, *, alpha: Any = 1) -> Any:
-    return _add(other, self, alpha=-alpha)
+    return _sub(other, self, alpha=alpha)
 
 
 @handles("add_", "__iadd__")
@@ -487,6 +498,8 @@ def sum(input: Any, dim: Any = None, dtype: Any = None) -> Tensor:
 
     The result is sparse if sparse dims remain, else dense.
     """
+    if input.dtype == cograd.bool:
+        input = coalesce(input)
     values = input._v if dtype is None else input._v.to(dtype)
     if dim is None:
         return values.sum()
@@ -551,7 +564,7 @@ def _soft(name: str, input: Any, dim: int, dtype: Any, log: bool) -> Tensor:
         raise RuntimeError(f"{name}(): expected a sparse tensor, got a dense one")
     if dtype is not None:
         input = _to(input, dtype)
-    if not (input.dtype.is_floating_point or input.dtype.is_complex):
+    if input.numel() and not (input.dtype.is_floating_point or input.dtype.is_complex):
         raise NotImplementedError(f"{name}(): not implemented for {input.dtype}")
     d, layout = _dim(dim, input.dim()), input._pattern.layout
     s = coalesce(to_layout(input, cograd.sparse_coo))

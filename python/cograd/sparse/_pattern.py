@@ -90,7 +90,7 @@ class Pattern:
     def coalesced(self) -> bool:
         """Whether the elements are in order and each position occurs once."""
         if self.is_coo:
-            return bool(self._coalesced)
+            return bool(self._coalesced) or self.nnz < 2
         found: bool = self._cached("sorted", self._is_sorted)
         return found
 

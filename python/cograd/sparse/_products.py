@@ -8,7 +8,7 @@ from typing import Any
 import cograd
 from cograd import Tensor, _C
 
-from ._construct import coalesce, to_layout
+from ._construct import coalesce, to_dense, to_layout
 from ._pattern import Pattern
 from ._tensor import SparseTensor, handles, make, refuse
 
@@ -106,7 +106,7 @@ def _matmul(input: Any, other: Any, *, out: Any = None) -> Any:
         refuse("matmul", " with out=")
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         return NotImplemented
-    if other.dim() == 1 and not isinstance(other, SparseTensor):
+    if other.dim() == 1:
         return _mv(input, other)
     if input.dim() == 1 and not isinstance(input, SparseTensor):
         _is_matrix("matmul", other)
@@ -124,8 +124,10 @@ def _mv(input: Any, vec: Any, *, out: Any = None) -> Tensor:
     """Returns the product of a sparse matrix and a dense vector."""
     if out is not None:
         refuse("mv", " with out=")
-    if not isinstance(input, SparseTensor) or isinstance(vec, SparseTensor):
-        refuse("mv", " as vectors")
+    if isinstance(vec, SparseTensor):
+        vec = to_dense(vec)
+    if not isinstance(input, SparseTensor):
+        return cograd.mv(input, vec)
     _is_matrix("mv", input)
     if vec.dim() != 1 or vec.shape[0] != input.shape[1]:
         raise RuntimeError(
@@ -155,6 +157,13 @@ def _addmm(
     if isinstance(input, SparseTensor) and not isinstance(mat1, SparseTensor):
         refuse("addmm", " as input of a dense product; sparse.sampled_addmm computes elements")
     result = product("addmm", mat1, mat2)
+    for name, factor in (("beta", beta), ("alpha", alpha)):
+        if isinstance(factor, float) and factor != 1 and not result.dtype.is_floating_point:
+            if not result.dtype.is_complex:
+                raise RuntimeError(
+                    f"For integral input tensors, argument {name} must not be a floating point "
+                    "number."
+                )
     if alpha != 1:
         result = result * alpha
     if beta == 0:
