@@ -120,7 +120,7 @@ def test_lbfgs_continues_from_its_state():
     assert runs[0] == runs[1]
 
 
-# Muon, Adafactor, SparseAdam
+# Muon, Adafactor
 
 
 @pytest.mark.parametrize("shape", [(4, 9), (9, 4), (5, 5)])
@@ -153,11 +153,6 @@ def test_muon_and_adafactor_refuse_what_they_cannot_take():
     ):
         with pytest.raises(ValueError, match=re.escape(text)):
             optim.Adafactor([parameter(1.0)], **options)
-
-
-def test_sparse_adam_says_why_it_is_not_there():
-    with pytest.raises(NotImplementedError, match="dense tensors only.*Use Adam"):
-        optim.SparseAdam([parameter(1.0)])
 
 
 # hooks of all optimizers

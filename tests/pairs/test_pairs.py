@@ -16,7 +16,7 @@ from pairs.sample import ordinary_cells
 from pairs.subjects import ModuleRow, all_subjects
 
 CHUNKS = 48  # test items; each has every 48th subject, so that all take about as long
-WITHOUT_STEPS = {"SparseAdam"}  # it needs sparse gradients, which cograd does not have
+WITHOUT_STEPS = {"SparseAdam"}  # it needs sparse gradients: tests/sparse steps it
 
 
 def public_classes(package, base):

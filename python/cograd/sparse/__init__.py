@@ -31,7 +31,7 @@ _tensor.complete()
 _engine.install()
 
 
-class check_sparse_tensor_invariants:  # noqa: N801
+class check_sparse_tensor_invariants:
     """A context manager and decorator without effect: indices are always checked."""
 
     def __init__(self, enable: bool = True) -> None:

@@ -251,9 +251,7 @@ def from_dense(x: Tensor, sparse_dim: int | None = None) -> SparseTensor:
     """Returns the elements of a dense tensor that are not zero; with dense dims, slices."""
     dims = x.dim() if sparse_dim is None else int(sparse_dim)
     if dims == 0 and x.dim() > 0:
-        raise RuntimeError(
-            "dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0"
-        )
+        raise RuntimeError("dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0")
     if not 0 <= dims <= x.dim():
         raise RuntimeError(
             f"dense_to_sparse: sparse_dim argument must be in [0,{x.dim()}] range, but {dims} is "
@@ -264,7 +262,9 @@ def from_dense(x: Tensor, sparse_dim: int | None = None) -> SparseTensor:
         mask = mask.flatten(dims).any(-1)
     if dims == 0:
         keep = int(mask)
-        pattern = Pattern(cograd.sparse_coo, (), (cograd.empty((0, keep), dtype=cograd.int64),), True)
+        pattern = Pattern(
+            cograd.sparse_coo, (), (cograd.empty((0, keep), dtype=cograd.int64),), True
+        )
         return make(pattern, x.reshape(1)[:keep])
     at = mask.nonzero().t().contiguous()
     pattern = Pattern(cograd.sparse_coo, x.shape[:dims], (at,), True)
@@ -329,7 +329,12 @@ def to_dense(s: Any, dtype: Any = None, *, masked_grad: bool | None = None) -> T
 
 @handles("to_sparse", "to_sparse_coo")
 def to_sparse(
-    x: Any, sparse_dim: Any = None, *, layout: Any = None, blocksize: Any = None, dense_dim: Any = None
+    x: Any,
+    sparse_dim: Any = None,
+    *,
+    layout: Any = None,
+    blocksize: Any = None,
+    dense_dim: Any = None,
 ) -> Tensor:
     """Returns the tensor in a sparse layout, default ``sparse_coo``."""
     if blocksize is not None:
@@ -404,7 +409,9 @@ def found_at(s: SparseTensor, linear: Tensor) -> Tensor:
 
 def _as_coo(s: Any, name: str) -> SparseTensor:
     if not isinstance(s, SparseTensor) or not s._pattern.is_coo:
-        kind = s._pattern.layout.rpartition("_")[2].capitalize() if isinstance(s, SparseTensor) else ""
+        kind = (
+            s._pattern.layout.rpartition("_")[2].capitalize() if isinstance(s, SparseTensor) else ""
+        )
         got = f"Sparse{kind}" if kind else "Strided"
         what = "tensor" if name == "values" else "coordinate tensor"
         raise RuntimeError(f"{name} expected sparse {what} layout but got {got}")
@@ -528,8 +535,14 @@ def no_elements(like: Any, shape: Any = None, dtype: Any = None) -> SparseTensor
 
 @handles("zeros_like", "empty_like")
 def _zeros_like(
-    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-    memory_format: Any = None, pin_memory: bool = False,
+    s: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Returns a sparse tensor without elements."""
     if layout == cograd.strided:
@@ -539,8 +552,15 @@ def _zeros_like(
 
 
 @handles("new_zeros", "new_empty")
-def _new_zeros(s: Any, *size: Any, dtype: Any = None, device: Any = None,
-               layout: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def _new_zeros(
+    s: Any,
+    *size: Any,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     shape = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
     out = no_elements(s, _sizes(shape), dtype)
     return out.requires_grad_() if requires_grad else out

@@ -22,8 +22,10 @@ class SparseEmbedding(Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, index: Tensor, padding: int, leaf: bool) -> Tensor:
         ctx.index, ctx.padding, ctx.leaf, ctx.rows = index, padding, leaf, weight.shape[0]
-        return weight.detach().index_select(0, index.reshape(-1)).reshape(
-            *index.shape, weight.shape[1]
+        return (
+            weight.detach()
+            .index_select(0, index.reshape(-1))
+            .reshape(*index.shape, weight.shape[1])
         )
 
     @staticmethod

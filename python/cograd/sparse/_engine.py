@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cograd import Tensor, _C
+from cograd import _C, Tensor
 
 from ._construct import sparse_mask, to_dense
 from ._math import _add

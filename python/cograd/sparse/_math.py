@@ -79,8 +79,10 @@ def _add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     a, b = isinstance(input, SparseTensor), isinstance(other, SparseTensor)
     if a and b:
         return _sum_of(input, other, alpha)
-    if not isinstance(input, Tensor) or not isinstance(other, Tensor) or _is_number(
-        other if a else input
+    if (
+        not isinstance(input, Tensor)
+        or not isinstance(other, Tensor)
+        or _is_number(other if a else input)
     ):
         raise RuntimeError(
             "add(sparse, dense) is not supported for numbers: the result would have no zeros. "
@@ -362,7 +364,7 @@ def _t(input: Any) -> Any:
 
 
 @handles("T", "mT")
-def _T(self: Any) -> Any:  # noqa: N802
+def _T(self: Any) -> Any:
     return _t(self)
 
 
@@ -388,8 +390,12 @@ def _cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     first, d = parts[0], _dim(dim, parts[0].dim())
     n = len(first._pattern.shape)
     for p in parts:
-        if p.dim() != first.dim() or len(p._pattern.shape) != n or any(
-            i != d and a != b for i, (a, b) in enumerate(zip(p.shape, first.shape, strict=True))
+        if (
+            p.dim() != first.dim()
+            or len(p._pattern.shape) != n
+            or any(
+                i != d and a != b for i, (a, b) in enumerate(zip(p.shape, first.shape, strict=True))
+            )
         ):
             raise RuntimeError(
                 f"cat(): sizes of tensors must match except in dimension {d}, got "
@@ -521,7 +527,9 @@ def sum(input: Any, dim: Any = None, dtype: Any = None) -> Tensor:
 
 
 @handles("sum")
-def _sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def _sum(
+    input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+) -> Any:
     if out is not None:
         refuse("sum", " with out=")
     wide = dtype
@@ -535,7 +543,9 @@ def _sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
 
 
 @handles("norm")
-def _norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def _norm(
+    input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None
+) -> Any:
     if dim is not None:
         refuse("norm", " along dims")
     return coalesce(input)._v.norm(2 if p in ("fro", None) else p, dtype=dtype)

@@ -7,7 +7,7 @@ import math
 from typing import Any, TypeAlias
 
 import cograd
-from cograd import Tensor, _C
+from cograd import _C, Tensor
 
 Arrays: TypeAlias = "tuple[Tensor, Tensor, Tensor | None]"
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import cograd
-from cograd import Tensor, _C
+from cograd import _C, Tensor
 
 from ._construct import coalesce, to_dense, to_layout
 from ._pattern import Pattern

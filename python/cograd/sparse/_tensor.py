@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import cograd
-from cograd import Tensor, _C
+from cograd import _C, Tensor
 from cograd.overrides import _C as _core
 
 from ._pattern import Pattern
@@ -80,9 +80,7 @@ class SparseTensor(Tensor):
         raise TypeError("SparseTensor cannot be subclassed")
 
     @classmethod
-    def __torch_function__(
-        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "") or repr(func)
         if name in ("__get__", "__set__", "__delete__"):
             name = func.__self__.__name__

@@ -77,9 +77,7 @@ def _check_bags(mode: str, by_freq: bool, sparse: bool, per_sample_weights: Tens
     if mode == "max" and sparse:
         raise ValueError("max mode does not support sparse weights")
     if sparse and by_freq:
-        raise RuntimeError(
-            "embedding_bag: scale_grad_by_freq not supported with sparse gradients"
-        )
+        raise RuntimeError("embedding_bag: scale_grad_by_freq not supported with sparse gradients")
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported "

@@ -34,7 +34,7 @@ class Embedding(Module):
             None disables this.
         norm_type: order p of that norm.
         scale_grad_by_freq: whether to divide the gradient of a row by its count in the batch.
-        sparse: not supported: every gradient is dense.
+        sparse: whether the gradient of the table is a sparse tensor, with the rows looked up.
         _weight: the table to use; it is not copied.
         _freeze: whether the table does not require grad.
         device, dtype: those of the table; None for the default.
@@ -42,8 +42,8 @@ class Embedding(Module):
     Raises:
         AssertionError: ``padding_idx`` is out of range, or the shape of ``_weight`` does not fit.
         IndexError: an index is out of range.
-        RuntimeError: the indices are not int64 or int32.
-        NotImplementedError: ``sparse`` is set, when the module is called.
+        RuntimeError: the indices are not int64 or int32, or ``sparse`` and ``scale_grad_by_freq``
+            are both set.
 
     Shape:
         - input: (*), int64 or int32, each in [0, V).
@@ -167,7 +167,7 @@ class EmbeddingBag(Module):
         scale_grad_by_freq: whether to divide the gradient of a row by its count in the batch; not
             for 'max'.
         mode: 'sum', 'mean' or 'max'.
-        sparse: not supported: every gradient is dense.
+        sparse: whether the gradient of the table is a sparse tensor, with the rows looked up.
         _weight: the table to use; it is not copied.
         include_last_offset: whether the last offset is the end of the last bag.
         padding_idx: a row that is initialised to zeros, left out of all bags and gets no gradient.
@@ -177,8 +177,7 @@ class EmbeddingBag(Module):
         AssertionError: ``padding_idx`` is out of range, or the shape of ``_weight`` does not fit.
         ValueError: ``mode`` is unknown, the offsets do not fit the input's dims, or
             ``scale_grad_by_freq`` is set with 'max'.
-        NotImplementedError: ``sparse`` is set, or weights are given with a ``mode`` other than
-            'sum'.
+        NotImplementedError: weights are given with a ``mode`` other than 'sum'.
 
     Shape:
         - input: (B, n), or (n) with offsets (B), the starts of the bags; int64 or int32, in [0, V).
