@@ -7,9 +7,13 @@ from typing import Any
 
 from cograd._base.absent import reporter as _reporter
 
-from . import _engine, _math, _products, _scipy, _tensor
-from ._math import log_softmax, softmax, sum
+from . import _arithmetic as _arithmetic
+from . import _copies as _copies
+from . import _engine, _tensor
+from . import _parts as _parts
+from . import _shape as _shape
 from ._products import addmm, mm, sampled_addmm
+from ._reduce import log_softmax, softmax, sum
 from ._scipy import from_scipy, spdiags
 from ._tensor import SparseTensor
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lookups in a table whose gradient is sparse: nn.Embedding and nn.EmbeddingBag with sparse=True."""
+"""Lookups in a table whose gradient is sparse: embeddings with sparse=True."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import cograd
 from cograd import Tensor
 from cograd.autograd import Function
 
-from ._construct import to_dense
+from ._convert import to_dense
 from ._pattern import Pattern
 from ._tensor import make
 

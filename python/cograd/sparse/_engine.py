@@ -7,8 +7,8 @@ from typing import Any
 
 from cograd import _C, Tensor
 
-from ._construct import sparse_mask, to_dense
-from ._math import _add
+from ._arithmetic import add
+from ._convert import sparse_mask, to_dense
 from ._tensor import SparseTensor, make
 
 __all__ = ["install", "rewrap", "unwrap"]
@@ -58,7 +58,7 @@ def rewrap(wanted: tuple[Any, ...], found: Any) -> tuple[Any, ...]:
 
 def _sum(a: Tensor, b: Tensor) -> Tensor:
     """Adds two gradients, of which at least one is sparse."""
-    total: Tensor = _add(a, b)
+    total: Tensor = add(a, b)
     return total
 
 

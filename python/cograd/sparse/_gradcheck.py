@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ._construct import to_dense
+from ._convert import to_dense
 from ._tensor import SparseTensor, make
 
 __all__ = ["by_values"]

@@ -8,7 +8,7 @@ from typing import Any
 import cograd
 from cograd import _C, Tensor
 
-from ._construct import coalesce, to_dense, to_layout
+from ._convert import coalesce, to_dense, to_layout
 from ._pattern import Pattern
 from ._tensor import SparseTensor, handles, make, refuse
 
@@ -157,13 +157,12 @@ def _addmm(
     if isinstance(input, SparseTensor) and not isinstance(mat1, SparseTensor):
         refuse("addmm", " as input of a dense product; sparse.sampled_addmm computes elements")
     result = product("addmm", mat1, mat2)
+    whole = not (result.dtype.is_floating_point or result.dtype.is_complex)
     for name, factor in (("beta", beta), ("alpha", alpha)):
-        if isinstance(factor, float) and factor != 1 and not result.dtype.is_floating_point:
-            if not result.dtype.is_complex:
-                raise RuntimeError(
-                    f"For integral input tensors, argument {name} must not be a floating point "
-                    "number."
-                )
+        if whole and isinstance(factor, float) and factor != 1:
+            raise RuntimeError(
+                f"For integral input tensors, argument {name} must not be a floating point number."
+            )
     if alpha != 1:
         result = result * alpha
     if beta == 0:

@@ -8,7 +8,8 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-from ._construct import sparse_coo_tensor, sparse_csc_tensor, sparse_csr_tensor, to_layout
+from ._construct import sparse_coo_tensor, sparse_csc_tensor, sparse_csr_tensor
+from ._convert import to_layout
 from ._tensor import handles, refuse
 
 __all__ = ["from_scipy"]

@@ -8,16 +8,15 @@ from typing import Any, NoReturn
 
 import cograd
 from cograd import _C, Tensor
-from cograd.overrides import _C as _core
 
 from ._pattern import Pattern
 
 # What a sparse tensor has in common with a dense one.
 _SHARED = (
-    "shape dtype device ndim ndimension dim numel nelement itemsize element_size size is_cuda is_cpu "
-    "is_meta is_quantized is_mkldnn is_mps is_ipu is_xla is_xpu is_mtia is_vulkan is_maia is_nested "
-    "is_complex is_floating_point is_signed is_conj is_neg is_inference get_device is_same_size "
-    "names has_names is_distributed resolve_neg is_shared"
+    "shape dtype device ndim ndimension dim numel nelement itemsize element_size size is_cuda "
+    "is_cpu is_meta is_quantized is_mkldnn is_mps is_ipu is_xla is_xpu is_mtia is_vulkan is_maia "
+    "is_nested is_complex is_floating_point is_signed is_conj is_neg is_inference get_device "
+    "is_same_size names has_names is_distributed resolve_neg is_shared"
 ).split()
 
 # Functions by name; the modules of this package add to it.
@@ -27,8 +26,8 @@ HANDLERS: dict[str, Callable[..., Any]] = {}
 # Handlers whose first argument may be dense, or a list.
 _DENSE_FIRST = (
     "add subtract sub rsub add_ sub_ subtract_ mul multiply div divide true_divide mm matmul mv "
-    "linear addmm sparse_mask cat concat concatenate stack to type_as __rmatmul__ __radd__ __rsub__ "
-    "__rmul__"
+    "linear addmm sparse_mask cat concat concatenate stack to type_as __rmatmul__ __radd__ "
+    "__rsub__ __rmul__"
 ).split()
 
 
@@ -330,7 +329,7 @@ def complete() -> None:
         if name in HANDLERS and not hasattr(Tensor, name) and name not in _ONLY_SPARSE:
             continue
         setattr(SparseTensor, name, _method(name))
-    _core._overrides_possible()
+    _C._overrides_possible()
 
 
 _ONLY_SPARSE = ("_indices", "_values", "_nnz", "_coalesced_", "to_scipy")

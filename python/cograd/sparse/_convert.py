@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Conversions between layouts and dense tensors, and the operations that they need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+from ._pattern import Pattern
+from ._tensor import SparseTensor, handles, make, refuse
+
+
+def from_dense(x: Tensor, sparse_dim: int | None = None) -> SparseTensor:
+    """Returns the elements of a dense tensor that are not zero; with dense dims, slices."""
+    dims = x.dim() if sparse_dim is None else int(sparse_dim)
+    if dims == 0 and x.dim() > 0:
+        raise RuntimeError("dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0")
+    if not 0 <= dims <= x.dim():
+        raise RuntimeError(
+            f"dense_to_sparse: sparse_dim argument must be in [0,{x.dim()}] range, but {dims} is "
+            "given"
+        )
+    mask = x.detach() != 0
+    if dims < x.dim():
+        mask = mask.flatten(dims).any(-1)
+    if dims == 0:
+        keep = int(mask)
+        pattern = Pattern(
+            cograd.sparse_coo, (), (cograd.empty((0, keep), dtype=cograd.int64),), True
+        )
+        return make(pattern, x.reshape(1)[:keep])
+    at = mask.nonzero().t().contiguous()
+    pattern = Pattern(cograd.sparse_coo, x.shape[:dims], (at,), True)
+    return make(pattern, x[tuple(at)])
+
+
+def to_layout(x: Any, layout: Any, sparse_dim: Any = None, name: str = "to_sparse") -> Any:
+    """Returns ``x``, dense or sparse, in a sparse layout."""
+    if layout not in (cograd.sparse_coo, cograd.sparse_csr, cograd.sparse_csc):
+        refuse(name, f" of layout {layout}")
+    if isinstance(x, SparseTensor) and x._pattern.layout == layout:
+        return x
+    s = x if isinstance(x, SparseTensor) else from_dense(x, sparse_dim)
+    pattern = s._pattern
+    if layout == cograd.sparse_coo:
+        if pattern.is_coo:
+            return s
+        coo = Pattern(layout, pattern.shape, (pattern.indices(),), pattern.coalesced)
+        return make(coo, s._v)
+    if len(pattern.shape) != 2 or s._v.dim() != 1:
+        refuse(name, f" for a tensor of {s.dim()} dims ({s._v.dim() - 1} dense): expected a matrix")
+    if pattern.is_coo and not pattern.coalesced:
+        s = coalesce(s)
+        pattern = s._pattern
+    rows = layout == cograd.sparse_csr
+    start, other, place = pattern.rows() if rows else pattern.columns()
+    values = s._v if place is None else s._v[place]
+    return make(Pattern(layout, pattern.shape, (start, other)), values)
+
+
+def coalesce(s: SparseTensor) -> SparseTensor:
+    """Returns the tensor with its positions in order, each once; values at one position added."""
+    pattern = s._pattern
+    if pattern.coalesced:
+        return s
+    linear, values = pattern.linear(), s._v
+    unique, where = cograd.unique(linear, return_inverse=True)
+    values = add_up(values, where, unique.shape[0])
+    out = Pattern(cograd.sparse_coo, pattern.shape, (pattern.unraveled(unique),), True)
+    out._cache["linear"] = unique
+    result = make(out, values)
+    return result if pattern.is_coo else to_layout(result, pattern.layout)
+
+
+def add_up(values: Tensor, groups: Tensor, count: int) -> Tensor:
+    """Returns the sums of the values of each group; of bools, whether any is set."""
+    if values.dtype == cograd.bool:
+        return add_up(values.to(cograd.uint8), groups, count) != 0
+    zeros = cograd.zeros((count, *values.shape[1:]), dtype=values.dtype)
+    return zeros.index_add(0, groups, values)
+
+
+@handles("to_dense")
+def to_dense(s: Any, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """Returns the tensor with all its elements."""
+    if not isinstance(s, SparseTensor):
+        return s if dtype is None else s.to(dtype)
+    pattern = s._pattern
+    out = add_up(s._v, pattern.linear(), pattern.size).reshape(s.shape)
+    return out if dtype is None else out.to(dtype)
+
+
+@handles("to_sparse", "to_sparse_coo")
+def to_sparse(
+    x: Any,
+    sparse_dim: Any = None,
+    *,
+    layout: Any = None,
+    blocksize: Any = None,
+    dense_dim: Any = None,
+) -> Tensor:
+    """Returns the tensor in a sparse layout, default ``sparse_coo``."""
+    if blocksize is not None:
+        refuse("to_sparse", " with blocks")
+    if isinstance(sparse_dim, cograd.layout):
+        layout, sparse_dim = sparse_dim, None
+    if dense_dim:
+        if layout not in (None, cograd.sparse_coo):
+            refuse("to_sparse", f" of layout {layout} with dense dims")
+        sparse_dim = x.dim() - dense_dim
+    wanted: Tensor = to_layout(x, cograd.sparse_coo if layout is None else layout, sparse_dim)
+    return wanted
+
+
+@handles("to_sparse_csr")
+def to_sparse_csr(x: Any, dense_dim: Any = None) -> Tensor:
+    """Returns the matrix in compressed rows."""
+    if dense_dim:
+        refuse("to_sparse_csr", " with dense dims")
+    wanted: Tensor = to_layout(x, cograd.sparse_csr, name="to_sparse_csr")
+    return wanted
+
+
+@handles("to_sparse_csc")
+def to_sparse_csc(x: Any, dense_dim: Any = None) -> Tensor:
+    """Returns the matrix in compressed columns."""
+    if dense_dim:
+        refuse("to_sparse_csc", " with dense dims")
+    wanted: Tensor = to_layout(x, cograd.sparse_csc, name="to_sparse_csc")
+    return wanted
+
+
+@handles("sparse_mask")
+def sparse_mask(x: Any, mask: Any) -> Tensor:
+    """Returns the elements of ``x`` at the positions of ``mask``, with its layout."""
+    if not isinstance(mask, SparseTensor):
+        raise RuntimeError("sparse_mask(): mask must be sparse: call to_sparse() on it")
+    if x.shape != mask.shape:
+        raise RuntimeError(
+            f"sparse_mask(): operands have incompatible sizes; self has size {list(x.shape)} but "
+            f"mask has size {list(mask.shape)}"
+        )
+    if not isinstance(x, SparseTensor):
+        return make(mask._pattern, elements(x, mask))
+    if x._pattern is mask._pattern:
+        return make(mask._pattern, x._v)
+    return make(mask._pattern, found_at(coalesce(x), mask._pattern.linear()))
+
+
+def elements(x: Tensor, s: SparseTensor) -> Tensor:
+    """Returns the elements of a dense tensor of the shape of ``s`` where ``s`` has values."""
+    dims = len(s._pattern.shape)
+    if dims == 0:
+        return x[None].expand(s._pattern.nnz, *x.shape)
+    return x[tuple(s._pattern.indices())]
+
+
+def found_at(s: SparseTensor, linear: Tensor) -> Tensor:
+    """Returns the values of a coalesced tensor at positions; 0 where it has none."""
+    there = s._pattern.linear()
+    if there.shape[0] == 0:
+        return s._v.new_zeros((linear.shape[0], *s._v.shape[1:]))
+    at = cograd.searchsorted(there, linear).clamp(max=there.shape[0] - 1)
+    hit = there[at] == linear
+    values = s._v[at]
+    hit = hit.reshape(-1, *(1,) * (values.dim() - 1))
+    return cograd.where(hit, values, cograd.zeros((), dtype=values.dtype))
+
+
+def sizes_of(size: Any) -> tuple[int, ...]:
+    sizes = tuple(int(n) for n in size)
+    if any(n < 0 for n in sizes):
+        raise RuntimeError(f"size is invalid: it has a negative number, got {sizes}")
+    return sizes
+
+
+def nothing(shape: tuple[int, ...], coalesced: bool = False) -> Pattern:
+    return Pattern(
+        cograd.sparse_coo, shape, (cograd.empty((len(shape), 0), dtype=cograd.int64),), coalesced
+    )
+
+
+def no_elements(like: Any, shape: Any = None, dtype: Any = None) -> SparseTensor:
+    """Returns a tensor of zeros, in the layout of ``like``."""
+    pattern = like._pattern
+    sizes = tuple(like.shape if shape is None else shape)
+    dense = like._v.dim() - 1 if shape is None else 0
+    sparse = sizes[: len(sizes) - dense]
+    values = cograd.empty((0, *sizes[len(sizes) - dense :]), dtype=dtype or like.dtype)
+    if pattern.is_coo or len(sizes) != 2:
+        return make(nothing(sparse, True), values)
+    lines = sizes[0 if pattern.layout == cograd.sparse_csr else 1]
+    parts = [cograd.zeros(n, dtype=pattern.index_dtype) for n in (lines + 1, 0)]
+    return make(Pattern(pattern.layout, sizes, (parts[0], parts[1])), values)
