@@ -178,6 +178,8 @@ def __getattr__(name: str) -> _Any:
         return value
     if name in ("_dynamo", "_higher_order_ops", "_utils", "_vmap_internals"):
         return import_module(f"cograd.{name}")
+    if name.startswith("_convert_indices_from_"):
+        return vars(import_module("cograd.sparse._construct"))[name]
     if name.startswith(("_foreach_", "_assert", "_check", "_softmax", "_log_softmax")):
         for place in (
             ("_functions.foreach",)

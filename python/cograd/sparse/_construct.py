@@ -61,7 +61,8 @@ def sparse_coo_tensor(
         indices: ints of shape (sparse dims, n). They are always checked.
         values: of shape (n, ...); the dims after the first are dense dims. Gradients flow to it.
         size: the shape; default: the smallest that the indices fit in.
-        is_coalesced: states that positions are in order and occur once.
+        is_coalesced: states that positions are in order and occur once; ``values`` and ``indices``
+            rely on it, functions check it.
 
     Raises:
         RuntimeError: an index is out of range, or shapes do not fit together.
@@ -102,9 +103,8 @@ def sparse_coo_tensor(
             f"values has incorrect size, expected {[nnz, *shape[dims:]]}, got {list(v.shape)}"
         )
     _check_range(at, shape[:dims])
-    pattern = Pattern(cograd.sparse_coo, shape[:dims], (at,), bool(is_coalesced))
-    if is_coalesced and not pattern._is_sorted():
-        raise RuntimeError("is_coalesced=True: the indices are not in order, or repeat a position")
+    pattern = Pattern(cograd.sparse_coo, shape[:dims], (at,))
+    pattern.claimed = bool(is_coalesced)
     return _finish(pattern, v, requires_grad)
 
 
@@ -229,3 +229,24 @@ def sparse_compressed_tensor(
     return _compressed(
         layout, compressed_indices, plain_indices, values, size, dtype, device, requires_grad
     )
+
+
+def _convert_indices_from_coo_to_csr(
+    input: Tensor, size: int, *, out_int32: bool = False
+) -> Tensor:
+    """Returns the starts of ``size`` rows from the rows of elements, in ascending order."""
+    counts = cograd.bincount(input, minlength=size)
+    start = cograd.cat((counts.new_zeros(1), counts.cumsum(0)))
+    return start.to(cograd.int32) if out_int32 else start
+
+
+def _convert_indices_from_csr_to_coo(
+    crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = False, transpose: bool = False
+) -> Tensor:
+    """Returns the coordinates (2, nnz); with ``transpose``, the columns first."""
+    row = cograd.repeat_interleave(
+        cograd.arange(crow_indices.shape[0] - 1), crow_indices.diff().to(cograd.int64)
+    )
+    pair = (col_indices.to(row.dtype), row) if transpose else (row, col_indices.to(row.dtype))
+    at = cograd.stack(pair)
+    return at.to(cograd.int32) if out_int32 else at

@@ -10,16 +10,13 @@ from cograd import Tensor
 
 from ._arithmetic import same_shape
 from ._convert import no_elements, sizes_of, to_layout
-from ._pattern import Pattern
 from ._tensor import SparseTensor, handles, make, refuse
 
 
 @handles("clone")
 def _clone(input: Any, *, memory_format: Any = None) -> Any:
     """Returns a copy of indices and values; gradients flow to the tensor."""
-    pattern = input._pattern
-    parts = tuple(part.clone() for part in pattern.parts)
-    return make(Pattern(pattern.layout, pattern.shape, parts, pattern._coalesced), input._v.clone())
+    return make(input._pattern.copy(), input._v.clone())
 
 
 @handles("to")

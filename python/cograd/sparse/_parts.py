@@ -33,41 +33,49 @@ def _coalesce(self: Any) -> Tensor:
 @handles("is_coalesced")
 def _is_coalesced(self: Any) -> bool:
     """Returns whether positions are known to be in order and to occur once."""
-    return _as_coo(self, "is_coalesced")._pattern.coalesced
+    pattern = _as_coo(self, "is_coalesced")._pattern
+    return pattern.claimed or pattern.coalesced
 
 
 @handles("indices")
 def _indices(self: Any) -> Tensor:
     """Returns the coordinates, of shape (sparse dims, nnz), of a coalesced tensor."""
     pattern = _as_coo(self, "indices")._pattern
-    if not pattern.coalesced:
+    if not (pattern.claimed or pattern.coalesced):
         raise RuntimeError(
             "Cannot get indices on an uncoalesced tensor, please call .coalesce() first"
         )
-    return pattern.parts[0]
+    return pattern.parts[0].detach()
+
+
+def _own(values: Tensor) -> Tensor:
+    """Returns the values; a tensor of its own, which may be resized, if they have no history."""
+    return values if values._is_concerned or values.requires_grad else values.detach()
 
 
 @handles("values")
 def _values(self: Any) -> Tensor:
     """Returns the values of a coalesced tensor, with their history."""
     if isinstance(self, SparseTensor) and not self._pattern.is_coo:
-        return self._v
-    if not _as_coo(self, "values")._pattern.coalesced:
+        return _own(self._v)
+    pattern = _as_coo(self, "values")._pattern
+    if not (pattern.claimed or pattern.coalesced):
         raise RuntimeError(
             "Cannot get values on an uncoalesced tensor, please call .coalesce() first"
         )
-    values: Tensor = self._v
-    return values
+    return _own(self._v)
 
 
 @handles("_indices")
 def _raw_indices(self: Any) -> Tensor:
-    return _as_coo(self, "_indices")._pattern.parts[0]
+    """Returns the coordinates as they are stored."""
+    return _as_coo(self, "_indices")._pattern.parts[0].detach()
 
 
 @handles("_values")
 def _raw_values(self: Any) -> Tensor:
-    return _as_coo(self, "_values")._v
+    """Returns the values as they are stored, without their history, as in torch."""
+    return _as_coo(self, "_values")._v.detach()
 
 
 @handles("numpy", "__array__")
@@ -86,9 +94,8 @@ def _nnz(self: Any) -> int:
 @handles("_coalesced_")
 def _set_coalesced(self: Any, coalesced: bool) -> Any:
     pattern = _as_coo(self, "_coalesced_")._pattern
-    if coalesced and not pattern._is_sorted():
-        raise RuntimeError("_coalesced_(): the indices are not in order, or repeat a position")
-    self._pattern = Pattern(pattern.layout, pattern.shape, pattern.parts, bool(coalesced))
+    self._pattern = Pattern(pattern.layout, pattern.shape, pattern.parts)
+    self._pattern.claimed = bool(coalesced)
     return self
 
 
@@ -114,7 +121,7 @@ def _part(name: str, layout: str, which: int, kind: str) -> None:
                 f"{name} expected sparse {kind} compressed tensor layout but got {got}"
             )
         part: Tensor = self._pattern.parts[which]
-        return part
+        return part.detach()
 
     handles(name)(method)
 

@@ -18,16 +18,18 @@ class Pattern:
     Attributes:
         layout: ``sparse_coo``, ``sparse_csr`` or ``sparse_csc``.
         shape: the sizes of the sparse dims.
+        claimed: whether a program says that the tensor is coalesced; functions do not rely on it.
         parts: (indices,) of shape (dims, nnz); or the compressed starts and the other index.
     """
 
-    __slots__ = ("_cache", "_coalesced", "_versions", "layout", "parts", "shape")
+    __slots__ = ("_cache", "_coalesced", "_versions", "claimed", "layout", "parts", "shape")
 
     def __init__(
         self, layout: Any, shape: tuple[int, ...], parts: tuple[Tensor, ...], coalesced: Any = None
     ) -> None:
         self.layout, self.shape, self.parts = layout, tuple(map(int, shape)), parts
         self._coalesced: bool | None = coalesced
+        self.claimed = False
         self._cache: dict[str, Any] = {}
         self._versions = self._now()
 
@@ -43,6 +45,13 @@ class Pattern:
             with cograd.no_grad():
                 self._cache[name] = make()
         return self._cache[name]
+
+    def copy(self) -> Pattern:
+        """Returns the pattern with index tensors of its own."""
+        parts = tuple(part.clone() for part in self.parts)
+        out = Pattern(self.layout, self.shape, parts, self._coalesced)
+        out.claimed = self.claimed
+        return out
 
     @property
     def nnz(self) -> int:
@@ -89,7 +98,7 @@ class Pattern:
     @property
     def coalesced(self) -> bool:
         """Whether the elements are in order and each position occurs once."""
-        if self.is_coo:
+        if self.is_coo and not self.claimed:
             return bool(self._coalesced) or self.nnz < 2
         found: bool = self._cached("sorted", self._is_sorted)
         return found

@@ -170,16 +170,35 @@ def _addmm(
     return cograd.add(input if beta == 1 else input * beta, result)
 
 
+def _reduced(s: Any, x: Any, reduce: str) -> Tensor:
+    if not isinstance(s, SparseTensor) or isinstance(x, SparseTensor):
+        refuse("sparse.mm", f" with reduce={reduce!r} but times a dense matrix")
+    out: Tensor = product("sparse.mm", s, x)
+    row, col = s._pattern.indices()
+    if reduce == "mean":
+        counts = cograd.bincount(row, minlength=s.shape[0]).clamp(min=1)
+        return out / counts[:, None].to(out.dtype)
+    if reduce not in ("amax", "amin", "max", "min"):
+        raise ValueError(f"sparse.mm(): reduce must be sum, mean, amax or amin, got {reduce!r}")
+    terms = s._v[:, None] * x[col]
+    place = row[:, None].expand_as(terms)
+    name = "a" + reduce.removeprefix("a")
+    return cograd.zeros_like(out).scatter_reduce(0, place, terms, name, include_self=False)
+
+
 def mm(sparse: Tensor, mat: Tensor, reduce: str = "sum") -> Tensor:
     """Returns the product of two matrices, at least one of them sparse; dense if one is dense.
 
     The gradient of a sparse matrix has its pattern: elements that are not stored get none.
 
+    With a dense ``mat``, ``reduce`` may be "mean", "amax" or "amin" over the elements of a row that
+    are stored; a row without elements gives 0.
+
     Raises:
-        NotImplementedError: ``reduce`` is not "sum".
+        ValueError: ``reduce`` is something else.
     """
     if reduce != "sum":
-        refuse("sparse.mm", f" with reduce={reduce!r}")
+        return _reduced(sparse, mat, reduce)
     if not isinstance(sparse, SparseTensor) and not isinstance(mat, SparseTensor):
         return cograd.mm(sparse, mat)
     result: Tensor = product("sparse.mm", sparse, mat)

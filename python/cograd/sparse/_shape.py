@@ -62,9 +62,14 @@ def _t(input: Any) -> Any:
     return input if input.dim() < 2 else _transpose(input, 0, 1)
 
 
-@handles("T", "mT")
-def _T(self: Any) -> Any:
+@handles("T")
+def _reversed(self: Any) -> Any:
     return _t(self)
+
+
+@handles("mT")
+def _matrices(self: Any) -> Any:
+    return _transpose(self, -2, -1)
 
 
 @handles("unsqueeze")

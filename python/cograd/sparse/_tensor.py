@@ -278,12 +278,9 @@ class SparseTensor(Tensor):
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
                 "protocol at the moment; this sparse tensor has a history: detach() it first."
             )
-        pattern = self._pattern
-        parts = tuple(part.clone() for part in pattern.parts)
         with cograd.no_grad():
             values = self._v.clone()
-        copy = Pattern(pattern.layout, pattern.shape, parts, pattern._coalesced)
-        memo[id(self)] = out = make(copy, values, self.requires_grad)
+        memo[id(self)] = out = make(self._pattern.copy(), values, self.requires_grad)
         return out
 
 
