@@ -170,7 +170,8 @@ class _Packer:
 
     def _pack_sparse(self, tensor: Tensor, path: str) -> Any:
         """Stores the indices and the values."""
-        _, (layout, data) = tensor.__reduce_ex__(2)  # type: ignore[misc]
+        form: Any = tensor.__reduce_ex__(2)
+        layout, data = form[1]
         parts = [tuple(d) if isinstance(d, cograd.Size) else d for d in data]
         return {"t": "sparse", "l": dtype_name(layout), "v": self.pack(parts, path)}
 

@@ -23,13 +23,9 @@ struct Pattern {
                      (!place.defined() || (place.dtype() == start.dtype() && place.dim() == 1 &&
                                            place.numel() == col.numel())),
                  op, "(): starts, columns and places must be vectors of one dtype, int32 or int64");
-    return {start.dtype(),
-            start.bytes(),
-            col.bytes(),
-            place.defined() ? place.bytes() : nullptr,
-            start.numel() - 1,
-            cols,
-            col.numel()};
+    return {
+        start.dtype(),     start.bytes(), col.bytes(), place.defined() ? place.bytes() : nullptr,
+        start.numel() - 1, cols,          col.numel()};
   }
 };
 
@@ -58,8 +54,8 @@ struct CsrTranspose {
     const kernels::CsrPattern a = p.of("_csr_transpose", cols);
     Tensor starts = empty_checked("_csr_transpose", {{cols + 1}}, start.dtype());
     Tensor rows = empty({{a.entries}}, start.dtype()), places = empty({{a.entries}}, start.dtype());
-    check_range("_csr_transpose", kernels::csr_transpose(a, starts.bytes(), rows.bytes(),
-                                                         places.bytes()));
+    check_range("_csr_transpose",
+                kernels::csr_transpose(a, starts.bytes(), rows.bytes(), places.bytes()));
     return {starts, rows, places};
   }
 };
@@ -97,10 +93,9 @@ struct CsrProduct {
   static Tensor forward(Ctx<CsrProduct>& ctx, const Tensor& values, const Tensor& x,
                         const Tensor& start, const Tensor& col, const Tensor& place,
                         const Tensor& t_start, const Tensor& t_col, const Tensor& t_place) {
-    COGRAD_CHECK_NOT_IMPLEMENTED(values.dtype() == DType::Float32 ||
-                                     values.dtype() == DType::Float64,
-                                 "_csr_product(): not implemented for dtype ",
-                                 dtype_name(values.dtype()));
+    COGRAD_CHECK_NOT_IMPLEMENTED(
+        values.dtype() == DType::Float32 || values.dtype() == DType::Float64,
+        "_csr_product(): not implemented for dtype ", dtype_name(values.dtype()));
     COGRAD_CHECK(values.dtype() == x.dtype(), "_csr_product(): values of dtype ",
                  dtype_name(values.dtype()), " and a matrix of dtype ", dtype_name(x.dtype()));
     COGRAD_CHECK(values.dim() == 1 && x.dim() == 2 && values.numel() == col.numel(),
@@ -145,8 +140,8 @@ struct CsrSampled {
     COGRAD_CHECK_NOT_IMPLEMENTED(y.dtype() == DType::Float32 || y.dtype() == DType::Float64,
                                  "_csr_sampled(): not implemented for dtype ",
                                  dtype_name(y.dtype()));
-    COGRAD_CHECK(y.dtype() == x.dtype() && y.dim() == 2 && x.dim() == 2 &&
-                     y.size(1) == x.size(1) && start.numel() == y.size(0) + 1,
+    COGRAD_CHECK(y.dtype() == x.dtype() && y.dim() == 2 && x.dim() == 2 && y.size(1) == x.size(1) &&
+                     start.numel() == y.size(0) + 1,
                  "_csr_sampled(): the matrices and the pattern do not fit together");
     ctx.save(y, x, start, col, place, t_start, t_col, t_place);
     const Pattern p = pattern(start, col, place);
@@ -164,8 +159,8 @@ struct CsrSampled {
       ctx.grad(0) = apply<CsrProduct>(g, x, b.start, b.col, b.place, b.t_start, b.t_col, b.t_place);
     if (!ctx.needs(1)) return;
     b.need_transpose(x.size(0));
-    ctx.grad(1) = apply<CsrProduct>(g, ctx.saved(0), b.t_start, b.t_col, b.t_place, b.start, b.col,
-                                    b.place);
+    ctx.grad(1) =
+        apply<CsrProduct>(g, ctx.saved(0), b.t_start, b.t_col, b.t_place, b.start, b.col, b.place);
   }
 };
 COGRAD_OP(CsrSampled)

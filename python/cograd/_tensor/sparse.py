@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any, NoReturn
 
+import cograd
+from cograd._base.sparse import registered
 from cograd._C import Tensor
 
 # A method is the function of the same name that cograd.sparse has for both kinds of tensors.
@@ -33,8 +34,9 @@ _EXPECTED = {
 
 def _converting(name: str, doc: str) -> Any:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        handlers = import_module("cograd.sparse._tensor").HANDLERS
-        result: Tensor = handlers[name](self, *args, **kwargs)
+        if not registered:
+            cograd.sparse.SparseTensor  # noqa: B018, imports it
+        result: Tensor = registered["handlers"][name](self, *args, **kwargs)
         return result
 
     method.__name__, method.__doc__ = name, doc

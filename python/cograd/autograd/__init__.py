@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from cograd import _C
+from cograd._base.sparse import registered as _sparse
 from cograd._C import (
     Tensor,
     get_num_backward_threads,
@@ -97,10 +97,6 @@ def _input_tuple(inputs: Any, caller: str) -> tuple[Any, ...]:
     return values
 
 
-def _sparse_engine() -> Any:
-    return import_module("cograd.sparse._engine")
-
-
 def backward(
     tensors: Tensors,
     grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
@@ -140,8 +136,8 @@ def backward(
     roots = _tuple(tensors)
     grads = (None,) * len(roots) if grad_tensors is None else _tuple(grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
-    if "cograd.sparse" in sys.modules:
-        roots, grads, wanted = _sparse_engine().unwrap(roots, grads, wanted)
+    if _sparse:
+        roots, grads, wanted = _sparse["unwrap"](roots, grads, wanted)
     _C._run_backward(roots, grads, keep, create_graph, wanted, True)
 
 
@@ -222,8 +218,8 @@ def grad(
     grads = (None,) * len(roots) if grad_outputs is None else _tuple(grad_outputs)
     keep = create_graph if retain_graph is None else retain_graph
     given = wanted
-    if "cograd.sparse" in sys.modules:
-        roots, grads, wanted = _sparse_engine().unwrap(roots, grads, wanted)
+    if _sparse:
+        roots, grads, wanted = _sparse["unwrap"](roots, grads, wanted)
     if is_grads_batched:
         result = _batched(roots, grads, keep, create_graph, wanted)
     else:
@@ -237,7 +233,7 @@ def grad(
     if unused and materialize_grads:
         result = tuple(map(_materialized, result, wanted))
     if wanted is not given:
-        result = _sparse_engine().rewrap(given, result)
+        result = _sparse["rewrap"](given, result)
     if isinstance(inputs, dict):
         return dict(zip(inputs, result, strict=True))
     return result

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import cograd
 from cograd import Tensor
+from cograd._base.sparse import registered as _sparse
 
 from ._errors import GradcheckError
 
@@ -41,11 +41,7 @@ if not TYPE_CHECKING:  # type checkers would accept every name
 
 def _by_values(func: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
     """Returns the function and its inputs, with values in place of sparse tensors."""
-    if "cograd.sparse" not in sys.modules:
-        return func, inputs
-    from cograd.sparse._gradcheck import by_values
-
-    return by_values(func, inputs)
+    return _sparse["by_values"](func, inputs) if _sparse else (func, inputs)
 
 
 def gradcheck(

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import cograd
 from cograd import Tensor
+from cograd._base.sparse import registered
 
 from ._options import number
 
@@ -20,9 +20,9 @@ def step_sparse(optimizer: Any, group: dict[str, Any]) -> dict[str, Any]:
     Raises:
         RuntimeError: the optimizer does not support sparse gradients.
     """
-    if "cograd.sparse" not in sys.modules:
+    if not registered:
         return group
-    kind = cograd.sparse.SparseTensor
+    kind = registered["kind"]
     found = [param for param in group["params"] if isinstance(param.grad, kind)]
     if not found:
         return group

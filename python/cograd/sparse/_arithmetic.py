@@ -85,9 +85,10 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
             "add(sparse, dense) is not supported for numbers: the result would have no zeros. "
             "Call to_dense() first"
         )
-    if a:
+    if isinstance(input, SparseTensor):
         return _dense_sum(_scaled(other, alpha), input)
-    return _dense_sum(input, _scaled(other, alpha))
+    scaled: Any = _scaled(other, alpha)
+    return _dense_sum(input, scaled)
 
 
 @handles("sub", "subtract", "__sub__")
@@ -143,12 +144,13 @@ def _both(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     a, b = coalesce(a), coalesce(b)
     if a._pattern is b._pattern:
         return make(a._pattern, a._v * b._v)
-    there = cograd.isin(a._pattern.linear(), b._pattern.linear()).nonzero()[:, 0]
+    hits: Any = cograd.isin(a._pattern.linear(), b._pattern.linear()).nonzero()
+    there = hits[:, 0]
     linear = a._pattern.linear()[there]
     at = a._pattern.indices()[:, there]
     pattern = Pattern(cograd.sparse_coo, a._pattern.shape, (at,), True)
     product = make(pattern, a._v[there] * found_at(b, linear))
-    return product if a._pattern.is_coo else to_layout(product, a._pattern.layout)  # type: ignore[no-any-return]
+    return product if a._pattern.is_coo else to_layout(product, a._pattern.layout)
 
 
 @handles("mul", "multiply", "__mul__", "__rmul__")
@@ -204,10 +206,12 @@ def _div_(self: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
 
 @handles("pow", "__pow__")
 def _pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
-    if out is not None or not isinstance(exponent, numbers.Real) or not exponent > 0:
+    positive = isinstance(exponent, (int, float)) and exponent > 0
+    if out is not None or not positive:
         refuse("pow", f" but to a positive number (exponent {exponent!r})")
     s = coalesce(input)
-    return make(s._pattern, s._v**exponent)
+    values: Any = s._v**exponent
+    return make(s._pattern, values)
 
 
 _LINEAR = "neg negative positive conj conj_physical resolve_conj"

@@ -31,7 +31,8 @@ def from_dense(x: Tensor, sparse_dim: int | None = None) -> SparseTensor:
             cograd.sparse_coo, (), (cograd.empty((0, keep), dtype=cograd.int64),), True
         )
         return make(pattern, x.reshape(1)[:keep])
-    at = mask.nonzero().t().contiguous()
+    found: Any = mask.nonzero()
+    at = found.t().contiguous()
     pattern = Pattern(cograd.sparse_coo, x.shape[:dims], (at,), True)
     return make(pattern, x[tuple(at)])
 
@@ -86,7 +87,8 @@ def add_up(values: Tensor, groups: Tensor, count: int) -> Tensor:
 def to_dense(s: Any, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
     """Returns the tensor with all its elements."""
     if not isinstance(s, SparseTensor):
-        return s if dtype is None else s.to(dtype)
+        plain: Tensor = s if dtype is None else s.to(dtype)
+        return plain
     pattern = s._pattern
     out = add_up(s._v, pattern.linear(), pattern.size).reshape(s.shape)
     return out if dtype is None else out.to(dtype)

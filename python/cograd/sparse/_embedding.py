@@ -60,7 +60,8 @@ def embedding_bag_rows(
     places = cograd.arange(index.numel(), dtype=cograd.int64)
     bags = cograd.searchsorted(begins, places, right=True) - 1
     if padding is not None:
-        keep = (index != padding).nonzero()[:, 0]
+        there: Any = (index != padding).nonzero()
+        keep = there[:, 0]
         index, bags = index[keep], bags[keep]
         factors = None if factors is None else factors[keep]
     rows = embedding_rows(index, weight, None)

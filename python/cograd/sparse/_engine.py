@@ -6,10 +6,13 @@ from __future__ import annotations
 from typing import Any
 
 from cograd import _C, Tensor
+from cograd._base.sparse import registered
 
 from ._arithmetic import add
 from ._convert import sparse_mask, to_dense
-from ._tensor import SparseTensor, make
+from ._embedding import embedding_bag_rows, embedding_rows
+from ._gradcheck import by_values
+from ._tensor import HANDLERS, SparseTensor, make
 
 __all__ = ["install", "rewrap", "unwrap"]
 
@@ -24,7 +27,7 @@ def _gradient(root: SparseTensor, g: Any, index: int) -> Any:
             f"Mismatch in shape: grad_output[{index}] has a shape of {tuple(g.shape)} and "
             f"output[{index}] has a shape of {tuple(root.shape)}."
         )
-    return sparse_mask(g, root)._v  # type: ignore[attr-defined]
+    return sparse_mask(g, root)._v
 
 
 def unwrap(
@@ -71,5 +74,14 @@ def _cast(t: Any, dtype: Any) -> Tensor:
 
 
 def install() -> None:
-    """Tells the engine how to add, copy and convert sparse gradients."""
+    """Tells the engine how to add, copy and convert sparse gradients, and registers the rest."""
     _C._set_sparse_ops(_sum, _copy, _cast)
+    registered.update(
+        unwrap=unwrap,
+        rewrap=rewrap,
+        by_values=by_values,
+        handlers=HANDLERS,
+        kind=SparseTensor,
+        embedding_rows=embedding_rows,
+        embedding_bag_rows=embedding_bag_rows,
+    )

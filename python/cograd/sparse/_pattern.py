@@ -149,7 +149,8 @@ class Pattern:
             csr = self.layout == cograd.sparse_csr
             layout = cograd.sparse_csc if csr else cograd.sparse_csr
             out = Pattern(layout, shape, self.parts)
-        self._now() == self._versions and self._hand_over(out)
+        if self._now() == self._versions:
+            self._hand_over(out)
         return out
 
     def _hand_over(self, to: Pattern) -> None:

@@ -108,9 +108,9 @@ def _matmul(input: Any, other: Any, *, out: Any = None) -> Any:
         return NotImplemented
     if other.dim() == 1:
         return _mv(input, other)
-    if input.dim() == 1 and not isinstance(input, SparseTensor):
+    if input.dim() == 1 and isinstance(other, SparseTensor):
         _is_matrix("matmul", other)
-        return _mv(turned_matrix(other), input)
+        return _mv(turned_matrix(other), to_dense(input))
     return product("matmul", input, other)
 
 

@@ -24,7 +24,7 @@ def sum(input: Any, dim: Any = None, dtype: Any = None) -> Tensor:
     """
     if input.dtype == cograd.bool:
         input = coalesce(input)
-    values = input._v if dtype is None else input._v.to(dtype)
+    values: Tensor = input._v if dtype is None else input._v.to(dtype)
     if dim is None:
         return values.sum()
     s = to_layout(make(input._pattern, values), cograd.sparse_coo)

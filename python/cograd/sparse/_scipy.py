@@ -57,7 +57,7 @@ def _to_scipy(self: Any) -> Any:
         RuntimeError: the tensor requires grad: detach() it first.
     """
     try:
-        from scipy import sparse
+        from scipy import sparse  # type: ignore[import-untyped, unused-ignore]
     except ImportError as error:
         raise ImportError("to_scipy(): install SciPy: pip install scipy") from error
     if len(self._pattern.shape) != 2 or self._v.dim() != 1:
@@ -102,4 +102,4 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) 
     inside = (row >= 0) & (row < rows) & (col < cols)
     at = cograd.stack((row[inside], col[inside]))
     result = sparse_coo_tensor(at, bands[inside], (rows, cols))
-    return result if layout is None else to_layout(result, layout)  # type: ignore[no-any-return]
+    return result if layout is None else to_layout(result, layout)

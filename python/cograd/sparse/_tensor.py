@@ -116,7 +116,7 @@ class SparseTensor(Tensor):
         return self
 
     @property
-    def requires_grad(self) -> bool:  # type: ignore[override]
+    def requires_grad(self) -> bool:
         return self._v.requires_grad
 
     @requires_grad.setter
@@ -124,7 +124,7 @@ class SparseTensor(Tensor):
         self._v.requires_grad = value
 
     @property
-    def grad(self) -> SparseTensor | None:  # type: ignore[override]
+    def grad(self) -> Tensor | None:
         grad = self._v.grad
         return None if grad is None else make(self._pattern, grad)
 
@@ -133,7 +133,7 @@ class SparseTensor(Tensor):
         self._v.grad = None if value is None else value.sparse_mask(self)._v
 
     @property
-    def is_leaf(self) -> bool:  # type: ignore[override]
+    def is_leaf(self) -> bool:
         return self._v.is_leaf
 
     @property
@@ -142,23 +142,23 @@ class SparseTensor(Tensor):
         return concerned
 
     @property
-    def grad_fn(self) -> Any:  # type: ignore[override]
+    def grad_fn(self) -> Any:
         return self._v.grad_fn
 
     @property
-    def output_nr(self) -> int:  # type: ignore[override]
+    def output_nr(self) -> int:
         return self._v.output_nr
 
     @property
-    def retains_grad(self) -> bool:  # type: ignore[override]
+    def retains_grad(self) -> bool:
         return self._v.retains_grad
 
     @property
-    def _version(self) -> int:  # type: ignore[override]
+    def _version(self) -> int:
         return self._v._version
 
     @property
-    def data(self) -> SparseTensor:  # type: ignore[override]
+    def data(self) -> Tensor:
         return make(self._pattern, self._v.data)
 
     @data.setter
@@ -168,16 +168,16 @@ class SparseTensor(Tensor):
         with cograd.no_grad():
             self._replace(value)
 
-    def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:  # type: ignore[override]
+    def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
         """Sets ``requires_grad`` and returns the tensor."""
         self._v.requires_grad_(requires_grad)
         return self
 
-    def detach(self) -> SparseTensor:  # type: ignore[override]
+    def detach(self) -> SparseTensor:
         """Returns a tensor with the same values without history."""
         return make(self._pattern, self._v.detach())
 
-    def detach_(self) -> SparseTensor:  # type: ignore[override]
+    def detach_(self) -> SparseTensor:
         """Drops the history of the values."""
         _C._set_sparse_values(self, self._v.detach())
         return self
@@ -196,7 +196,7 @@ class SparseTensor(Tensor):
 
         return self._v.register_hook(call)
 
-    def backward(  # type: ignore[override]
+    def backward(
         self,
         gradient: Tensor | None = None,
         retain_graph: bool | None = None,
@@ -209,26 +209,26 @@ class SparseTensor(Tensor):
     # layout
 
     @property
-    def layout(self) -> Any:  # type: ignore[override]
+    def layout(self) -> Any:
         return self._pattern.layout
 
     @property
-    def is_sparse(self) -> bool:  # type: ignore[override]
+    def is_sparse(self) -> bool:
         return self._pattern.is_coo
 
     @property
-    def is_sparse_csr(self) -> bool:  # type: ignore[override]
+    def is_sparse_csr(self) -> bool:
         return bool(self._pattern.layout == cograd.sparse_csr)
 
     @property
-    def nbytes(self) -> int:  # type: ignore[override]
+    def nbytes(self) -> int:
         return self._v.nbytes + sum(part.nbytes for part in self._pattern.parts)
 
     @property
-    def _base(self) -> None:  # type: ignore[override]
+    def _base(self) -> None:
         return None
 
-    def is_contiguous(self, memory_format: Any = None) -> bool:  # type: ignore[override]
+    def is_contiguous(self, memory_format: Any = None) -> bool:
         """Returns False: elements have no strides."""
         return False
 

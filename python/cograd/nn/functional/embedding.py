@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cograd
 from cograd import Tensor
 
@@ -11,7 +13,16 @@ __all__ = ["embedding", "embedding_bag", "one_hot"]
 
 def _needs_sparse(weight: Tensor) -> bool:
     """Returns whether a sparse gradient will be wanted; inside of a transform it is dense."""
-    return weight._is_concerned == 1  # type: ignore[attr-defined, no-any-return]
+    return int(weight._is_concerned) == 1
+
+
+def _of_sparse(name: str) -> Any:
+    """Returns a function of cograd.sparse, which is imported now."""
+    from cograd._base.sparse import registered
+
+    if not registered:
+        cograd.sparse.SparseTensor  # noqa: B018, imports it
+    return registered[name]
 
 
 def _sparse_rows(
@@ -22,15 +33,14 @@ def _sparse_rows(
     norm_type: float,
     by_freq: bool,
 ) -> Tensor:
-    from cograd.sparse._embedding import embedding_rows
-
     if by_freq:
         raise RuntimeError(
             "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
         )
     with cograd.no_grad():  # checks the arguments, and scales the rows
         cograd._C._nn.embedding(input, weight.detach(), padding, max_norm, norm_type)
-    return embedding_rows(input, weight, padding)
+    rows: Tensor = _of_sparse("embedding_rows")(input, weight, padding)
+    return rows
 
 
 def embedding(
@@ -146,15 +156,14 @@ def embedding_bag(
     if max_norm is not None:
         cograd._C._nn.embedding(input, weight.detach(), None, max_norm, norm_type)
     if sparse and _needs_sparse(weight):
-        from cograd.sparse._embedding import embedding_bag_rows
-
         with cograd.no_grad():  # checks the arguments
             cograd._C._ops._embedding_bag(
                 weight, input, offsets, 0, -1, False, include_last_offset, per_sample_weights
             )
-        return embedding_bag_rows(
+        bags: Tensor = _of_sparse("embedding_bag_rows")(
             input, weight, offsets, mode, include_last_offset, per_sample_weights, padding_idx
         )
+        return bags
     return cograd._C._ops._embedding_bag(
         weight,
         input,
