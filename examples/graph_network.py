@@ -116,7 +116,7 @@ def main() -> None:
     torch.manual_seed(2)
     points, arc = two_arcs()
     graph = nearest(points)
-    seen = torch.cat([(arc == k).nonzero()[:3, 0] for k in (0, 1)])
+    seen = torch.cat([torch.arange(NODES)[arc == k][:3] for k in (0, 1)])
     network = Network()
     optimizer = torch.optim.Adam(network.parameters(), lr=0.01, weight_decay=1e-3)
     losses = []
@@ -129,7 +129,7 @@ def main() -> None:
     with torch.no_grad():
         guess = network(graph, points).argmax(1)
     right = int((guess == arc).sum())
-    print(f"{graph._nnz()} edges; loss {losses[0]:.3f} -> {losses[-1]:.4f}")
+    print(f"{graph.values().numel()} edges; loss {losses[0]:.3f} -> {losses[-1]:.4f}")
     print(f"correct: {right} of {NODES}; the labels of {len(seen)} were known")
     if options.out:
         known = torch.stack((seen, arc[seen]), 1)

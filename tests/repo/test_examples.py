@@ -148,6 +148,13 @@ def test_newton_by_hessian_vector_products(tmp_path):
     assert float(error) < 1e-6
 
 
+def test_graph_network(tmp_path):
+    options = ("--out", "graph.png") if has("matplotlib") else ()
+    out = run_example("graph_network.py", *options, cwd=tmp_path)
+    assert int(re.search(r"correct: (\d+) of 400", out)[1]) > 350
+    assert not options or is_picture(tmp_path / "graph.png", 40_000)
+
+
 def test_ensemble(tmp_path):
     out = run_example("ensemble.py", cwd=tmp_path)
     assert numbers_after("losses:", out)[0] < 5e-3
