@@ -54,7 +54,7 @@ bool single_column(const Entries<I>& a, const T* values, const T* x, T* out, int
   return true;
 }
 
-// Computes V vectors of columns of row i; of the last vector only `count` columns if not 0.
+// Computes V vectors of columns of row i; if V is 1, only the first `count` columns of the vector.
 template <class T, class I, int V>
 COGRAD_INLINE bool columns(const Entries<I>& a, const T* values, const T* x, int64_t k, T* out,
                            int64_t i, int64_t count) {
@@ -68,9 +68,9 @@ COGRAD_INLINE bool columns(const Entries<I>& a, const T* values, const T* x, int
     const T* row = x + c * k;
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v)
-      sum[v] = fused(factor, count == 0 ? load(row + v * L) : first.load(row), sum[v]);
+      sum[v] = fused(factor, V == 1 ? first.load(row) : load(row + v * L), sum[v]);
   }
-  if (count != 0)
+  if constexpr (V == 1)
     first.store(out + i * k, sum[0]);
   else
     for (int v = 0; v < V; ++v) store<T, L>(out + i * k + v * L, sum[v]);
@@ -83,11 +83,11 @@ bool many_columns(const Entries<I>& a, const T* values, const T* x, int64_t k, T
   constexpr int L = kLanes<T>;
   for (int64_t i = lo; i < hi; ++i) {
     int64_t j = 0;
-    for (; j + 4 * L <= k; j += 4 * L)
-      if (!columns<T, I, 4>(a, values, x + j, k, out + j, i, 0)) return false;
-    for (; j + L <= k; j += L)
-      if (!columns<T, I, 1>(a, values, x + j, k, out + j, i, 0)) return false;
-    if (j < k && !columns<T, I, 1>(a, values, x + j, k, out + j, i, k - j)) return false;
+    for (; j + 2 * L <= k; j += 2 * L)
+      if (!columns<T, I, 2>(a, values, x + j, k, out + j, i, L)) return false;
+    for (; j < k; j += L)
+      if (!columns<T, I, 1>(a, values, x + j, k, out + j, i, std::min<int64_t>(L, k - j)))
+        return false;
   }
   return true;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Products with sparse matrices, on the tensors that cograd.sparse stores: the values, and the
 // pattern of the rows (starts, columns, places) and of the columns, that is of the transpose.
-#include "kernels/product/csr.h"
+#include "ops/linalg/csr.h"
 
+#include "kernels/product/csr.h"
 #include "ops/compute/elementwise.h"
 #include "ops/declare/op.h"
 #include "ops/declare/ops.h"
@@ -38,36 +39,13 @@ void check_range(const char* op, bool good) {
   COGRAD_CHECK_INDEX(good, op, "(): an index of the sparse matrix is out of range");
 }
 
-struct CsrTranspose {
-  static constexpr OpSpec spec{
-      "_csr_transpose",
-      "start, col, cols, place=None",
-      kInternal | kIndex,
-      "The pattern of the transposed sparse matrix: starts, columns, places.",
-      "cograd.tensor([0, 2, 3]), cograd.tensor([0, 2, 1]), 3",
-      ""};
-  static std::tuple<Tensor, Tensor, Tensor> forward(Ctx<CsrTranspose>&, const Tensor& start,
-                                                    const Tensor& col, int64_t cols,
-                                                    const Tensor& place) {
-    COGRAD_CHECK(cols >= 0, "_csr_transpose(): negative number of columns: ", cols);
-    const Pattern p = pattern(start, col, place);
-    const kernels::CsrPattern a = p.of("_csr_transpose", cols);
-    Tensor starts = empty_checked("_csr_transpose", {{cols + 1}}, start.dtype());
-    Tensor rows = empty({{a.entries}}, start.dtype()), places = empty({{a.entries}}, start.dtype());
-    check_range("_csr_transpose",
-                kernels::csr_transpose(a, starts.bytes(), rows.bytes(), places.bytes()));
-    return {starts, rows, places};
-  }
-};
-COGRAD_OP(CsrTranspose)
-
 // The saved pattern of rows and columns, in slots 2 to 7. The latter is computed if it was not
 // given.
 struct Both {
   Tensor start, col, place, t_start, t_col, t_place;
   void need_transpose(int64_t cols) {
     if (t_start.defined()) return;
-    std::tie(t_start, t_col, t_place) = apply<CsrTranspose>(start, col, cols, place);
+    std::tie(t_start, t_col, t_place) = csr_transpose(start, col, place, cols);
   }
 };
 template <class Op>
@@ -170,5 +148,16 @@ Tensor csr_sampled(const Tensor& y, const Tensor& x, const Both& b) {
 }
 
 }  // namespace
+
+std::tuple<Tensor, Tensor, Tensor> csr_transpose(const Tensor& start, const Tensor& col,
+                                                 const Tensor& place, int64_t cols) {
+  const Pattern p = pattern(start, col, place);
+  const kernels::CsrPattern a = p.of("_csr_transpose", cols);
+  Tensor starts = empty_checked("_csr_transpose", {{cols + 1}}, start.dtype());
+  Tensor rows = empty({{a.entries}}, start.dtype()), places = empty({{a.entries}}, start.dtype());
+  check_range("_csr_transpose",
+              kernels::csr_transpose(a, starts.bytes(), rows.bytes(), places.bytes()));
+  return {starts, rows, places};
+}
 
 }  // namespace cograd

@@ -117,7 +117,7 @@ class Pattern:
     def _rows(self) -> Arrays:
         if not self.is_coo:
             start, row = self.parts
-            turned: Any = _C._ops._csr_transpose(start, row, self.shape[0])
+            turned: Any = _C._csr_transpose(start, row, self.shape[0], None)
             return turned  # type: ignore[no-any-return]
         row, col = self.parts[0]
         place = None
@@ -137,7 +137,7 @@ class Pattern:
 
     def _columns(self) -> Arrays:
         start, col, place = self.rows()
-        turned: Any = _C._ops._csr_transpose(start, col, self.shape[1], place)
+        turned: Any = _C._csr_transpose(start, col, self.shape[1], place)
         return turned  # type: ignore[no-any-return]
 
     def transposed(self) -> Pattern:

@@ -58,7 +58,7 @@ def make(pattern: Pattern, values: Tensor, requires_grad: bool = False) -> Spars
             if requires_grad:
                 values.requires_grad_()
     shape = (*pattern.shape, *values.shape[1:])
-    out: SparseTensor = _C._make_sparse(SparseTensor, shape, values)
+    out: SparseTensor = _C._make_sparse(SparseTensor, values, *shape)
     out._pattern = pattern
     return out
 
