@@ -236,8 +236,8 @@ def test_written_indices_raise_and_are_used():
 
 
 def test_engine_level_ops_raise():
-    with pytest.raises(NotImplementedError, match=r"_csr_product\(\): not supp.*to_dense"):
-        torch._C._ops._csr_product(sparse(), DENSE, torch.tensor([0]), torch.tensor([0]))
+    with pytest.raises(NotImplementedError, match=r"_csr\(\): not supp.*to_dense"):
+        torch._C._ops._csr(sparse(), DENSE, torch.tensor([0]), torch.tensor([0]))
     p = torch.ones(2, 3, requires_grad=True)
     with torch._C.DisableTorchFunctionSubclass(), pytest.raises(NotImplementedError, match="add"):
         torch.add(p, sparse())

@@ -12,8 +12,6 @@ namespace cograd {
 
 namespace {
 
-constexpr DTypeSet kWide = dtype_set({DType::Float32, DType::Float64});
-
 // The arrays of a pattern, held while a kernel reads them.
 struct Pattern {
   Tensor start, col, place;
@@ -39,113 +37,63 @@ void check_range(const char* op, bool good) {
   COGRAD_CHECK_INDEX(good, op, "(): an index of the sparse matrix is out of range");
 }
 
-// The saved pattern of rows and columns, in slots 2 to 7. The latter is computed if it was not
-// given.
-struct Both {
-  Tensor start, col, place, t_start, t_col, t_place;
-  void need_transpose(int64_t cols) {
-    if (t_start.defined()) return;
-    std::tie(t_start, t_col, t_place) = csr_transpose(start, col, place, cols);
-  }
-};
-template <class Op>
-Both both(Ctx<Op>& ctx) {
-  return {ctx.saved(2), ctx.saved(3), ctx.saved(4), ctx.saved(5), ctx.saved(6), ctx.saved(7)};
-}
-
-struct CsrSampled;
-Tensor csr_sampled(const Tensor& y, const Tensor& x, const Both& b);
-
-struct CsrProduct {
+// One op for two functions that are each other's derivatives: the product A @ x of a sparse matrix,
+// whose values are `left`, and with `sampled` the elements of left @ x.T where A has values.
+struct Csr {
   static constexpr OpSpec spec{
-      "_csr_product",
-      "values, x, start, col, place=None, t_start=None, t_col=None, t_place=None",
+      "_csr",
+      "left, x, start, col, place=None, t_start=None, t_col=None, t_place=None, sampled=False",
       kInternal | kContraction,
-      "The product of a sparse matrix in compressed rows with a dense matrix.",
+      "The product of a sparse matrix in compressed rows with a dense matrix, or elements of a "
+      "dense product.",
       "T(3), T(3, 2), cograd.tensor([0, 2, 3]), cograd.tensor([0, 2, 1]); T(3), T(3, 5), "
-      "cograd.tensor([0, 2, 3]), cograd.tensor([0, 2, 1]), cograd.tensor([1, 0, 2])",
+      "cograd.tensor([0, 2, 3]), cograd.tensor([0, 2, 1]), cograd.tensor([1, 0, 2]); T(2, 3), T(4, "
+      "3), cograd.tensor([0, 2, 3]), cograd.tensor([0, 2, 1]), sampled=True; T(2, 1), T(3, 1), "
+      "cograd.tensor([0, 2, 3]), cograd.tensor([0, 2, 1]), cograd.tensor([1, 0, 2]), sampled=True",
       ""};
-  static constexpr DTypeSet kDTypes = kWide;
+  static constexpr DTypeSet kDTypes = dtype_set({DType::Float32, DType::Float64});
   static constexpr TangentRule kTangent = multilinear({0, 1});
   static constexpr int kSaved = 8;
-  static Tensor forward(Ctx<CsrProduct>& ctx, const Tensor& values, const Tensor& x,
-                        const Tensor& start, const Tensor& col, const Tensor& place,
-                        const Tensor& t_start, const Tensor& t_col, const Tensor& t_place) {
-    COGRAD_CHECK_NOT_IMPLEMENTED(
-        values.dtype() == DType::Float32 || values.dtype() == DType::Float64,
-        "_csr_product(): not implemented for dtype ", dtype_name(values.dtype()));
-    COGRAD_CHECK(values.dtype() == x.dtype(), "_csr_product(): values of dtype ",
-                 dtype_name(values.dtype()), " and a matrix of dtype ", dtype_name(x.dtype()));
-    COGRAD_CHECK(values.dim() == 1 && x.dim() == 2 && values.numel() == col.numel(),
-                 "_csr_product(): expected one value for each column and a matrix");
-    ctx.save(ctx.needs(1) ? values : Tensor(), x, start, col, place, t_start, t_col, t_place);
-    const Pattern p = pattern(start, col, place);
-    const kernels::CsrPattern a = p.of("_csr_product", x.size(0));
-    const Tensor v = raw_contiguous(values), from = raw_contiguous(x);
-    Tensor out = empty_checked("_csr_product", {{a.rows, x.size(1)}}, values.dtype());
-    check_range("_csr_product", kernels::csr_product(v.dtype(), a, v.bytes(), from.bytes(),
-                                                     x.size(1), out.bytes()));
-    return out;
-  }
-  static void backward(Ctx<CsrProduct>& ctx, const Tensor& g) {
-    Both b = both(ctx);
-    const Tensor x = ctx.saved(1);
-    if (ctx.needs(1)) {
-      b.need_transpose(x.size(0));
-      ctx.grad(1) = apply<CsrProduct>(ctx.saved(0), g, b.t_start, b.t_col, b.t_place, b.start,
-                                      b.col, b.place);
-    }
-    if (ctx.needs(0)) ctx.grad(0) = csr_sampled(g, x, b);
-  }
-};
-COGRAD_OP(CsrProduct)
-
-struct CsrSampled {
-  static constexpr OpSpec spec{
-      "_csr_sampled",
-      "y, x, start, col, place=None, t_start=None, t_col=None, t_place=None",
-      kInternal | kContraction,
-      "The elements of y @ x.T where a sparse matrix has entries.",
-      "T(2, 3), T(4, 3), cograd.tensor([0, 2, 3]), cograd.tensor([0, 2, 1]); T(2, 1), T(3, "
-      "1), cograd.tensor([0, 2, 3]), cograd.tensor([0, 2, 1]), cograd.tensor([1, 0, 2])",
-      ""};
-  static constexpr DTypeSet kDTypes = kWide;
-  static constexpr TangentRule kTangent = multilinear({0, 1});
-  static constexpr int kSaved = 8;
-  static Tensor forward(Ctx<CsrSampled>& ctx, const Tensor& y, const Tensor& x, const Tensor& start,
+  struct State {
+    bool sampled = false;
+  };
+  static Tensor forward(Ctx<Csr>& ctx, const Tensor& left, const Tensor& x, const Tensor& start,
                         const Tensor& col, const Tensor& place, const Tensor& t_start,
-                        const Tensor& t_col, const Tensor& t_place) {
-    COGRAD_CHECK_NOT_IMPLEMENTED(y.dtype() == DType::Float32 || y.dtype() == DType::Float64,
-                                 "_csr_sampled(): not implemented for dtype ",
-                                 dtype_name(y.dtype()));
-    COGRAD_CHECK(y.dtype() == x.dtype() && y.dim() == 2 && x.dim() == 2 && y.size(1) == x.size(1) &&
-                     start.numel() == y.size(0) + 1,
-                 "_csr_sampled(): the matrices and the pattern do not fit together");
-    ctx.save(y, x, start, col, place, t_start, t_col, t_place);
+                        const Tensor& t_col, const Tensor& t_place, bool sampled) {
+    COGRAD_CHECK_NOT_IMPLEMENTED(left.dtype() == DType::Float32 || left.dtype() == DType::Float64,
+                                 "_csr(): not implemented for dtype ", dtype_name(left.dtype()));
+    COGRAD_CHECK(left.dtype() == x.dtype(), "_csr(): operands of dtype ", dtype_name(left.dtype()),
+                 " and ", dtype_name(x.dtype()));
+    const bool fits = sampled ? left.dim() == 2 && x.dim() == 2 && left.size(1) == x.size(1) &&
+                                    start.numel() == left.size(0) + 1
+                              : left.dim() == 1 && x.dim() == 2 && left.numel() == col.numel();
+    COGRAD_CHECK(fits, "_csr(): the shapes of the operands and the pattern do not fit together");
+    ctx->sampled = sampled;
+    ctx.save(left, x, start, col, place, t_start, t_col, t_place);
     const Pattern p = pattern(start, col, place);
-    const kernels::CsrPattern a = p.of("_csr_sampled", x.size(0));
-    const Tensor left = raw_contiguous(y), right = raw_contiguous(x);
-    Tensor out = empty({{a.entries}}, y.dtype());
-    check_range("_csr_sampled", kernels::csr_sampled(y.dtype(), a, left.bytes(), right.bytes(),
-                                                     x.size(1), out.bytes()));
+    const kernels::CsrPattern a = p.of("_csr", x.size(0));
+    const Tensor from = raw_contiguous(left), by = raw_contiguous(x);
+    Tensor out = sampled ? empty({{a.entries}}, x.dtype())
+                         : empty_checked("_csr", {{a.rows, x.size(1)}}, x.dtype());
+    check_range("_csr", (sampled ? kernels::csr_sampled : kernels::csr_product)(
+                            x.dtype(), a, from.bytes(), by.bytes(), x.size(1), out.bytes()));
     return out;
   }
-  static void backward(Ctx<CsrSampled>& ctx, const Tensor& g) {
-    Both b = both(ctx);
-    const Tensor x = ctx.saved(1);
+  static void backward(Ctx<Csr>& ctx, const Tensor& g) {
+    const Tensor left = ctx.saved(0), x = ctx.saved(1), start = ctx.saved(2), col = ctx.saved(3),
+                 place = ctx.saved(4);
+    Tensor t_start = ctx.saved(5), t_col = ctx.saved(6), t_place = ctx.saved(7);
+    if (ctx.needs(1) && !t_start.defined())
+      std::tie(t_start, t_col, t_place) = csr_transpose(start, col, place, x.size(0));
+    // The values of the matrix that the gradient of x is a product with, and the other operand.
+    const Tensor &values = ctx->sampled ? g : left, &other = ctx->sampled ? left : g;
+    if (ctx.needs(1))
+      ctx.grad(1) = apply<Csr>(values, other, t_start, t_col, t_place, start, col, place, false);
     if (ctx.needs(0))
-      ctx.grad(0) = apply<CsrProduct>(g, x, b.start, b.col, b.place, b.t_start, b.t_col, b.t_place);
-    if (!ctx.needs(1)) return;
-    b.need_transpose(x.size(0));
-    ctx.grad(1) =
-        apply<CsrProduct>(g, ctx.saved(0), b.t_start, b.t_col, b.t_place, b.start, b.col, b.place);
+      ctx.grad(0) = apply<Csr>(g, x, start, col, place, t_start, t_col, t_place, !ctx->sampled);
   }
 };
-COGRAD_OP(CsrSampled)
-
-Tensor csr_sampled(const Tensor& y, const Tensor& x, const Both& b) {
-  return apply<CsrSampled>(y, x, b.start, b.col, b.place, b.t_start, b.t_col, b.t_place);
-}
+COGRAD_OP(Csr)
 
 }  // namespace
 

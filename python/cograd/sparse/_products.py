@@ -42,7 +42,7 @@ def times_dense(s: SparseTensor, x: Tensor) -> Tensor:
         turned: tuple[Any, ...] = ()
         if x._is_concerned:
             turned = pattern.columns()
-        out: Tensor = _C._ops._csr_product(values, x, *pattern.rows(), *turned)
+        out: Tensor = _C._ops._csr(values, x, *pattern.rows(), *turned)
         return out
     half = values.dtype in (cograd.float16, cograd.bfloat16)
     if half:  # the sums have the precision of float32
@@ -240,8 +240,8 @@ def sampled_addmm(
         )
     right = mat2.t()
     if mat1.dtype in (cograd.float32, cograd.float64):
-        turned = pattern.columns() if right._is_concerned else ()
-        found: Any = _C._ops._csr_sampled(mat1, right, *pattern.rows(), *turned)
+        turned: Any = pattern.columns() if right._is_concerned else (None, None, None)
+        found: Any = _C._ops._csr(mat1, right, *pattern.rows(), *turned, True)
     else:
         row, col = pattern.indices()
         found = (mat1[row] * right[col]).sum(1).to(mat1.dtype)
