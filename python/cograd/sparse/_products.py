@@ -241,7 +241,8 @@ def sampled_addmm(
     right = mat2.t()
     if mat1.dtype in (cograd.float32, cograd.float64):
         turned: Any = pattern.columns() if right._is_concerned else (None, None, None)
-        found: Any = _C._ops._csr(mat1, right, *pattern.rows(), *turned, True)
+        csr: Any = _C._ops._csr
+        found: Any = csr(mat1, right, *pattern.rows(), *turned, sampled=True)
     else:
         row, col = pattern.indices()
         found = (mat1[row] * right[col]).sum(1).to(mat1.dtype)
