@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The types of ``memory_format`` and ``layout`` arguments: strings, as the core expects them."""
 
+from typing import Any
+
 from cograd import _C
 
-__all__ = ["layout", "memory_format"]
+__all__ = ["layout", "memory_format", "registered"]
+
+# What cograd.sparse registers when it is imported, for the packages that it imports itself. It is
+# empty as long as no program has used a sparse tensor.
+registered: dict[str, Any] = {}
 
 
 class _Named(str):
@@ -27,7 +33,7 @@ class memory_format(_Named):
 
 
 class layout(_Named):
-    """How a tensor stores its elements; ``strided`` is the only layout."""
+    """How a tensor stores its elements; dense (``strided``) or sparse."""
 
     __module__ = "cograd"
     __slots__ = ()

@@ -11,7 +11,7 @@ import cograd
 from cograd import _C
 from cograd._base.dtypes import dtype_name
 from cograd._C import Tensor, UntypedStorage, from_numpy, tensor
-from cograd._tensor import absent, pickle, rest, sparse, storage
+from cograd._tensor import absent, pickle, rest, storage
 from cograd._tensor.asarray import is_ndarray
 
 # ---- NumPy's protocols --------------------------------------------------------------------------
@@ -256,7 +256,6 @@ _METHODS: dict[str, Any] = {
     "volatile": property(_get_volatile, _set_volatile, doc="Removed: always False."),
     **absent.METHODS,
     **rest.METHODS,
-    **sparse.METHODS,
     **storage.TENSOR_METHODS,
 }
 

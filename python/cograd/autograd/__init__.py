@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from cograd import _C
-from cograd._base.sparse import registered as _sparse
+from cograd._base.memory_format import registered as _sparse
 from cograd._C import (
     Tensor,
     get_num_backward_threads,

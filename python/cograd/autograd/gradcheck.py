@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import cograd
 from cograd import Tensor
-from cograd._base.sparse import registered as _sparse
+from cograd._base.memory_format import registered as _sparse
 
 from ._errors import GradcheckError
 

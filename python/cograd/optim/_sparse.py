@@ -7,7 +7,7 @@ from typing import Any
 
 import cograd
 from cograd import Tensor
-from cograd._base.sparse import registered
+from cograd._base.memory_format import registered
 
 from ._options import number
 

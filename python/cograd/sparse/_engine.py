@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from cograd import _C, Tensor
-from cograd._base.sparse import registered
+from cograd._base.memory_format import registered
 
 from ._arithmetic import add
 from ._convert import sparse_mask, to_dense

@@ -18,7 +18,7 @@ def _needs_sparse(weight: Tensor) -> bool:
 
 def _of_sparse(name: str) -> Any:
     """Returns a function of cograd.sparse, which is imported now."""
-    from cograd._base.sparse import registered
+    from cograd._base.memory_format import registered
 
     if not registered:
         cograd.sparse.SparseTensor  # noqa: B018, imports it
