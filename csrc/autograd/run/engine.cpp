@@ -52,6 +52,22 @@ void Run::add(Tensor& slot, Tensor g) {
     slot = autograd_ops.add(slot, g);
 }
 
+namespace {
+
+// execute_alone() inlines whatever it calls, so what few nodes need says noinline.
+[[gnu::noinline]] void sum_gradient(Tensor& g, const OutputMeta& meta, const Node* from,
+                                    size_t index) {
+  Dims joint;
+  const bool reducible = broadcast_shapes(g.sizes(), meta.sizes, joint) && same(joint, g.sizes());
+  COGRAD_CHECK(reducible, "Function ", from->name(), " returned an invalid gradient at index ",
+               index, " - got ", to_string(g.sizes()), " but expected shape compatible with ",
+               to_string(meta.sizes));
+  g = autograd_ops.sum_to(g, meta.sizes);
+}
+[[gnu::noinline]] void cast_gradient(Tensor& g, DType t) { g = autograd_ops.cast(g, t); }
+
+}  // namespace
+
 void Run::pass_on(Node* n, size_t index, const Edge& edge, Tensor g, ParallelRun* parallel) {
   RunState& b = run_state(edge.node);
   if (g.defined()) {
@@ -65,7 +81,7 @@ void Run::pass_on(Node* n, size_t index, const Edge& edge, Tensor g, ParallelRun
   if (--b.dependencies == 0) push(edge.node);
 }
 
-void Run::capture(Node* n, std::span<Tensor> grads) {
+[[gnu::noinline]] void Run::capture(Node* n, std::span<Tensor> grads) {
   auto [first, last] = capture_at_.equal_range(n);
   for (auto it = first; it != last; ++it)
     if (!request_.accumulate) captured_[it->second] = grads[request_.inputs[it->second].input_nr];
@@ -91,7 +107,7 @@ void Run::set_needs(Node* n, BackwardArgs& args, std::vector<bool>& more) {
 
 namespace {
 
-void call_tensor_hooks(const Run& run, Node& n, std::span<Tensor> grads) {
+[[gnu::noinline]] void call_tensor_hooks(const Run& run, Node& n, std::span<Tensor> grads) {
   for (const HookEntry& h : hooks_of(n, &NodeExtra::tensor_hooks)) {
     if (!run.serves(h.scope)) continue;
     std::vector<Tensor> one{grads[h.output_nr]};
@@ -119,8 +135,8 @@ void check_gradients(const Node& n, std::span<const Tensor> grads) {
   }
 }
 
-void call_node_hooks(const Run& run, Node& n, HookList list, std::span<Tensor> values,
-                     const std::vector<Tensor>* also) {
+[[gnu::noinline]] void call_node_hooks(const Run& run, Node& n, HookList list,
+                                       std::span<Tensor> values, const std::vector<Tensor>* also) {
   std::vector<HookEntry> hooks = hooks_of(n, list);
   std::erase_if(hooks, [&](const HookEntry& h) { return !run.serves(h.scope); });
   if (hooks.empty()) return;
@@ -142,7 +158,8 @@ Tensor* slot_of(const NodeExtra& extra, const NodeExtra::Retained& r) {
 
 // Adds gradients to .grad of tensors that retain it. Computes sums without the lock, and again if
 // another run changed .grad meanwhile. Stores copies, as gradient buffers are added to in place.
-void store_retained(const Run& run, Node& n, const NodeExtra& extra, std::span<Tensor> grads) {
+[[gnu::noinline]] void store_retained(const Run& run, Node& n, const NodeExtra& extra,
+                                      std::span<Tensor> grads) {
   std::vector<NodeExtra::Retained> list;
   {
     const std::lock_guard lock(n);
@@ -170,8 +187,8 @@ void store_retained(const Run& run, Node& n, const NodeExtra& extra, std::span<T
 }
 
 // Raises torch's error for a gradient that is not finite, with the value and its index added.
-void check_finite(const Node* n, const BackwardArgs& args, uint32_t watch,
-                  std::span<const Tensor> grads) {
+[[gnu::noinline, gnu::cold]] void check_finite(const Node* n, const BackwardArgs& args,
+                                               uint32_t watch, std::span<const Tensor> grads) {
   const bool inf = (watch & kWatchInf) != 0;
   for (size_t i = 0; i < args.out.size(); ++i) {
     const Tensor& t = args.out[i];
@@ -265,6 +282,10 @@ void Run::run_node(Node* n, ParallelRun* parallel) {
 void Run::step(Node* n, ParallelRun* parallel) {
   if (watch_ == 0) [[likely]]
     return run_node(n, parallel);
+  watched_step(n, parallel);
+}
+
+[[gnu::noinline]] void Run::watched_step(Node* n, ParallelRun* parallel) {
   const int64_t begin = (watch_ & kWatchProfile) != 0 ? now_ns() : 0;
   try {
     run_node(n, parallel);
@@ -396,15 +417,8 @@ bool queue_callback(std::function<void()> f) {
 }
 
 void fit_gradient(Tensor& g, const OutputMeta& meta, const Node* from, size_t index) {
-  if (!same(g.sizes(), meta.sizes)) {
-    Dims joint;
-    const bool reducible = broadcast_shapes(g.sizes(), meta.sizes, joint) && same(joint, g.sizes());
-    COGRAD_CHECK(reducible, "Function ", from->name(), " returned an invalid gradient at index ",
-                 index, " - got ", to_string(g.sizes()), " but expected shape compatible with ",
-                 to_string(meta.sizes));
-    g = autograd_ops.sum_to(g, meta.sizes);
-  }
-  if (g.dtype() != meta.dtype) g = autograd_ops.cast(g, meta.dtype);
+  if (!same(g.sizes(), meta.sizes)) sum_gradient(g, meta, from, index);
+  if (g.dtype() != meta.dtype) cast_gradient(g, meta.dtype);
 }
 
 }  // namespace cograd

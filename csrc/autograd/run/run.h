@@ -65,6 +65,7 @@ class Run {
   void execute_alone();
   // Runs one node and notifies the watchers. The results go to the nodes' slots or to `parallel`.
   void step(Node* n, ParallelRun* parallel);
+  void watched_step(Node* n, ParallelRun* parallel);
   void run_node(Node* n, ParallelRun* parallel);
   void call_backward(Node* n, BackwardArgs& args);
   void pass_on(Node* n, size_t index, const Edge& edge, Tensor g, ParallelRun* parallel);
