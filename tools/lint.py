@@ -140,13 +140,24 @@ def tidy_files(which: str) -> list[str]:
 
 
 def compile_commands(build: Path) -> list[dict[str, str]]:
-    """Returns a build's compile commands without its precompiled headers.
+    """Returns a build's compile commands, one for each file, without its precompiled headers.
 
-    Clang cannot read those of GCC, and without them a file must include what it uses.
+    Clang cannot read those of GCC, and without them a file must include what it uses. What the
+    build compiles in groups is checked file by file for the same reason.
     """
     entries = json.loads((build / "compile_commands.json").read_text())
     pch = re.compile(r"-Winvalid-pch|-include \S*/cmake_pch\.hxx")
-    return [e | {"command": pch.sub("", e["command"])} for e in entries]
+    commands = []
+    for entry in entries:
+        files = [entry["file"]]
+        if "/Unity/" in entry["file"]:
+            files = re.findall(r'^#include "(.*)"', Path(entry["file"]).read_text(), re.MULTILINE)
+        command = pch.sub("", entry["command"])
+        commands += [
+            entry | {"file": name, "command": command.replace(entry["file"], name)}
+            for name in files
+        ]
+    return commands
 
 
 class TidyPasses:

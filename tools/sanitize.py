@@ -99,13 +99,10 @@ def run_engine(minutes: float, seed: int) -> int:
 def run_kernels(levels: list[str]) -> int:
     """Runs the kernels' C++ tests under the address sanitizer, without ops and Python."""
     cmake("--preset", "asan", f"-DCOGRAD_ISA_LEVELS={';'.join(levels)}", "-B", "build/asan-kernels")
-    sources = [
-        *(ROOT / "csrc" / "kernels").rglob("*.cpp"),
-        *(ROOT / "csrc" / "tensor").glob("*.cpp"),
-    ]
     names = [
-        f"CMakeFiles/cograd_core.dir/{s.relative_to(ROOT)}.o"
-        for s in sources
+        f"CMakeFiles/cograd_{layer}.dir/{s.relative_to(ROOT)}.o"
+        for layer in ("kernels", "tensor")
+        for s in (ROOT / "csrc" / layer).rglob("*.cpp")
         if "\nnamespace cograd::kernels::COGRAD_ISA" not in s.read_text(encoding="utf-8")
     ]
     targets = [*names, *(f"cograd_{level}" for level in levels)]

@@ -48,7 +48,7 @@ def command():
         pytest.skip(f"there is no C++ compiler {compiler}")
     # Not what an earlier state of the sources or of their targets has left in the folder.
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
-    outputs = [c["output"] for c in commands if c["output"].endswith(".cpp.o")]
+    outputs = [c["output"] for c in commands if c["output"].endswith(".o")]
     objects = [
         str(build / o) for o in outputs if "CMakeFiles/cograd_" in o and (build / o).exists()
     ]

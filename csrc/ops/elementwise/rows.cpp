@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Registers the rows of elementwise.def and defines their C++ functions.
+// What the formulas of rows use, and all rows but those of rows_slow.cpp.
 #include "ops/elementwise/rows.h"
 
 namespace cograd {
@@ -40,55 +40,12 @@ Operand arithmetic(BinaryOp op, const TensorOrScalar& a, const TensorOrScalar& b
   return compute(a.scalar().to_double(), b.scalar().to_double());
 }
 
-namespace {
-
-template <class Row>
-bool add_row() {
-  if constexpr (Row::kDoc.op == nullptr)
-    return add_op<Row>();
-  else
-    return true;  // the op that runs the row is registered
-}
-
-#define ADD_ROW(name, ...) [[maybe_unused]] const bool added_##name = add_row<Row_##name>();
-#define UNARY ADD_ROW
-#define UNARY_BOOL ADD_ROW
-#define BINARY ADD_ROW
-#define BINARY_BOOL ADD_ROW
-#define BINARY_FLAT ADD_ROW
-#include "kernels/elementwise/elementwise.def"
-#undef ADD_ROW
-
-// Runs a row with as many of the scalars as it has parameters.
-template <class Row, size_t... I, class Numbers, class... In>
-Tensor run(std::index_sequence<I...>, [[maybe_unused]] const Numbers& numbers, const In&... in) {
-  return apply<Row>(in..., numbers[I]...);
-}
-template <class Row, class Numbers, class... In>
-Tensor call(const Numbers& numbers, const In&... in) {
-  return run<Row>(std::make_index_sequence<Row::kParams>(), numbers, in...);
-}
-
-}  // namespace
-
 }  // namespace rows
 
-#define UNARY(name, ...)                                                       \
-  Tensor name(const Tensor& x, double p0, double p1, double p2) {              \
-    return rows::call<rows::Row_##name>(std::array<double, 3>{p0, p1, p2}, x); \
-  }
-#define UNARY_BOOL(name, ...) \
-  Tensor name(const Tensor& x, double, double, double) { return apply<rows::Row_##name>(x); }
-#define BINARY(name, ...)                                                    \
-  Tensor name(const TensorOrScalar& a, const TensorOrScalar& b, Scalar p0) { \
-    return rows::call<rows::Row_##name>(std::array<Scalar, 1>{p0}, a, b);    \
-  }
-#define BINARY_BOOL BINARY
-#define BINARY_FLAT BINARY
-#define TERNARY_COND(name, ...)                                                    \
-  Tensor name(const Tensor& a, const TensorOrScalar& b, const TensorOrScalar& c) { \
-    return apply<rows::Row_##name>(a, b, c);                                       \
-  }
-#include "kernels/elementwise/elementwise.def"
-
 }  // namespace cograd
+
+#define ROW_CHEAP(...) __VA_ARGS__
+#define ROW_DIVIDE(...) __VA_ARGS__
+#define ROW_MATH(...) __VA_ARGS__
+#define ROW_SLOW(...)
+#include "ops/elementwise/rows_define.h"

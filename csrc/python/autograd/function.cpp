@@ -257,13 +257,13 @@ namespace {
 
 // Implements Function.apply. On a class it runs forward. On a ctx, which may be an instance of that
 // class, it runs the node's backward, as grad_fn.apply does.
-PyObject* node_apply = nullptr;
+PyObject* backward_apply = nullptr;
 struct ApplyDescriptor {
   PyObject_HEAD PyObject* of_class;
 };
 PyObject* apply_get(PyObject* self, PyObject* object, PyObject* type) {
   if (object != nullptr && object != Py_None) {
-    return Py_TYPE(node_apply)->tp_descr_get(node_apply, object, type);
+    return Py_TYPE(backward_apply)->tp_descr_get(backward_apply, object, type);
   }
   PyObject* method = reinterpret_cast<ApplyDescriptor*>(self)->of_class;
   return Py_TYPE(method)->tp_descr_get(method, nullptr, type);
@@ -363,8 +363,8 @@ void init_function(py::module_& m) {
   function_base_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases));
   Py_XDECREF(bases);
   if (function_base_type == nullptr) throw_python_error();
-  node_apply = PyObject_GetAttrString(reinterpret_cast<PyObject*>(node_type), "apply");
-  if (node_apply == nullptr) throw_python_error();
+  backward_apply = PyObject_GetAttrString(reinterpret_cast<PyObject*>(node_type), "apply");
+  if (backward_apply == nullptr) throw_python_error();
   static PyMethodDef apply = {"apply", FASTCALL(function_apply),
                               METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
                               "Runs and records forward with the arguments after ctx."};
