@@ -6,7 +6,7 @@
 namespace cograd {
 
 // A bit beside TensorFlags. A sparse tensor has kDual, too, so that every op leaves the direct path
-// and meets the check in call_transformed(); plain tensors pay nothing for it.
+// and meets the stage that refuses it; plain tensors pay nothing for it.
 inline constexpr uint32_t kSparse = 65536;
 
 inline bool is_sparse(const TensorImpl* t) noexcept { return (t->flags & kSparse) != 0; }

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "tensor/alloc.h"
+#include "tensor/device.h"
 
 namespace cograd {
 
@@ -30,7 +31,8 @@ struct Storage {
   int64_t nbytes = 0;
   void (*deleter)(void*) = nullptr;  // frees foreign memory; called with context
   void* context = nullptr;
-  // 0: own data block, 1: bytes follow this object, 2: foreign, 3: a part of another storage
+  // 0: own data block, 1: bytes follow this object, 2: foreign, 3: a part of another storage,
+  // 4: on a device
   uint8_t kind = 0;
   bool read_only = false;
   bool emptied = false;  // resized to 0: the address range is kept, the contents are discarded
@@ -38,7 +40,10 @@ struct Storage {
 
   static constexpr int64_t kInlineMax = 256;
 
+  // Returns memory on the device of this thread's place.
   static Storage* make(int64_t nbytes) {
+    if (!on_host()) [[unlikely]]
+      return make_elsewhere(nbytes);
     if (nbytes <= kInlineMax) {
       auto* s = new (small_alloc(sizeof(Storage) + static_cast<size_t>(nbytes))) Storage;
       s->data = s + 1;
@@ -49,6 +54,7 @@ struct Storage {
     return make_large(nbytes);
   }
   COGRAD_API static Storage* make_large(int64_t nbytes);
+  COGRAD_API static Storage* make_elsewhere(int64_t nbytes);
   COGRAD_API static Storage* wrap(void* data, int64_t nbytes, void (*deleter)(void*), void* context,
                                   bool read_only);
 

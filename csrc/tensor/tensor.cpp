@@ -6,6 +6,8 @@
 
 #include <memory>
 
+#include "tensor/fake_device.h"
+
 namespace cograd {
 
 TensorHooks tensor_hooks;
@@ -52,6 +54,14 @@ void Storage::destroy_slow() noexcept {
   else if (deleter != nullptr)
     deleter(context);
   small_free(this, sizeof(Storage));
+}
+
+Storage* Storage::make_elsewhere(int64_t nbytes) {
+  Storage* s = thread_place.now.type == DeviceType::Fake
+                   ? make_fake_storage(nbytes)
+                   : wrap(meta_address(nbytes), nbytes, nullptr, nullptr, false);
+  s->kind = 4;
+  return s;
 }
 
 int64_t* TensorImpl::room_for(int n) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TensorImpl, the strided CPU tensor, and Tensor, a counted reference to it.
+// TensorImpl, the strided tensor, and Tensor, a counted reference to it.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include "cograd/dtype.h"
 #include "cograd/error.h"
 #include "cograd/scalar.h"
+#include "tensor/device.h"
 #include "tensor/dims.h"
 #include "tensor/published.h"
 #include "tensor/storage.h"
@@ -19,12 +20,6 @@ namespace cograd {
 class Node;
 struct AutogradMeta;
 class Tensor;
-
-enum class DeviceType : uint8_t { CPU };
-struct Device {
-  DeviceType type;
-  int8_t index;
-};
 
 enum TensorFlags : uint32_t {
   kContiguous = 1,
@@ -59,7 +54,7 @@ struct COGRAD_API TensorImpl {
   std::atomic<uint32_t> refs{1};
   DType dtype;
   uint8_t ndim = 0;
-  Device device{DeviceType::CPU, -1};
+  Device device = thread_place.now;
   uint32_t flags = 0;
   uint32_t output_nr = 0;
   int64_t numel = 0;

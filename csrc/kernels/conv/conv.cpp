@@ -12,6 +12,7 @@
 #include "kernels/conv/conv_onednn.h"
 #include "kernels/libraries/library.h"
 #include "kernels/product/gemm.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -147,6 +148,7 @@ void forward_tile(DType t, const ConvShape& s, int64_t group, int64_t first, int
 
 void conv_forward(DType t, const ConvShape& s, const void* x, const void* w, const void* bias,
                   void* y) {
+  COGRAD_SLOT(conv_forward, t, s, x, w, bias, y);
   HeavyScope heavy(static_cast<int64_t>(std::min(s.work() / 8, 1e15)));
   if (by_onednn() && onednn_conv_forward(t, s, x, w, bias, y)) return;
   if (few_forward_suits(t, s)) return few_forward(t, s, x, w, bias, y);
@@ -164,6 +166,7 @@ void conv_forward(DType t, const ConvShape& s, const void* x, const void* w, con
 }
 
 void conv_input_grad(DType t, const ConvShape& s, const void* g, const void* w, void* gx) {
+  COGRAD_SLOT(conv_input_grad, t, s, g, w, gx);
   HeavyScope heavy(static_cast<int64_t>(std::min(s.work() / 8, 1e15)));
   if (by_onednn() && onednn_conv_input_grad(t, s, g, w, gx)) return;
   if (direct_input_grad_suits(t, s)) return direct_input_grad(t, s, g, w, gx);
@@ -196,6 +199,7 @@ void conv_input_grad(DType t, const ConvShape& s, const void* g, const void* w, 
 }
 
 void conv_weight_grad(DType t, const ConvShape& s, const void* g, const void* x, void* gw) {
+  COGRAD_SLOT(conv_weight_grad, t, s, g, x, gw);
   HeavyScope heavy(static_cast<int64_t>(std::min(s.work() / 8, 1e15)));
   if (by_onednn() && onednn_conv_weight_grad(t, s, g, x, gw)) return;
   if (direct_weight_grad_suits(t, s)) return direct_weight_grad(t, s, g, x, gw);

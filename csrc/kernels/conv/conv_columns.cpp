@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/index/index_impl.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -131,6 +132,7 @@ void add_columns(DType t, const ConvShape& s, const std::vector<ColumnRun>& runs
 }
 
 void im2col(DType t, const ConvShape& s, const void* x, void* cols) {
+  COGRAD_SLOT(im2col, t, s, x, cols);
   const int64_t item = dtype_size(t), p = s.out_size();
   HeavyScope heavy(s.batch * s.depth() * p);
   const auto runs = image_runs(s);
@@ -142,6 +144,7 @@ void im2col(DType t, const ConvShape& s, const void* x, void* cols) {
 }
 
 void col2im(DType t, const ConvShape& s, const void* cols, void* x) {
+  COGRAD_SLOT(col2im, t, s, cols, x);
   const int64_t item = dtype_size(t), p = s.out_size();
   HeavyScope heavy(s.batch * s.depth() * p);
   const auto runs = image_runs(s);

@@ -3,6 +3,7 @@
 #include "kernels/core/cast.h"
 
 #include "kernels/core/isa.h"
+#include "tensor/slot.h"
 
 namespace cograd::kernels {
 
@@ -16,6 +17,7 @@ LoopFn fill_loop(DType t) noexcept { return fill_table()[0][static_cast<int>(t)]
 
 void copy_strided(DType from, DType to, int ndim, const int64_t* shape, const Operand& out,
                   const Operand& in) {
+  COGRAD_SLOT(copy_strided, from, to, ndim, shape, out, in);
   const Operand ops[] = {out, in};
   run_loop(cast_loop(from, to), ndim, shape, ops, 2, nullptr);
 }

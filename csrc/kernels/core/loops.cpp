@@ -3,7 +3,9 @@
 #include "kernels/core/loops.h"
 
 #include <algorithm>
+#include <vector>
 
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -191,8 +193,24 @@ void run_flat(LoopFn fn, char* const* data, const int64_t* strides, int nops, in
 
 }  // namespace
 
+void run_row_elsewhere(LoopFn fn, char* const* ptrs, size_t count, const int64_t* strides,
+                       int64_t n, const void* params) {
+  if (::cograd::detail::on_meta()) return;
+  if (thread_place.now.type != DeviceType::Fake) ::cograd::detail::fail_no_kernel("run_row");
+  std::vector<char*> moved(ptrs, ptrs + count);
+  for (char*& p : moved) p = static_cast<char*>(kernel_view(p));
+  fn(moved.data(), strides, n, params);
+}
+
 void run_loop(LoopFn fn, int ndim, const int64_t* shape, const Operand* ops, int nops,
               const void* params, int cost_per_element) {
+  if (thread_place.now.type == DeviceType::Fake) [[unlikely]] {
+    std::vector<Operand> moved(ops, ops + nops);
+    for (Operand& o : moved) o.each_pointer(::cograd::detail::MovePointer());
+    const PlaceGuard host(kHost);
+    return run_loop(fn, ndim, shape, moved.data(), nops, params, cost_per_element);
+  }
+  COGRAD_SLOT(run_loop, fn, ndim, shape, ops, nops, params, cost_per_element);
   const int cost = std::max(1, cost_per_element);
   // Handle the common case first, without a plan: all dims merge into one in their given order.
   int64_t total = 1;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "cograd/error.h"
+#include "tensor/device.h"
 
 namespace cograd::kernels {
 
@@ -14,6 +15,11 @@ using LoopFn = void (*)(char* const* ptrs, const int64_t* strides, int64_t n, co
 struct Operand {
   char* data;
   const int64_t* strides;  // bytes per dim, already broadcast: 0 for a broadcast dim
+
+  template <class F>
+  void each_pointer(F&& f) {
+    f(data);
+  }
 };
 
 inline constexpr int kMaxDims = 64;
@@ -23,5 +29,16 @@ inline constexpr int kMaxOperands = 6;
 // place), but must not partially overlap it. Splits large work over the pool inside a HeavyScope.
 COGRAD_API void run_loop(LoopFn fn, int ndim, const int64_t* shape, const Operand* ops, int nops,
                          const void* params, int cost_per_element = 1);
+
+COGRAD_API void run_row_elsewhere(LoopFn fn, char* const* ptrs, size_t count,
+                                  const int64_t* strides, int64_t n, const void* params);
+// Runs `fn` on this thread over elements that a stride per operand describes.
+template <size_t kCount>
+void run_row(LoopFn fn, char* const (&ptrs)[kCount], const int64_t* strides, int64_t n,
+             const void* params) {
+  if (on_host()) [[likely]]
+    return fn(ptrs, strides, n, params);
+  run_row_elsewhere(fn, ptrs, kCount, strides, n, params);
+}
 
 }  // namespace cograd::kernels

@@ -5,12 +5,14 @@
 #include <cstring>
 
 #include "tensor/dims.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
 
 void triangle(int64_t itemsize, void* out, const void* x, int64_t all, int64_t rows, int64_t cols,
               int64_t diagonal, bool upper) {
+  COGRAD_SLOT(triangle, itemsize, out, x, all, rows, cols, diagonal, upper);
   const HeavyScope heavy(all * cols);
   // Clamps the diagonal first, so that no sum can overflow.
   const int64_t shift = std::clamp(diagonal, -rows - 1, cols + 1) + (upper ? 0 : 1);
@@ -31,6 +33,7 @@ void triangle(int64_t itemsize, void* out, const void* x, int64_t all, int64_t r
 }
 
 void join(std::span<const JoinedPart> parts, int64_t outer, void* out) {
+  COGRAD_SLOT(join, parts, outer, out);
   char* to = static_cast<char*>(out);
   for (int64_t o = 0; o < outer; ++o)
     for (const JoinedPart& p : parts) {
@@ -40,19 +43,23 @@ void join(std::span<const JoinedPart> parts, int64_t outer, void* out) {
 }
 
 void copy_bytes(const void* from, int64_t n, void* to) {
+  COGRAD_SLOT(copy_bytes, from, n, to);
   if (n > 0) std::memcpy(to, from, static_cast<size_t>(n));
 }
 void zero_bytes(void* at, int64_t n) {
+  COGRAD_SLOT(zero_bytes, at, n);
   if (n > 0) std::memset(at, 0, static_cast<size_t>(n));
 }
 
 void repeat_row(const void* row, int64_t bytes, int64_t rows, void* out) {
+  COGRAD_SLOT(repeat_row, row, bytes, rows, out);
   for (char* to = static_cast<char*>(out); rows > 0; --rows, to += bytes)
     std::memcpy(to, row, static_cast<size_t>(bytes));
 }
 
 void add_strided(DType t, std::span<const int64_t> sizes, std::span<const int64_t> strides,
                  void* region, const void* values) {
+  COGRAD_SLOT(add_strided, t, sizes, strides, region, values);
   int64_t n = 1;
   for (const int64_t size : sizes) n *= size;
   dispatch_all(t, [&](auto tag) {

@@ -18,6 +18,11 @@ void triangle(int64_t itemsize, void* out, const void* x, int64_t all, int64_t r
 struct JoinedPart {
   const void* data;
   int64_t bytes;
+
+  template <class F>
+  void each_pointer(F&& f) {
+    f(data);
+  }
 };
 // Writes the first blocks of all parts one after the other, then the second blocks, and so on.
 void join(std::span<const JoinedPart> parts, int64_t outer, void* out);

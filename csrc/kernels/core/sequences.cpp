@@ -10,6 +10,7 @@
 #include "kernels/core/floating.h"
 #include "kernels/core/store.h"
 #include "tensor/dims.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -87,7 +88,8 @@ bool fill_evenly(DType t, void* out, int64_t n, double a, double b) {
 
 }  // namespace
 
-void arange(DType t, void* out, int64_t n, uint64_t start, uint64_t step) {
+void arange_integers(DType t, void* out, int64_t n, uint64_t start, uint64_t step) {
+  COGRAD_SLOT(arange_integers, t, out, n, start, step);
   const HeavyScope heavy(n);
   const auto run = [=](auto* to) {
     using T = std::remove_pointer_t<decltype(to)>;
@@ -108,22 +110,27 @@ void arange(DType t, void* out, int64_t n, uint64_t start, uint64_t step) {
   }
 }
 void arange(DType t, void* out, int64_t n, double start, double step) {
+  COGRAD_SLOT(arange, t, out, n, start, step);
   fill(t, out, n, [=](int64_t i) { return start + static_cast<double>(i) * step; });
 }
 
 void linspace(DType t, void* out, int64_t n, double start, double end) {
+  COGRAD_SLOT(linspace, t, out, n, start, end);
   if (!fill_evenly(t, out, n, start, end)) fill(t, out, n, Evenly(start, end, n));
 }
-void linspace(DType t, void* out, int64_t n, Complex<double> start, Complex<double> end) {
+void linspace_complex(DType t, void* out, int64_t n, Complex<double> start, Complex<double> end) {
+  COGRAD_SLOT(linspace_complex, t, out, n, start, end);
   fill(t, out, n, Evenly(start, end, n));
 }
 
 void logspace(DType t, void* out, int64_t n, double base, double start, double end) {
+  COGRAD_SLOT(logspace, t, out, n, base, start, end);
   const Evenly exponent(start, end, n);
   fill(t, out, n, [&](int64_t i) { return std::pow(base, exponent(i)); });
 }
-void logspace(DType t, void* out, int64_t n, double base, Complex<double> start,
-              Complex<double> end) {
+void logspace_complex(DType t, void* out, int64_t n, double base, Complex<double> start,
+                      Complex<double> end) {
+  COGRAD_SLOT(logspace_complex, t, out, n, base, start, end);
   const Evenly exponent(start, end, n);
   fill(t, out, n, [&](int64_t i) -> Complex<double> {
     return std::pow(std::complex<double>(base), std::complex<double>(exponent(i)));
@@ -132,6 +139,7 @@ void logspace(DType t, void* out, int64_t n, double base, Complex<double> start,
 
 void triangle_indices(int64_t* row, int64_t* col, int64_t first, int64_t last, int64_t cols,
                       int64_t shift, bool upper) {
+  COGRAD_SLOT(triangle_indices, row, col, first, last, cols, shift, upper);
   for (int64_t r = first; r < last; ++r) {
     const int64_t cut = std::clamp<int64_t>(shift + r, 0, cols);
     for (int64_t c = upper ? cut : 0; c < (upper ? cols : cut); ++c) {
@@ -142,14 +150,17 @@ void triangle_indices(int64_t* row, int64_t* col, int64_t first, int64_t last, i
 }
 
 void pair_indices(int64_t n, int64_t* out) {
+  COGRAD_SLOT(pair_indices, n, out);
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = i + 1; j < n; ++j) *out++ = i * n + j;
 }
 
 void first_combination(int64_t* row, int64_t r, bool repeat) {
+  COGRAD_SLOT(first_combination, row, r, repeat);
   for (int64_t j = 0; j < r; ++j) row[j] = repeat ? 0 : j;
 }
 void next_combinations(int64_t* row, int64_t count, int64_t n, int64_t r, bool repeat) {
+  COGRAD_SLOT(next_combinations, row, count, n, r, repeat);
   for (int64_t k = 0; k < count; ++k, row += r) {
     int64_t j = r - 1;  // the last element that can still be incremented
     while (row[j] == (repeat ? n - 1 : n - r + j)) --j;
@@ -159,6 +170,7 @@ void next_combinations(int64_t* row, int64_t count, int64_t n, int64_t r, bool r
 }
 
 void pad_indices(PadMode mode, int64_t n, int64_t left, int64_t count, int64_t* out) {
+  COGRAD_SLOT(pad_indices, mode, n, left, count, out);
   for (int64_t k = 0; k < count; ++k) {
     const int64_t i = k - left, from_start = std::abs(i);
     if (mode == PadMode::Replicate)
@@ -171,6 +183,7 @@ void pad_indices(PadMode mode, int64_t n, int64_t left, int64_t count, int64_t* 
 }
 
 int64_t total_of(const int64_t* counts, int64_t n, int64_t* bad) {
+  COGRAD_SLOT_READS(total_of, counts, n, bad);
   int64_t total = 0;
   for (int64_t i = 0; i < n; ++i) {
     *bad = counts[i];
@@ -181,6 +194,7 @@ int64_t total_of(const int64_t* counts, int64_t n, int64_t* bad) {
 }
 
 void repeat_numbers(const int64_t* counts, int64_t n, int64_t* out) {
+  COGRAD_SLOT(repeat_numbers, counts, n, out);
   for (int64_t i = 0; i < n; ++i) out = std::fill_n(out, counts[i], i);
 }
 

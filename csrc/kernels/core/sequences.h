@@ -9,7 +9,7 @@
 namespace cograd::kernels {
 
 // Writes start + i * step. The first is for integer dtypes and wraps, the second for all others.
-void arange(DType t, void* out, int64_t n, uint64_t start, uint64_t step);
+void arange_integers(DType t, void* out, int64_t n, uint64_t start, uint64_t step);
 void arange(DType t, void* out, int64_t n, double start, double step);
 
 // Computes the i-th of n evenly spaced values from the nearer end, so that both ends are exact.
@@ -29,11 +29,11 @@ struct Evenly {
 };
 // Write n evenly spaced values, in floating dtypes with torch's bits.
 void linspace(DType t, void* out, int64_t n, double start, double end);
-void linspace(DType t, void* out, int64_t n, Complex<double> start, Complex<double> end);
+void linspace_complex(DType t, void* out, int64_t n, Complex<double> start, Complex<double> end);
 // Write base to the power of these values.
 void logspace(DType t, void* out, int64_t n, double base, double start, double end);
-void logspace(DType t, void* out, int64_t n, double base, Complex<double> start,
-              Complex<double> end);
+void logspace_complex(DType t, void* out, int64_t n, double base, Complex<double> start,
+                      Complex<double> end);
 
 // Writes row and column numbers of the elements of rows [first, last) of a triangle. The lower one
 // has the first r + shift of `cols` columns in row r, the upper one has the others.

@@ -4,11 +4,13 @@
 #include <cmath>
 
 #include "kernels/core/floating.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
 
 void frexp(DType t, const void* x, int64_t n, void* mantissa, int32_t* exponent) {
+  COGRAD_SLOT(frexp, t, x, n, mantissa, exponent);
   dispatch_floating(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* from = static_cast<const T*>(x);

@@ -11,6 +11,7 @@
 #include "kernels/core/floating.h"
 #include "kernels/elementwise/special.h"
 #include "kernels/random/random_draws.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -152,6 +153,7 @@ void for_elements(void* out, int64_t n, const F& f) {
 }  // namespace
 
 void gamma_sample_grad(DType t, void* out, const void* alpha, const void* x, int64_t n) {
+  COGRAD_SLOT(gamma_sample_grad, t, out, alpha, x, n);
   dispatch_floating(t, [&]<class T>(TypeTag<T>) {
     const T* a = static_cast<const T*>(alpha);
     const T* at = static_cast<const T*>(x);
@@ -163,6 +165,7 @@ void gamma_sample_grad(DType t, void* out, const void* alpha, const void* x, int
 
 void dirichlet_sample_grad(DType t, void* out, const void* x, const void* alpha, const void* total,
                            int64_t n) {
+  COGRAD_SLOT(dirichlet_sample_grad, t, out, x, alpha, total, n);
   dispatch_floating(t, [&]<class T>(TypeTag<T>) {
     const T* at = static_cast<const T*>(x);
     const T* a = static_cast<const T*>(alpha);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Elements along one dim by the indices that an op returned.
 #include "kernels/index/index_impl.h"
+#include "tensor/slot.h"
 
 namespace cograd::kernels {
 
@@ -31,6 +32,7 @@ void each_pick(int64_t outer, int64_t n, int64_t inner, const int64_t* index, in
 
 void take_along(int64_t itemsize, const void* x, int64_t outer, int64_t n, int64_t inner,
                 const int64_t* index, int64_t m, void* out) {
+  COGRAD_SLOT(take_along, itemsize, x, outer, n, inner, index, m, out);
   by_width(itemsize, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* from = static_cast<const T*>(x);
@@ -41,6 +43,7 @@ void take_along(int64_t itemsize, const void* x, int64_t outer, int64_t n, int64
 
 void add_along(DType t, const void* values, int64_t outer, int64_t n, int64_t inner,
                const int64_t* index, int64_t m, void* out) {
+  COGRAD_SLOT(add_along, t, values, outer, n, inner, index, m, out);
   dispatch_all(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* from = static_cast<const T*>(values);

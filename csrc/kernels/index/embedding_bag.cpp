@@ -8,6 +8,7 @@
 #include "kernels/core/element.h"
 #include "kernels/core/floating.h"
 #include "kernels/index/index_loops.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -165,6 +166,7 @@ class Loops {
 
 void embedding_bag(DType t, const Bags& b, const void* table, void* out, int64_t* sizes,
                    int64_t* at) {
+  COGRAD_SLOT(embedding_bag, t, b, table, out, sizes, at);
   dispatch_floating(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     Loops<T>(b, static_cast<const T*>(table)).forward(static_cast<T*>(out), sizes, at);
@@ -174,6 +176,7 @@ void embedding_bag(DType t, const Bags& b, const void* table, void* out, int64_t
 void embedding_bag_backward(DType t, const Bags& b, const void* table, const void* g,
                             const int64_t* sizes, const int64_t* at, bool by_freq, void* gtable,
                             void* gweights) {
+  COGRAD_SLOT(embedding_bag_backward, t, b, table, g, sizes, at, by_freq, gtable, gweights);
   dispatch_floating(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Loops<T> loops(b, static_cast<const T*>(table));
@@ -184,6 +187,7 @@ void embedding_bag_backward(DType t, const Bags& b, const void* table, const voi
 }
 
 void bag_numbers(const int64_t* offsets, int64_t bags, int64_t* out) {
+  COGRAD_SLOT(bag_numbers, offsets, bags, out);
   for (int64_t i = 0; i < bags; ++i) std::fill(out + offsets[i], out + offsets[i + 1], i);
 }
 

@@ -16,6 +16,13 @@ struct Bags {
   const int64_t* offsets;      // [count + 1]: bag i has the indices from offsets[i] on
   int64_t padding;             // index to skip, or -1
   const void* weights;         // one weight per index, of the table's dtype; may be null
+
+  template <class F>
+  void each_pointer(F&& f) {
+    f(index);
+    f(offsets);
+    f(weights);
+  }
 };
 // Supports floating dtypes. sizes [count] receives the number of indices that are not skipped, at
 // [count, width] the row of each maximum.

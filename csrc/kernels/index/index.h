@@ -94,6 +94,11 @@ struct IndexOperand {
   int64_t size = 0;                  // size of the indexed dimension
   int64_t stride = 0;                // stride in bytes of the indexed dimension in self
   int64_t dim = 0;                   // number of that dimension, for the error message
+
+  template <class F>
+  void each_pointer(F&& f) {
+    f(data);
+  }
 };
 // Describes x[i, :, j] and the like. The iteration space is the result's shape. self_strides holds
 // the byte strides of the sliced dimensions in self, and 0 for dimensions that index tensors span.
@@ -102,6 +107,9 @@ struct IndexGeometry {
   std::span<const int64_t> self_strides;
   std::span<const int64_t> other_strides;  // out (get) or values (put), in bytes
   std::span<const IndexOperand> index;
+
+  struct InKernelView;
+  InKernelView in_kernel_view() const;
 };
 void index_get(int64_t itemsize, const IndexGeometry& g, const void* self, void* out);
 // If positions repeat, the last one in C order wins.

@@ -6,6 +6,7 @@
 
 #include "kernels/index/index_impl.h"
 #include "kernels/index/index_loops.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -260,6 +261,7 @@ void gather_strided(const char* from, const int64_t* at, char* to, const Strides
 // Nobody else can see `out` yet, so each piece of a line is copied, checked and used.
 void gather(int64_t itemsize, const DimIndexGeometry& g, const void* self, const int64_t* index,
             void* out) {
+  COGRAD_SLOT(gather, itemsize, g, self, index, out);
   constexpr int64_t kPiece = 256;
   const Space space(g);
   HeavyScope heavy(space.numel());
@@ -283,6 +285,7 @@ void gather(int64_t itemsize, const DimIndexGeometry& g, const void* self, const
 
 void scatter(int64_t itemsize, const DimIndexGeometry& g, void* self, const int64_t* index,
              const void* src) {
+  COGRAD_SLOT(scatter, itemsize, g, self, index, src);
   const Space space(g);
   HeavyScope heavy(space.numel());
   space.check(index);
@@ -322,6 +325,7 @@ void reduce_complex(ScatterReduce op, const Space& space, void* self, int64_t se
 
 void scatter_reduce(ScatterReduce op, DType t, const DimIndexGeometry& g, void* self,
                     int64_t self_numel, const int64_t* index, const void* src, bool include_self) {
+  COGRAD_SLOT(scatter_reduce, op, t, g, self, self_numel, index, src, include_self);
   const Space space(g);
   HeavyScope heavy(space.numel());
   space.check(index);

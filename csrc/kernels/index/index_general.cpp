@@ -2,11 +2,28 @@
 // Advanced indexing: combines all index tensors of an index into one array of byte offsets.
 #include <memory>
 #include <type_traits>
+#include <vector>
 
 #include "kernels/index/index_impl.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
+
+// The geometry over index tensors of the fake device.
+struct IndexGeometry::InKernelView {
+  std::vector<IndexOperand> index;
+  IndexGeometry geometry;
+  operator const IndexGeometry&() {
+    geometry.index = index;
+    return geometry;
+  }
+};
+IndexGeometry::InKernelView IndexGeometry::in_kernel_view() const {
+  InKernelView v{{index.begin(), index.end()}, *this};
+  for (IndexOperand& i : v.index) i.each_pointer(::cograd::detail::MovePointer());
+  return v;
+}
 namespace {
 
 struct Axis {
@@ -190,6 +207,7 @@ void move_line(char* self, const int64_t* offsets, char* other, const Axis& a) {
 }  // namespace
 
 void index_get(int64_t itemsize, const IndexGeometry& g, const void* self, void* out) {
+  COGRAD_SLOT(index_get, itemsize, g, self, out);
   const Plan plan(g);
   HeavyScope heavy(plan.numel());
   by_width(itemsize, [&](auto tag) {
@@ -198,6 +216,7 @@ void index_get(int64_t itemsize, const IndexGeometry& g, const void* self, void*
 }
 
 void index_put(int64_t itemsize, const IndexGeometry& g, void* self, const void* values) {
+  COGRAD_SLOT(index_put, itemsize, g, self, values);
   const Plan plan(g);
   HeavyScope heavy(plan.numel());
   by_width(itemsize, [&](auto tag) {
@@ -207,6 +226,7 @@ void index_put(int64_t itemsize, const IndexGeometry& g, void* self, const void*
 }
 
 void index_put_accumulate(DType t, const IndexGeometry& g, void* self, const void* values) {
+  COGRAD_SLOT(index_put_accumulate, t, g, self, values);
   const Plan plan(g);
   HeavyScope heavy(plan.numel());
   dispatch_all(t, [&](auto tag) {

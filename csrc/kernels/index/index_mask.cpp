@@ -4,6 +4,7 @@
 
 #include "kernels/core/loops.h"
 #include "kernels/index/index_impl.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -145,6 +146,7 @@ class Coordinates {
 void masked_fill(int64_t itemsize, std::span<const int64_t> sizes, void* self,
                  std::span<const int64_t> self_strides, const bool* mask,
                  std::span<const int64_t> mask_strides, const void* value) {
+  COGRAD_SLOT(masked_fill, itemsize, sizes, self, self_strides, mask, mask_strides, value);
   const Operand ops[] = {{static_cast<char*>(self), self_strides.data()},
                          {reinterpret_cast<char*>(const_cast<bool*>(mask)), mask_strides.data()}};
   by_width(itemsize, [&](auto tag) {
@@ -154,6 +156,7 @@ void masked_fill(int64_t itemsize, std::span<const int64_t> sizes, void* self,
 }
 
 int64_t mask_count(const bool* mask, int64_t n) {
+  COGRAD_SLOT_READS(mask_count, mask, n);
   HeavyScope heavy(n);
   return block_starts(n, [&](int64_t lo, int64_t hi) { return count_true(mask + lo, hi - lo); })
       .back();
@@ -181,6 +184,7 @@ int64_t select_block(const U* p, const bool* mask, int64_t lo, int64_t hi, U* q,
 
 void masked_select(int64_t itemsize, const void* src, const bool* mask, int64_t n, int64_t count,
                    void* out) {
+  COGRAD_SLOT(masked_select, itemsize, src, mask, n, count, out);
   HeavyScope heavy(n);
   by_width(itemsize, [&](auto tag) {
     using U = typename decltype(tag)::type;
@@ -197,6 +201,7 @@ void masked_select(int64_t itemsize, const void* src, const bool* mask, int64_t 
 
 void masked_scatter(int64_t itemsize, void* self, const bool* mask, int64_t n, const void* src,
                     int64_t src_numel) {
+  COGRAD_SLOT(masked_scatter, itemsize, self, mask, n, src, src_numel);
   HeavyScope heavy(n);
   by_width(itemsize, [&](auto tag) {
     using U = typename decltype(tag)::type;
@@ -218,6 +223,7 @@ void masked_scatter(int64_t itemsize, void* self, const bool* mask, int64_t n, c
 }
 
 int64_t nonzero_count(DType t, const void* x, int64_t n) {
+  COGRAD_SLOT_READS(nonzero_count, t, x, n);
   HeavyScope heavy(n);
   return dispatch_all(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -228,6 +234,7 @@ int64_t nonzero_count(DType t, const void* x, int64_t n) {
 }
 
 void nonzero(DType t, const void* x, std::span<const int64_t> sizes, int64_t found, int64_t* out) {
+  COGRAD_SLOT(nonzero, t, x, sizes, found, out);
   int64_t n = 1;
   for (int64_t s : sizes) n *= s;
   if (sizes.empty() || n == 0) return;

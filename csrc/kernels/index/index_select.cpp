@@ -7,6 +7,7 @@
 #include "kernels/core/isa.h"
 #include "kernels/index/index_impl.h"
 #include "kernels/index/index_loops.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -126,6 +127,7 @@ void check_index(const int64_t* index, int64_t n, int64_t size, int64_t dim, Ind
 }
 
 bool all_within(const int64_t* index, int64_t n, int64_t size, int64_t* bad) {
+  COGRAD_SLOT_OR(true, all_within, index, n, size, bad);
   const auto* p = reinterpret_cast<const char*>(index);
   if (index_loops().in_range(p, sizeof(int64_t), n, 0, size)) return true;
   for (int64_t i = 0; i < n; ++i) {
@@ -136,6 +138,7 @@ bool all_within(const int64_t* index, int64_t n, int64_t size, int64_t* bad) {
 }
 
 int64_t largest_index(const int64_t* index, int64_t n) {
+  COGRAD_SLOT_READS(largest_index, index, n);
   int64_t top = -1;
   for (int64_t i = 0; i < n; ++i) {
     const int64_t at = load_index(index + i);
@@ -172,6 +175,7 @@ void select_rows(const char* src, int64_t outer, int64_t n, int64_t row_bytes, c
 
 void index_select(const void* src, int64_t outer, int64_t n, int64_t inner_bytes,
                   const int64_t* index, int64_t m, void* out, int64_t dim) {
+  COGRAD_SLOT(index_select, src, outer, n, inner_bytes, index, m, out, dim);
   if (outer == 0) return check_index(index, m, n, dim, IndexSign::NonNegative);
   select_rows(bytes(src), outer, n, inner_bytes, index, m, bytes(out),
               [&](int64_t i) { raise_bounds(ErrorKind::Index, i, dim, n); });
@@ -179,6 +183,7 @@ void index_select(const void* src, int64_t outer, int64_t n, int64_t inner_bytes
 
 void index_add(DType t, void* self, int64_t outer, int64_t n, int64_t inner, const int64_t* index,
                int64_t m, const void* src, double alpha, int64_t dim) {
+  COGRAD_SLOT(index_add, t, self, outer, n, inner, index, m, src, alpha, dim);
   if (is_complex(t))  // alpha is real, so the parts can be added separately
     return index_add(real_dtype(t), self, outer, n, 2 * inner, index, m, src, alpha, dim);
   check_index(index, m, n, dim, IndexSign::NonNegative, ErrorKind::Runtime);
@@ -201,6 +206,7 @@ void index_add(DType t, void* self, int64_t outer, int64_t n, int64_t inner, con
 
 void index_copy(void* self, int64_t outer, int64_t n, int64_t inner_bytes, const int64_t* index,
                 int64_t m, const void* src, int64_t dim) {
+  COGRAD_SLOT(index_copy, self, outer, n, inner_bytes, index, m, src, dim);
   check_index(index, m, n, dim, IndexSign::NonNegative);
   HeavyScope heavy(outer * m * inner_bytes / 4);
   for_tiles(outer, inner_bytes, m, [&](int64_t o, int64_t j, int64_t width) {
@@ -214,6 +220,7 @@ void index_copy(void* self, int64_t outer, int64_t n, int64_t inner_bytes, const
 
 void index_fill(int64_t itemsize, void* self, int64_t outer, int64_t n, int64_t inner,
                 const int64_t* index, int64_t m, const void* value, int64_t dim) {
+  COGRAD_SLOT(index_fill, itemsize, self, outer, n, inner, index, m, value, dim);
   check_index(index, m, n, dim, IndexSign::Wrap);
   HeavyScope heavy(outer * m * inner);
   by_width(itemsize, [&](auto tag) {
@@ -263,6 +270,7 @@ void put_each(T* self, int64_t numel, const int64_t* index, int64_t m, const T* 
 // Nobody else can see `out` yet, so no separate pass checks the indices first.
 void take(int64_t itemsize, const void* self, int64_t self_numel, const int64_t* index, int64_t m,
           void* out) {
+  COGRAD_SLOT(take, itemsize, self, self_numel, index, m, out);
   HeavyScope heavy(m);
   by_width(itemsize, [&](auto tag) {
     using U = typename decltype(tag)::type;
@@ -275,6 +283,7 @@ void take(int64_t itemsize, const void* self, int64_t self_numel, const int64_t*
 
 void put(DType t, void* self, int64_t self_numel, const int64_t* index, int64_t m, const void* src,
          bool accumulate) {
+  COGRAD_SLOT(put, t, self, self_numel, index, m, src, accumulate);
   check_flat(index, m, self_numel);
   HeavyScope heavy(m);
   dispatch_all(t, [&](auto tag) {
@@ -290,6 +299,7 @@ void put(DType t, void* self, int64_t self_numel, const int64_t* index, int64_t 
 
 void embedding(const void* weight, int64_t rows, int64_t row_bytes, const int64_t* index,
                int64_t count, void* out) {
+  COGRAD_SLOT(embedding, weight, rows, row_bytes, index, count, out);
   select_rows(bytes(weight), 1, rows, row_bytes, index, count, bytes(out), [&](int64_t i) {
     detail::fail(ErrorKind::Index, "index out of range in self: embedding() got ", i, " for ", rows,
                  " rows");
@@ -337,6 +347,8 @@ void embedding_rows(const T* grad, const std::vector<int64_t>& index, int64_t n,
 
 void embedding_backward(DType t, const void* grad, const int64_t* index, int64_t count, int64_t n,
                         int64_t rows, int64_t padding_idx, bool scale_by_freq, void* gweight) {
+  COGRAD_SLOT(embedding_backward, t, grad, index, count, n, rows, padding_idx, scale_by_freq,
+              gweight);
   if (is_complex(t))
     return embedding_backward(real_dtype(t), grad, index, count, 2 * n, rows, padding_idx,
                               scale_by_freq, gweight);
@@ -360,6 +372,7 @@ void embedding_backward(DType t, const void* grad, const int64_t* index, int64_t
 }
 
 void one_hot(const int64_t* index, int64_t count, int64_t classes, int64_t* out) {
+  COGRAD_SLOT(one_hot, index, count, classes, out);
   for (int64_t i = 0; i < count; ++i) {
     COGRAD_CHECK(index[i] >= 0, "one_hot(): class values must be non-negative, got ", index[i]);
     COGRAD_CHECK(index[i] < classes,

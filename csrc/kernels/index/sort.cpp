@@ -7,6 +7,7 @@
 
 #include "cograd/error.h"
 #include "kernels/index/sort_key.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -172,6 +173,7 @@ bool is_nan_entry(const E& e) {
 
 void sort(DType t, const void* x, void* values, int64_t* indices, int64_t outer, int64_t n,
           int64_t inner, bool descending) {
+  COGRAD_SLOT(sort, t, x, values, indices, outer, n, inner, descending);
   check_row(n);
   dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -182,6 +184,7 @@ void sort(DType t, const void* x, void* values, int64_t* indices, int64_t outer,
 
 void topk(DType t, const void* x, void* values, int64_t* indices, int64_t outer, int64_t n,
           int64_t inner, int64_t k, bool largest) {
+  COGRAD_SLOT(topk, t, x, values, indices, outer, n, inner, k, largest);
   check_row(n);
   if (outer * inner == 0 || k == 0) return;
   dispatch_real(t, [&](auto tag) {
@@ -202,6 +205,7 @@ void topk(DType t, const void* x, void* values, int64_t* indices, int64_t outer,
 
 void kthvalue(DType t, const void* x, void* values, int64_t* indices, int64_t outer, int64_t n,
               int64_t inner, int64_t k) {
+  COGRAD_SLOT(kthvalue, t, x, values, indices, outer, n, inner, k);
   check_row(n);
   dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -212,6 +216,7 @@ void kthvalue(DType t, const void* x, void* values, int64_t* indices, int64_t ou
 
 void median(DType t, const void* x, void* values, int64_t* indices, int64_t outer, int64_t n,
             int64_t inner, bool ignore_nan) {
+  COGRAD_SLOT(median, t, x, values, indices, outer, n, inner, ignore_nan);
   check_row(n);
   dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;

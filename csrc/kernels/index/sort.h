@@ -63,6 +63,12 @@ struct QuantileSpec {
 struct QuantileOutputs {
   int64_t *low, *high;  // [outer, count, inner]
   void *weight, *steps;
+
+  template <class F>
+  void each_pointer(F&& f) {
+    for (int64_t** p : {&low, &high}) f(*p);
+    for (void** p : {&weight, &steps}) f(*p);
+  }
 };
 // Finds the two elements of every row that form each quantile, the weight of the second, and the
 // derivative of the rank with respect to the fraction (steps, [outer, inner]). x is float or

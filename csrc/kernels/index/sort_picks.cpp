@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/index/sort.h"
+#include "tensor/slot.h"
 
 namespace cograd::kernels {
 
@@ -67,6 +68,7 @@ void find_modes(const T* sorted, const int64_t* order, int64_t outer, int64_t n,
 
 void quantile_positions(DType t, const void* x, const int64_t* order, int64_t outer, int64_t n,
                         int64_t inner, const QuantileSpec& q, const QuantileOutputs& out) {
+  COGRAD_SLOT(quantile_positions, t, x, order, outer, n, inner, q, out);
   if (t == DType::Float64)
     find_positions(static_cast<const double*>(x), order, outer, n, inner, q, out);
   else
@@ -75,6 +77,7 @@ void quantile_positions(DType t, const void* x, const int64_t* order, int64_t ou
 
 void modes(DType t, const void* sorted, const int64_t* order, int64_t outer, int64_t n,
            int64_t inner, void* values, int64_t* indices) {
+  COGRAD_SLOT(modes, t, sorted, order, outer, n, inner, values, indices);
   dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     find_modes(static_cast<const T*>(sorted), order, outer, n, inner, static_cast<T*>(values),
@@ -84,6 +87,7 @@ void modes(DType t, const void* sorted, const int64_t* order, int64_t outer, int
 
 void is_member(DType t, const void* sorted, int64_t m, const void* x, const int64_t* at, int64_t n,
                bool invert, bool* out) {
+  COGRAD_SLOT(is_member, t, sorted, m, x, at, n, invert, out);
   dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* keys = static_cast<const T*>(sorted);
@@ -93,6 +97,7 @@ void is_member(DType t, const void* sorted, int64_t m, const void* x, const int6
 }
 
 ValueRange value_range(const double* x, int64_t n) {
+  COGRAD_SLOT_READS(value_range, x, n);
   ValueRange r{x[0], x[0]};
   for (int64_t i = 1; i < n; ++i) {
     if (std::isnan(x[i])) r.lo = r.hi = x[i];

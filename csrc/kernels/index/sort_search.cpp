@@ -8,6 +8,7 @@
 #include "cograd/error.h"
 #include "kernels/core/element.h"
 #include "kernels/index/sort.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -82,6 +83,7 @@ void histogram(const T* x, const T* weights, int64_t n, int64_t bins, T* out, co
 void searchsorted(DType t, const void* sorted, const int64_t* sorter, int64_t n, bool shared,
                   const void* values, int64_t batch, int64_t m, bool right, DType out_dtype,
                   void* out) {
+  COGRAD_SLOT(searchsorted, t, sorted, sorter, n, shared, values, batch, m, right, out_dtype, out);
   HeavyScope heavy(batch * m * 16);
   dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -96,6 +98,7 @@ void searchsorted(DType t, const void* sorted, const int64_t* sorter, int64_t n,
 }
 
 int64_t bincount_size(DType t, const void* x, int64_t n) {
+  COGRAD_SLOT_READS(bincount_size, t, x, n);
   HeavyScope heavy(n);
   return dispatch_real(t, [&](auto tag) -> int64_t {
     using T = typename decltype(tag)::type;
@@ -120,6 +123,7 @@ int64_t bincount_size(DType t, const void* x, int64_t n) {
 
 void bincount(DType t, const void* x, int64_t n, DType weight_dtype, const void* weights,
               int64_t bins, void* out) {
+  COGRAD_SLOT(bincount, t, x, n, weight_dtype, weights, bins, out);
   HeavyScope heavy(n);
   const auto count = [&]<class W>(TypeTag<W>, const W* w, auto* total) {
     std::fill_n(total, bins, 0);
@@ -154,6 +158,7 @@ void bincount(DType t, const void* x, int64_t n, DType weight_dtype, const void*
 
 void histogram_uniform(DType t, const void* x, const void* weights, int64_t n, double lo, double hi,
                        int64_t bins, void* out) {
+  COGRAD_SLOT(histogram_uniform, t, x, weights, n, lo, hi, bins, out);
   HeavyScope heavy(n);
   dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -170,6 +175,7 @@ void histogram_uniform(DType t, const void* x, const void* weights, int64_t n, d
 
 void histogram_edges(DType t, const void* x, const void* weights, int64_t n, const void* edges,
                      int64_t bins, void* out) {
+  COGRAD_SLOT(histogram_edges, t, x, weights, n, edges, bins, out);
   HeavyScope heavy(n * 8);
   dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;

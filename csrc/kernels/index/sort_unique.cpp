@@ -7,6 +7,7 @@
 #include "cograd/error.h"
 #include "kernels/index/sort.h"
 #include "kernels/index/sort_key.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -69,6 +70,7 @@ int compare_rows(const T* a, const T* b, int64_t cols) {
 }  // namespace
 
 int64_t unique(DType t, const void* x, int64_t n, void* values, int64_t* inverse, int64_t* counts) {
+  COGRAD_SLOT_READS(unique, t, x, n, values, inverse, counts);
   COGRAD_CHECK(n < (int64_t{1} << 32), "unique: input has ", n,
                " elements, expected fewer than 4294967296");
   HeavyScope heavy(n);
@@ -80,6 +82,7 @@ int64_t unique(DType t, const void* x, int64_t n, void* values, int64_t* inverse
 
 int64_t unique_consecutive(DType t, const void* x, int64_t n, void* values, int64_t* inverse,
                            int64_t* counts) {
+  COGRAD_SLOT_READS(unique_consecutive, t, x, n, values, inverse, counts);
   HeavyScope heavy(n);
   return dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -89,6 +92,7 @@ int64_t unique_consecutive(DType t, const void* x, int64_t n, void* values, int6
 
 int64_t unique_rows(DType t, const void* x, int64_t rows, int64_t cols, bool consecutive,
                     int64_t* first_row, int64_t* inverse, int64_t* counts) {
+  COGRAD_SLOT_READS(unique_rows, t, x, rows, cols, consecutive, first_row, inverse, counts);
   HeavyScope heavy(rows * cols);
   return dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;

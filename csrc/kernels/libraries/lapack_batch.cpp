@@ -11,6 +11,7 @@
 #include "kernels/core/element.h"
 #include "kernels/libraries/blas_guard.h"
 #include "kernels/libraries/lapack.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -68,7 +69,8 @@ T size_of(Complex<T> u) {
 
 }  // namespace
 
-void lu_factor(MatrixBatch b, int64_t m, int64_t n, void* a, int* pivots, int* info) {
+void batched_lu_factor(MatrixBatch b, int64_t m, int64_t n, void* a, int* pivots, int* info) {
+  COGRAD_SLOT(batched_lu_factor, b, m, n, a, pivots, info);
   const int64_t k = std::min(m, n);
   each_matrix(b, m * n * k, [&](auto tag, int64_t i) {
     using T = typename decltype(tag)::type;
@@ -76,15 +78,17 @@ void lu_factor(MatrixBatch b, int64_t m, int64_t n, void* a, int* pivots, int* i
   });
 }
 
-void lu_solve(MatrixBatch b, bool transpose, int64_t n, int64_t k, const void* lu,
-              const int* pivots, void* x) {
+void batched_lu_solve(MatrixBatch b, bool transpose, int64_t n, int64_t k, const void* lu,
+                      const int* pivots, void* x) {
+  COGRAD_SLOT(batched_lu_solve, b, transpose, n, k, lu, pivots, x);
   each_matrix(b, n * n * k, [&](auto tag, int64_t i) {
     using T = typename decltype(tag)::type;
     lu_solve(transpose, n, k, part<T>(lu, i, n * n), pivots + i * n, part<T>(x, i, n * k));
   });
 }
 
-void lu_inverse(MatrixBatch b, int64_t n, void* lu, const int* pivots, const int* info) {
+void batched_lu_inverse(MatrixBatch b, int64_t n, void* lu, const int* pivots, const int* info) {
+  COGRAD_SLOT(batched_lu_inverse, b, n, lu, pivots, info);
   each_matrix(b, 2 * n * n * n, [&](auto tag, int64_t i) {
     using T = typename decltype(tag)::type;
     T* matrix = part<T>(lu, i, n * n);
@@ -97,6 +101,7 @@ void lu_inverse(MatrixBatch b, int64_t n, void* lu, const int* pivots, const int
 
 bool lu_determinants(MatrixBatch b, int64_t n, const void* lu, const int* pivots, void* dets,
                      void* signs, void* logs) {
+  COGRAD_SLOT_OR(false, lu_determinants, b, n, lu, pivots, dets, signs, logs);
   std::atomic<bool> ill_conditioned = false;
   each_matrix(b, n, [&](auto tag, int64_t i) {
     using T = typename decltype(tag)::type;
@@ -123,6 +128,7 @@ bool lu_determinants(MatrixBatch b, int64_t n, const void* lu, const int* pivots
 
 void lu_permutations(int64_t count, const int* pivots, int64_t k, int64_t rows, bool inverse,
                      int64_t* out) {
+  COGRAD_SLOT(lu_permutations, count, pivots, k, rows, inverse, out);
   std::vector<int64_t> order(static_cast<size_t>(rows));
   for (int64_t i = 0; i < count; ++i) {
     std::iota(order.begin(), order.end(), 0);
@@ -139,29 +145,33 @@ void lu_permutations(int64_t count, const int* pivots, int64_t k, int64_t rows, 
   }
 }
 
-void cholesky(MatrixBatch b, int64_t n, void* a, int* info) {
+void batched_cholesky(MatrixBatch b, int64_t n, void* a, int* info) {
+  COGRAD_SLOT(batched_cholesky, b, n, a, info);
   each_matrix(b, n * n * n / 3, [&](auto tag, int64_t i) {
     using T = typename decltype(tag)::type;
     info[i] = cholesky(n, part<T>(a, i, n * n));
   });
 }
 
-void triangular_solve(MatrixBatch b, bool upper, bool unit, int64_t n, int64_t k, const void* a,
-                      void* x) {
+void batched_triangular_solve(MatrixBatch b, bool upper, bool unit, int64_t n, int64_t k,
+                              const void* a, void* x) {
+  COGRAD_SLOT(batched_triangular_solve, b, upper, unit, n, k, a, x);
   each_matrix(b, n * n * k, [&](auto tag, int64_t i) {
     using T = typename decltype(tag)::type;
     triangular_solve(upper, false, unit, n, k, part<T>(a, i, n * n), part<T>(x, i, n * k));
   });
 }
 
-void qr(MatrixBatch b, int64_t m, int64_t n, int64_t columns, void* a, void* r) {
+void batched_qr(MatrixBatch b, int64_t m, int64_t n, int64_t columns, void* a, void* r) {
+  COGRAD_SLOT(batched_qr, b, m, n, columns, a, r);
   each_matrix(b, 2 * m * n * columns, [&](auto tag, int64_t i) {
     using T = typename decltype(tag)::type;
     qr(m, n, columns, part<T>(a, i, m * std::max(n, columns)), part<T>(r, i, columns * n));
   });
 }
 
-void reflectors(MatrixBatch b, int64_t m, int64_t n, void* a, void* tau) {
+void batched_reflectors(MatrixBatch b, int64_t m, int64_t n, void* a, void* tau) {
+  COGRAD_SLOT(batched_reflectors, b, m, n, a, tau);
   const int64_t k = std::min(m, n);
   each_matrix(b, m * n * k, [&](auto tag, int64_t i) {
     using T = typename decltype(tag)::type;
@@ -169,30 +179,35 @@ void reflectors(MatrixBatch b, int64_t m, int64_t n, void* a, void* tau) {
   });
 }
 
-void ldl_factor(MatrixBatch b, bool hermitian, int64_t n, void* a, int* pivots, int* info) {
+void batched_ldl_factor(MatrixBatch b, bool hermitian, int64_t n, void* a, int* pivots, int* info) {
+  COGRAD_SLOT(batched_ldl_factor, b, hermitian, n, a, pivots, info);
   each_matrix(b, n * n * n, [&](auto tag, int64_t i) {
     using T = typename decltype(tag)::type;
     info[i] = ldl_factor(hermitian, n, part<T>(a, i, n * n), pivots + i * n);
   });
 }
 
-void ldl_solve(MatrixBatch b, bool hermitian, int64_t n, int64_t k, const void* a,
-               const int* pivots, void* x) {
+void batched_ldl_solve(MatrixBatch b, bool hermitian, int64_t n, int64_t k, const void* a,
+                       const int* pivots, void* x) {
+  COGRAD_SLOT(batched_ldl_solve, b, hermitian, n, k, a, pivots, x);
   each_matrix(b, n * n * k, [&](auto tag, int64_t i) {
     using T = typename decltype(tag)::type;
     ldl_solve(hermitian, n, k, part<T>(a, i, n * n), pivots + i * n, part<T>(x, i, n * k));
   });
 }
 
-void eigh(MatrixBatch b, bool vectors, bool upper, int64_t n, void* a, void* values, int* info) {
+void batched_eigh(MatrixBatch b, bool vectors, bool upper, int64_t n, void* a, void* values,
+                  int* info) {
+  COGRAD_SLOT(batched_eigh, b, vectors, upper, n, a, values, info);
   each_matrix(b, 9 * n * n * n, [&](auto tag, int64_t i) {
     using T = typename decltype(tag)::type;
     info[i] = eigh(vectors, upper, n, part<T>(a, i, n * n), part<real_of<T>>(values, i, n));
   });
 }
 
-void svd(MatrixBatch b, bool full, int64_t m, int64_t n, void* a, void* s, void* u, void* vh,
-         int* info) {
+void batched_svd(MatrixBatch b, bool full, int64_t m, int64_t n, void* a, void* s, void* u,
+                 void* vh, int* info) {
+  COGRAD_SLOT(batched_svd, b, full, m, n, a, s, u, vh, info);
   const int64_t k = std::min(m, n), columns = full ? m : k, rows = full ? n : k;
   each_matrix(b, 20 * m * n * k, [&](auto tag, int64_t i) {
     using T = typename decltype(tag)::type;
@@ -201,7 +216,8 @@ void svd(MatrixBatch b, bool full, int64_t m, int64_t n, void* a, void* s, void*
   });
 }
 
-void eig(MatrixBatch b, int64_t n, void* a, void* values, void* vectors, int* info) {
+void batched_eig(MatrixBatch b, int64_t n, void* a, void* values, void* vectors, int* info) {
+  COGRAD_SLOT(batched_eig, b, n, a, values, vectors, info);
   each_matrix(b, 25 * n * n * n, [&](auto tag, int64_t i) {
     using T = typename decltype(tag)::type;
     using C = complex_of<T>;
@@ -210,6 +226,7 @@ void eig(MatrixBatch b, int64_t n, void* a, void* values, void* vectors, int* in
 }
 
 bool all_finite(DType t, const void* x, int64_t n) {
+  COGRAD_SLOT_OR(true, all_finite, t, x, n);
   bool finite = true;
   dispatch_matrix(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -220,6 +237,7 @@ bool all_finite(DType t, const void* x, int64_t n) {
 }
 
 int64_t first_nonzero(const int* info, int64_t n) {
+  COGRAD_SLOT_OR(n, first_nonzero, info, n);
   return std::find_if(info, info + n, [](int code) { return code != 0; }) - info;
 }
 

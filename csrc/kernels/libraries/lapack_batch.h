@@ -14,11 +14,11 @@ struct MatrixBatch {
   int64_t count;
 };
 
-void lu_factor(MatrixBatch b, int64_t m, int64_t n, void* a, int* pivots, int* info);
-void lu_solve(MatrixBatch b, bool transpose, int64_t n, int64_t k, const void* lu,
-              const int* pivots, void* x);
+void batched_lu_factor(MatrixBatch b, int64_t m, int64_t n, void* a, int* pivots, int* info);
+void batched_lu_solve(MatrixBatch b, bool transpose, int64_t n, int64_t k, const void* lu,
+                      const int* pivots, void* x);
 // Matrices whose info is not 0 become NaN.
-void lu_inverse(MatrixBatch b, int64_t n, void* lu, const int* pivots, const int* info);
+void batched_lu_inverse(MatrixBatch b, int64_t n, void* lu, const int* pivots, const int* info);
 // Writes determinants, their signs and log|det| from lu_factor; all three have one element per
 // matrix. Returns true if, according to the pivots, some inverse would be inaccurate.
 bool lu_determinants(MatrixBatch b, int64_t n, const void* lu, const int* pivots, void* det,
@@ -28,20 +28,21 @@ bool lu_determinants(MatrixBatch b, int64_t n, const void* lu, const int* pivots
 void lu_permutations(int64_t count, const int* pivots, int64_t k, int64_t rows, bool inverse,
                      int64_t* out);
 
-void cholesky(MatrixBatch b, int64_t n, void* a, int* info);
-void triangular_solve(MatrixBatch b, bool upper, bool unit, int64_t n, int64_t k, const void* a,
-                      void* x);
-void qr(MatrixBatch b, int64_t m, int64_t n, int64_t columns, void* a, void* r);
-void reflectors(MatrixBatch b, int64_t m, int64_t n, void* a, void* tau);
-void ldl_factor(MatrixBatch b, bool hermitian, int64_t n, void* a, int* pivots, int* info);
-void ldl_solve(MatrixBatch b, bool hermitian, int64_t n, int64_t k, const void* a,
-               const int* pivots, void* x);
-void eigh(MatrixBatch b, bool vectors, bool upper, int64_t n, void* a, void* values, int* info);
+void batched_cholesky(MatrixBatch b, int64_t n, void* a, int* info);
+void batched_triangular_solve(MatrixBatch b, bool upper, bool unit, int64_t n, int64_t k,
+                              const void* a, void* x);
+void batched_qr(MatrixBatch b, int64_t m, int64_t n, int64_t columns, void* a, void* r);
+void batched_reflectors(MatrixBatch b, int64_t m, int64_t n, void* a, void* tau);
+void batched_ldl_factor(MatrixBatch b, bool hermitian, int64_t n, void* a, int* pivots, int* info);
+void batched_ldl_solve(MatrixBatch b, bool hermitian, int64_t n, int64_t k, const void* a,
+                       const int* pivots, void* x);
+void batched_eigh(MatrixBatch b, bool vectors, bool upper, int64_t n, void* a, void* values,
+                  int* info);
 // u and vh may both be null.
-void svd(MatrixBatch b, bool full, int64_t m, int64_t n, void* a, void* s, void* u, void* vh,
-         int* info);
+void batched_svd(MatrixBatch b, bool full, int64_t m, int64_t n, void* a, void* s, void* u,
+                 void* vh, int* info);
 // vectors may be null.
-void eig(MatrixBatch b, int64_t n, void* a, void* values, void* vectors, int* info);
+void batched_eig(MatrixBatch b, int64_t n, void* a, void* values, void* vectors, int* info);
 
 // Returns true if none of n elements of dtype t is infinite or NaN.
 bool all_finite(DType t, const void* x, int64_t n);

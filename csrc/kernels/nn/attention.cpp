@@ -9,6 +9,7 @@
 #include "kernels/core/aligned.h"
 #include "kernels/core/isa.h"
 #include "kernels/nn/attention_loops.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -90,6 +91,7 @@ void attention_factors(const Attention& a, int64_t row, int64_t first, int64_t n
 }
 
 void attention_forward(DType t, const Attention& a, const Matrices& out, void* lse) {
+  COGRAD_SLOT(attention_forward, t, a, out, lse);
   const AttentionLoops loops = attention_loops();
   const int64_t heads = a.count / a.group, rows = blocks_of(a) * a.group;
   const HeavyScope heavy(heads * rows * work_of(a));
@@ -117,6 +119,7 @@ void attention_forward(DType t, const Attention& a, const Matrices& out, void* l
 void attention_backward(DType t, const Attention& a, const Matrices& out, const Matrices& g,
                         const void* lse, const Matrices& gq, const Matrices& gk,
                         const Matrices& gv) {
+  COGRAD_SLOT(attention_backward, t, a, out, g, lse, gq, gk, gv);
   const HeavyScope heavy(2 * a.count * blocks_of(a) * work_of(a));
   if (t == DType::Float64)
     backward_parts<double>(t, a, out, g, lse, gq, gk, gv);
@@ -125,6 +128,7 @@ void attention_backward(DType t, const Attention& a, const Matrices& out, const 
 }
 
 void attention_keep(DType t, const Attention& a, void* out) {
+  COGRAD_SLOT(attention_keep, t, a, out);
   const std::unique_ptr<float[]> row(new float[static_cast<size_t>(a.keys)]);
   for (int64_t i = 0; i < a.count * a.rows; ++i) {
     attention_factors(a, i, 0, a.keys, row.get());

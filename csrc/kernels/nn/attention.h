@@ -14,12 +14,22 @@ struct Matrices {
   const void* data = nullptr;
   const int64_t* offsets = nullptr;
   int64_t row_step = 0;
+
+  template <class F>
+  void each_pointer(F&& f) {
+    f(data);
+  }
 };
 struct AttentionMask {
   const void* data = nullptr;  // null means no mask
   bool truth = false;          // bool mask, where true takes part; otherwise values to add
   const int64_t* offsets = nullptr;
   int64_t row_step = 0, col_step = 0;
+
+  template <class F>
+  void each_pointer(F&& f) {
+    f(data);
+  }
 };
 // Attention of `count` matrices of queries; each matrix of keys and values serves `group` of them
 // in turn.
@@ -33,6 +43,14 @@ struct Attention {
   AttentionMask mask;
 
   int64_t dropout_blocks() const { return (keys + 3) / 4; }  // blocks of the random stream per row
+
+  template <class F>
+  void each_pointer(F&& f) {
+    f(q.data);
+    f(k.data);
+    f(v.data);
+    f(mask.data);
+  }
 };
 
 // Runs in float or double. `lse` [count, rows] receives each row's log of the sum of exponentials,

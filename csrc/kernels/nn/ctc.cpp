@@ -6,6 +6,7 @@
 
 #include "kernels/core/isa.h"
 #include "kernels/nn/ctc_loops.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -33,6 +34,7 @@ void backward_as(DType t, const Ctc& c, const void* log_probs, const T* g, T* ou
 }  // namespace
 
 void ctc_forward(DType t, const Ctc& c, const void* log_probs, void* losses) {
+  COGRAD_SLOT(ctc_forward, t, c, log_probs, losses);
   each_sample(c, [&](int64_t b) {
     const double loss = -ctc_loops().forward(t, c, log_probs, b);
     if (t == DType::Float64)
@@ -43,6 +45,7 @@ void ctc_forward(DType t, const Ctc& c, const void* log_probs, void* losses) {
 }
 
 void ctc_backward(DType t, const Ctc& c, const void* log_probs, const void* g, void* out) {
+  COGRAD_SLOT(ctc_backward, t, c, log_probs, g, out);
   if (t == DType::Float64)
     backward_as(t, c, log_probs, static_cast<const double*>(g), static_cast<double*>(out));
   else
@@ -51,6 +54,7 @@ void ctc_backward(DType t, const Ctc& c, const void* log_probs, const void* g, v
 
 bool ctc_labels_within(const int64_t* labels, int64_t n, int64_t width, const int64_t* lengths,
                        int64_t classes, int64_t* bad) {
+  COGRAD_SLOT_OR(true, ctc_labels_within, labels, n, width, lengths, classes, bad);
   for (int64_t k = 0; k < n; ++k) {
     *bad = labels[k];
     const bool used = width == 0 || k % width < lengths[k / width];

@@ -12,6 +12,14 @@ struct Ctc {
   int64_t steps, batch, classes, blank;
   const int64_t* targets;  // sample b has target_lengths[b] targets from offsets[b] on
   const int64_t *offsets, *input_lengths, *target_lengths;
+
+  template <class F>
+  void each_pointer(F&& f) {
+    f(targets);
+    f(offsets);
+    f(input_lengths);
+    f(target_lengths);
+  }
 };
 // Reads contiguous log_probs [steps, batch, classes]; writes losses [batch], minus the
 // log-likelihoods.

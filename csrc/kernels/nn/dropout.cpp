@@ -2,11 +2,13 @@
 // Does not branch on the mask, which would be mispredicted half of the time.
 #include "kernels/nn/dropout.h"
 
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
 
 void masked_scale(DType t, const void* x, const bool* keep, double scale, int64_t n, void* out) {
+  COGRAD_SLOT(masked_scale, t, x, keep, scale, n, out);
   const HeavyScope heavy(n);
   const auto run = [&](auto tag, auto factor) {
     using T = typename decltype(tag)::type;

@@ -10,6 +10,7 @@
 #include "kernels/core/element.h"
 #include "kernels/nn/softmax.h"
 #include "kernels/nn/softmax_loops.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -190,6 +191,7 @@ void backward_logits(DType dtype, const NllGeometry& g, const T* gout, const T* 
 
 void nll_loss_forward(DType t, const NllGeometry& g, const void* logp, const int64_t* target,
                       const void* weight, void* out, void* total_weight) {
+  COGRAD_SLOT(nll_loss_forward, t, g, logp, target, weight, out, total_weight);
   check_targets(g, target);
   HeavyScope heavy(g.batch * g.spatial);
   dispatch_floating(t, [&](auto tag) {
@@ -201,6 +203,7 @@ void nll_loss_forward(DType t, const NllGeometry& g, const void* logp, const int
 
 void nll_loss_backward(DType t, const NllGeometry& g, const void* gout, const int64_t* target,
                        const void* weight, const void* total_weight, void* glogp) {
+  COGRAD_SLOT(nll_loss_backward, t, g, gout, target, weight, total_weight, glogp);
   check_targets(g, target);
   HeavyScope heavy(g.batch * g.spatial * g.classes);
   dispatch_floating(t, [&](auto tag) {
@@ -212,6 +215,7 @@ void nll_loss_backward(DType t, const NllGeometry& g, const void* gout, const in
 
 void cross_entropy_forward(DType t, const NllGeometry& g, const void* logits, const int64_t* target,
                            const void* weight, void* logp, void* out, void* total_weight) {
+  COGRAD_SLOT(cross_entropy_forward, t, g, logits, target, weight, logp, out, total_weight);
   check_targets(g, target);
   HeavyScope heavy(g.batch * g.spatial * g.classes);
   log_softmax(t, logits, logp, g.batch, g.classes, g.spatial);
@@ -221,6 +225,7 @@ void cross_entropy_forward(DType t, const NllGeometry& g, const void* logits, co
 void cross_entropy_backward(DType t, const NllGeometry& g, const void* gout, const void* logp,
                             const int64_t* target, const void* weight, const void* total_weight,
                             void* glogits) {
+  COGRAD_SLOT(cross_entropy_backward, t, g, gout, logp, target, weight, total_weight, glogits);
   check_targets(g, target);
   HeavyScope heavy(g.batch * g.spatial * g.classes);
   dispatch_floating(t, [&](auto tag) {

@@ -8,6 +8,7 @@
 
 #include "kernels/core/isa.h"
 #include "kernels/nn/norm_loops.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -67,6 +68,7 @@ void backward(DType t, const void* g, const void* x, const void* mean, const voi
 
 void layer_norm_forward(DType t, const void* x, const void* weight, const void* bias, int64_t rows,
                         int64_t n, double eps, void* y, void* mean, void* rstd) {
+  COGRAD_SLOT(layer_norm_forward, t, x, weight, bias, rows, n, eps, y, mean, rstd);
   HeavyScope heavy(rows * n);
   const LayerNormLoops loops = layer_norm_loops();
   const int64_t itemsize = dtype_size(t), stat = t == DType::Float64 ? 8 : 4;
@@ -81,6 +83,7 @@ void layer_norm_forward(DType t, const void* x, const void* weight, const void* 
 void layer_norm_backward(DType t, const void* g, const void* x, const void* mean, const void* rstd,
                          const void* weight, int64_t rows, int64_t n, void* gx, void* gweight,
                          void* gbias) {
+  COGRAD_SLOT(layer_norm_backward, t, g, x, mean, rstd, weight, rows, n, gx, gweight, gbias);
   HeavyScope heavy(rows * n);
   const auto run = [&]<class T, class A>(TypeTag<T>, TypeTag<A>) {
     backward<T, A>(t, g, x, mean, rstd, weight, rows, n, gx, gweight, gbias);

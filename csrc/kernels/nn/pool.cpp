@@ -9,6 +9,7 @@
 #include "kernels/core/isa.h"
 #include "kernels/index/index_impl.h"
 #include "kernels/nn/pool_loops.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -32,6 +33,7 @@ void each_plane(int64_t planes, int64_t work, F&& f) {
 
 void max_pool(DType t, const PoolWindows& w, int64_t planes, const void* x, void* y,
               int64_t* index) {
+  COGRAD_SLOT(max_pool, t, w, planes, x, y, index);
   const PoolLoops loops = pool_loops();
   const int64_t in = w.in_size(), out = w.out_size(), item = dtype_size(t);
   each_plane(planes, std::max(in, out), [&](int64_t p) {
@@ -42,6 +44,7 @@ void max_pool(DType t, const PoolWindows& w, int64_t planes, const void* x, void
 
 void max_pool_each(DType t, const PoolWindows* w, int64_t planes, const void* x, void* y,
                    int64_t* index) {
+  COGRAD_SLOT(max_pool_each, t, w, planes, x, y, index);
   if (planes == 0) return;
   const PoolLoops loops = pool_loops();
   const int64_t in = w->in_size(), out = w->out_size(), item = dtype_size(t);
@@ -53,6 +56,7 @@ void max_pool_each(DType t, const PoolWindows* w, int64_t planes, const void* x,
 
 bool pool_scatter(DType t, int64_t planes, int64_t n, int64_t size, const void* g,
                   const int64_t* index, bool add, void* y) {
+  COGRAD_SLOT_OR(true, pool_scatter, t, planes, n, size, g, index, add, y);
   std::atomic<bool> fits = true;
   dispatch_real(t, [&]<class T>(TypeTag<T>) {
     each_plane(planes, std::max(n, size), [&](int64_t p) {
@@ -77,6 +81,7 @@ bool pool_scatter(DType t, int64_t planes, int64_t n, int64_t size, const void* 
 
 bool pool_gather(DType t, int64_t planes, int64_t n, int64_t size, const void* x,
                  const int64_t* index, void* y) {
+  COGRAD_SLOT_OR(true, pool_gather, t, planes, n, size, x, index, y);
   std::atomic<bool> fits = true;
   dispatch_real(t, [&]<class T>(TypeTag<T>) {
     each_plane(planes, n, [&](int64_t p) {

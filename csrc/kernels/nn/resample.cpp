@@ -6,6 +6,7 @@
 
 #include "kernels/core/isa.h"
 #include "kernels/nn/resample_loops.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -57,6 +58,7 @@ ResampleDim ResampleDim::transposed() const {
 }
 
 void resample(DType t, const Resampling& r, int64_t planes, const void* x, void* y) {
+  COGRAD_SLOT(resample, t, r, planes, x, y);
   const int64_t in = r.in_size(), out = r.out_size(), item = dtype_size(t);
   if (planes == 0 || out == 0) return;
   const int64_t work = std::max<int64_t>(1, std::max(in, out));

@@ -7,6 +7,7 @@
 
 #include "kernels/core/isa.h"
 #include "kernels/nn/rnn_loops.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -49,6 +50,7 @@ void each_piece(const RnnSteps& s, F&& f) {
 }  // namespace
 
 void rnn_forward(DType t, const RnnSteps& s, const RnnForward& f) {
+  COGRAD_SLOT(rnn_forward, t, s, f);
   const Packed w_hh(t, s.w_hh, 1, s.width, s.width, s.gates() * s.hidden);
   const Packed w_hr(t, s.w_hr, 1, s.hidden, s.hidden, s.width);
   const RnnWeights w{w_hh.get(), w_hr.get()};
@@ -56,6 +58,7 @@ void rnn_forward(DType t, const RnnSteps& s, const RnnForward& f) {
 }
 
 void rnn_backward(DType t, const RnnSteps& s, const RnnBackward& b) {
+  COGRAD_SLOT(rnn_backward, t, s, b);
   const Packed w_hh(t, s.w_hh, s.width, 1, s.gates() * s.hidden, s.width);
   const Packed w_hr(t, s.w_hr, s.hidden, 1, s.width, s.hidden);
   const RnnWeights w{w_hh.get(), w_hr.get()};
@@ -63,10 +66,12 @@ void rnn_backward(DType t, const RnnSteps& s, const RnnBackward& b) {
 }
 
 void lstm_cell(DType t, const LstmCell& s) {
+  COGRAD_SLOT(lstm_cell, t, s);
   parallel_for(0, s.rows, kCellGrain / (s.hidden + 1) + 1,
                [&](int64_t lo, int64_t hi) { rnn_loops().cell_forward(t, s, lo, hi); });
 }
 void lstm_cell_backward(DType t, const LstmCellBackward& s) {
+  COGRAD_SLOT(lstm_cell_backward, t, s);
   parallel_for(0, s.rows, kCellGrain / (s.hidden + 1) + 1,
                [&](int64_t lo, int64_t hi) { rnn_loops().cell_backward(t, s, lo, hi); });
 }

@@ -23,6 +23,15 @@ struct RnnSteps {
   const void* b_hn;  // gru: [hidden], bias of the state's product in the new gate; may be null
 
   int64_t gates() const { return mode == RnnMode::Lstm ? 4 : mode == RnnMode::Gru ? 3 : 1; }
+
+  template <class F>
+  void each_pointer(F&& f) {
+    f(sizes);
+    f(offsets);
+    f(w_hh);
+    f(w_hr);
+    f(b_hn);
+  }
 };
 
 struct RnnForward {
@@ -31,6 +40,11 @@ struct RnnForward {
   void* raw;    // lstm with projection: the values before projection [total, hidden]
   void* out;    // [total, width]
   void *h, *c;  // in: initial states [batch, width], [batch, hidden]; out: final states
+
+  template <class F>
+  void each_pointer(F&& f) {
+    for (void** p : {&gates, &cells, &raw, &out, &h, &c}) f(*p);
+  }
 };
 void rnn_forward(DType t, const RnnSteps& s, const RnnForward& f);
 
@@ -42,6 +56,12 @@ struct RnnBackward {
   void* g_state_gates;  // out, gru: gradients of the products with the state, same shape
   void* g_raw;          // out, projection: gradients of the projected values [total, width]
   void* h_before;       // out: the state that each step read [total, width]
+
+  template <class F>
+  void each_pointer(F&& f) {
+    for (const void** p : {&gates, &cells, &out, &h0, &c0, &g_out}) f(*p);
+    for (void** p : {&gh, &gc, &g_gates, &g_state_gates, &g_raw, &h_before}) f(*p);
+  }
 };
 void rnn_backward(DType t, const RnnSteps& s, const RnnBackward& b);
 
@@ -51,6 +71,14 @@ struct LstmCell {
   int64_t rows, hidden;
   const void *gates, *c;  // gates before activation [rows, 4 * hidden]; the previous cell
   void *o, *cell;         // the output gate and the new cell
+
+  template <class F>
+  void each_pointer(F&& f) {
+    f(gates);
+    f(c);
+    f(o);
+    f(cell);
+  }
 };
 void lstm_cell(DType t, const LstmCell& s);
 
@@ -59,6 +87,13 @@ struct LstmCellBackward {
   const void *gates, *c;
   const void *g_o, *g_cell;
   void *g_gates, *g_c;
+
+  template <class F>
+  void each_pointer(F&& f) {
+    for (const void** p : {&gates, &c, &g_o, &g_cell}) f(*p);
+    f(g_gates);
+    f(g_c);
+  }
 };
 void lstm_cell_backward(DType t, const LstmCellBackward& s);
 

@@ -6,6 +6,7 @@
 
 #include "kernels/core/isa.h"
 #include "kernels/nn/softmax_loops.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -49,17 +50,21 @@ void run(SoftmaxOp op, DType t, const void* a, const void* b, void* out, int64_t
 }  // namespace
 
 void softmax(DType t, const void* x, void* y, int64_t outer, int64_t n, int64_t inner) {
+  COGRAD_SLOT(softmax, t, x, y, outer, n, inner);
   run(SoftmaxOp::Softmax, t, x, nullptr, y, outer, n, inner);
 }
 void log_softmax(DType t, const void* x, void* y, int64_t outer, int64_t n, int64_t inner) {
+  COGRAD_SLOT(log_softmax, t, x, y, outer, n, inner);
   run(SoftmaxOp::LogSoftmax, t, x, nullptr, y, outer, n, inner);
 }
 void softmax_backward(DType t, const void* g, const void* y, void* gx, int64_t outer, int64_t n,
                       int64_t inner) {
+  COGRAD_SLOT(softmax_backward, t, g, y, gx, outer, n, inner);
   run(SoftmaxOp::SoftmaxBackward, t, g, y, gx, outer, n, inner);
 }
 void log_softmax_backward(DType t, const void* g, const void* y, void* gx, int64_t outer, int64_t n,
                           int64_t inner) {
+  COGRAD_SLOT(log_softmax_backward, t, g, y, gx, outer, n, inner);
   run(SoftmaxOp::LogSoftmaxBackward, t, g, y, gx, outer, n, inner);
 }
 

@@ -6,6 +6,7 @@
 
 #include "kernels/core/aligned.h"
 #include "kernels/core/isa.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -23,6 +24,7 @@ int64_t grain_of(int64_t r, int64_t m, int64_t rows) {
 
 void cdist_forward(DType t, double p, const void* a, int64_t n, const void* b, int64_t r, int64_t m,
                    void* out) {
+  COGRAD_SLOT(cdist_forward, t, p, a, n, b, r, m, out);
   const HeavyScope heavy(n * r * m);
   const int64_t bytes = cdist_loops().packed_size(t, r, m) * dtype_size(t);
   const AlignedArray<char> packed = aligned_array<char>(bytes);
@@ -35,6 +37,7 @@ void cdist_forward(DType t, double p, const void* a, int64_t n, const void* b, i
 void cdist_backward(DType t, double p, const void* a, int64_t n, const void* b, int64_t r,
                     int64_t m, const void* g, const void* dist, int64_t row_step, int64_t col_step,
                     void* out) {
+  COGRAD_SLOT(cdist_backward, t, p, a, n, b, r, m, g, dist, row_step, col_step, out);
   const HeavyScope heavy(n * r * m);
   parallel_for(0, n, grain_of(r, m, 16), [&](int64_t lo, int64_t hi) {
     cdist_loops().backward(t, p, a, b, r, m, g, dist, row_step, col_step, out, lo, hi);

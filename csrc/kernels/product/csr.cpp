@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/core/isa.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -83,14 +84,17 @@ bool transpose(const CsrPattern& a, I* starts, I* rows, I* places) {
 
 bool csr_product(DType t, const CsrPattern& a, const void* values, const void* x, int64_t k,
                  void* out) {
+  COGRAD_SLOT_OR(true, csr_product, t, a, values, x, k, out);
   return over_rows(csr_loops().product, t, a, values, x, k, out);
 }
 
 bool csr_sampled(DType t, const CsrPattern& a, const void* y, const void* x, int64_t k, void* out) {
+  COGRAD_SLOT_OR(true, csr_sampled, t, a, y, x, k, out);
   return over_rows(csr_loops().sampled, t, a, y, x, k, out);
 }
 
 bool csr_transpose(const CsrPattern& a, void* start, void* col, void* place) {
+  COGRAD_SLOT_OR(true, csr_transpose, a, start, col, place);
   const HeavyScope heavy(a.rows + a.cols + 4 * a.entries);
   if (!starts_in_order(a)) return false;
   if (a.index == DType::Int32)

@@ -14,6 +14,11 @@ struct CsrPattern {
   DType index;
   const void *start, *col, *place;
   int64_t rows, cols, entries;
+
+  template <class F>
+  void each_pointer(F&& f) {
+    for (const void** p : {&start, &col, &place}) f(*p);
+  }
 };
 
 // Both return false if an index is out of range, having read and written nothing out of range.

@@ -10,6 +10,7 @@
 #include "kernels/product/blas_gemm.h"
 #include "kernels/product/gemv_loops.h"
 #include "kernels/product/own_gemm.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -119,6 +120,7 @@ void run(DType t, const GemmArgs& g, bool split) {
 
 void gemm(DType t, bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const void* a,
           int64_t lda, const void* b, int64_t ldb, double beta, void* c, int64_t ldc) {
+  COGRAD_SLOT(gemm, t, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   HeavyScope heavy(m * n * k / 8);
   if (vanishes(t, alpha)) k = 0;
   run(t, checked(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc), true);
@@ -133,6 +135,8 @@ void gemm_batched(DType t, bool ta, bool tb, int64_t m, int64_t n, int64_t k, do
                   const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb,
                   int64_t stride_b, double beta, void* c, int64_t ldc, int64_t stride_c,
                   int64_t batch) {
+  COGRAD_SLOT(gemm_batched, t, ta, tb, m, n, k, alpha, a, lda, stride_a, b, ldb, stride_b, beta, c,
+              ldc, stride_c, batch);
   if (batch == 0 || m == 0 || n == 0) return;
   HeavyScope heavy(m * n * k / 8 * batch);
   if (vanishes(t, alpha)) k = 0;
@@ -156,11 +160,13 @@ void gemm_batched(DType t, bool ta, bool tb, int64_t m, int64_t n, int64_t k, do
 
 void gemv(DType t, bool ta, int64_t m, int64_t n, double alpha, const void* a, int64_t lda,
           const void* x, int64_t incx, double beta, void* y, int64_t incy) {
+  COGRAD_SLOT(gemv, t, ta, m, n, alpha, a, lda, x, incx, beta, y, incy);
   HeavyScope heavy(m * n);
   gemv_part(t, ta, m, n, alpha, a, row_length(m, n, lda, "a"), x, incx, beta, y, incy, true);
 }
 
 void dot(DType t, int64_t n, const void* x, int64_t incx, const void* y, int64_t incy, void* out) {
+  COGRAD_SLOT(dot, t, n, x, incx, y, incy, out);
   HeavyScope heavy(n);
   if (!is_real_blas(t) || incx < 0 || incy < 0) return dot_small(t, n, x, incx, y, incy, out);
   if (n <= kDotGrain) {
@@ -192,6 +198,7 @@ void dot(DType t, int64_t n, const void* x, int64_t incx, const void* y, int64_t
 
 void ger(DType t, int64_t m, int64_t n, double alpha, const void* x, int64_t incx, const void* y,
          int64_t incy, double beta, void* a, int64_t lda) {
+  COGRAD_SLOT(ger, t, m, n, alpha, x, incx, y, incy, beta, a, lda);
   if (m == 0 || n == 0) return;
   HeavyScope heavy(m * n);
   parallel_for(0, m, std::max<int64_t>(1, kVectorGrain / n), [&](int64_t lo, int64_t hi) {

@@ -12,6 +12,7 @@
 
 #include "kernels/core/isa.h"
 #include "kernels/random/random_loops.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -121,6 +122,7 @@ double below_limit(DType t, double hi, double lo) {
 }  // namespace
 
 uint64_t random_uniform(DType t, void* out, int64_t n, PhiloxState s, double lo, double hi) {
+  COGRAD_SLOT_OR(0, random_uniform, t, out, n, s, lo, hi);
   const RandomLoops loops = random_loops();
   const int bits = t == DType::Float16 ? 11 : t == DType::BFloat16 ? 8 : 24;
   const double top = below_limit(t, hi, lo);
@@ -141,6 +143,7 @@ uint64_t random_uniform(DType t, void* out, int64_t n, PhiloxState s, double lo,
 }
 
 uint64_t random_normal(DType t, void* out, int64_t n, PhiloxState s, double mean, double std) {
+  COGRAD_SLOT_OR(0, random_normal, t, out, n, s, mean, std);
   const RandomLoops loops = random_loops();
   return fill_floating(t, out, n, s, loops.normal_float, loops.normal_double, [=]<class A>(A z) {
     return z * static_cast<A>(std) + static_cast<A>(mean);
@@ -148,12 +151,14 @@ uint64_t random_normal(DType t, void* out, int64_t n, PhiloxState s, double mean
 }
 
 uint64_t random_exponential(DType t, void* out, int64_t n, PhiloxState s, double rate) {
+  COGRAD_SLOT_OR(0, random_exponential, t, out, n, s, rate);
   const RandomLoops loops = random_loops();
   return fill_floating(t, out, n, s, loops.exponential_float, loops.exponential_double,
                        [=]<class A>(A e) { return e / static_cast<A>(rate); });
 }
 
 uint64_t random_int(DType t, void* out, int64_t n, PhiloxState s, int64_t lo, int64_t hi) {
+  COGRAD_SLOT_OR(0, random_int, t, out, n, s, lo, hi);
   const RandomLoops loops = random_loops();
   const uint64_t range = static_cast<uint64_t>(hi) - static_cast<uint64_t>(lo);
   const bool narrow = range != 0 && range <= 0xFFFFFFFFu;
@@ -186,6 +191,7 @@ uint64_t random_int(DType t, void* out, int64_t n, PhiloxState s, int64_t lo, in
 }
 
 uint64_t random_bernoulli(DType t, void* out, int64_t n, PhiloxState s, double p) {
+  COGRAD_SLOT_OR(0, random_bernoulli, t, out, n, s, p);
   const auto threshold = static_cast<uint64_t>(std::ceil(std::clamp(p, 0.0, 1.0) * 0x1p32));
   // Compare in 32 bits: word <= threshold - 1, and never for a threshold of 0.
   const auto last = static_cast<uint32_t>(threshold - 1);
@@ -206,7 +212,9 @@ uint64_t random_bernoulli(DType t, void* out, int64_t n, PhiloxState s, double p
   });
 }
 
-uint64_t random_bernoulli(DType t, void* out, int64_t n, PhiloxState s, DType tp, const void* p) {
+uint64_t random_bernoulli_each(DType t, void* out, int64_t n, PhiloxState s, DType tp,
+                               const void* p) {
+  COGRAD_SLOT_OR(0, random_bernoulli_each, t, out, n, s, tp, p);
   const auto run = [&]<class P>(TypeTag<P>) {
     const P* prob = static_cast<const P*>(p);
     return dispatch_real(t, [&](auto tag) {
@@ -226,6 +234,7 @@ uint64_t random_bernoulli(DType t, void* out, int64_t n, PhiloxState s, DType tp
 }
 
 uint64_t random_permutation(int64_t* out, int64_t n, PhiloxState s) {
+  COGRAD_SLOT_OR(0, random_permutation, out, n, s);
   HeavyScope heavy(n);
   std::iota(out, out + n, int64_t{0});
   std::vector<uint64_t> bits(static_cast<size_t>(n));
@@ -275,6 +284,7 @@ void draw_distinct(const std::vector<double>& p, int64_t samples, const double* 
 
 uint64_t random_multinomial(DType t, const void* probs, int64_t rows, int64_t n, int64_t samples,
                             bool replacement, int64_t* out, PhiloxState s) {
+  COGRAD_SLOT_OR(0, random_multinomial, t, probs, rows, n, samples, replacement, out, s);
   HeavyScope heavy(rows * n);
   const int64_t draws = replacement ? samples : n;
   std::vector<double> u(static_cast<size_t>(rows * draws));

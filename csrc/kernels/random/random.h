@@ -28,7 +28,8 @@ uint64_t random_int(DType t, void* out, int64_t n, PhiloxState s, int64_t lo, in
 // Writes 1 with probability p, else 0; any dtype.
 uint64_t random_bernoulli(DType t, void* out, int64_t n, PhiloxState s, double p);
 // Does the same with a contiguous array of probabilities of floating dtype tp.
-uint64_t random_bernoulli(DType t, void* out, int64_t n, PhiloxState s, DType tp, const void* p);
+uint64_t random_bernoulli_each(DType t, void* out, int64_t n, PhiloxState s, DType tp,
+                               const void* p);
 // Writes a random permutation of 0..n-1.
 uint64_t random_permutation(int64_t* out, int64_t n, PhiloxState s);
 // Draws `samples` column numbers per row of probs[rows, n] (floating, non-negative, not

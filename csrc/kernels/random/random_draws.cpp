@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/core/floating.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -245,6 +246,7 @@ void dirichlet_row(const T* alpha, T* out, int64_t size, std::vector<double>& lo
 }  // namespace
 
 void draw_gamma(DType t, void* out, const void* alpha, int64_t n, const DrawSource& s) {
+  COGRAD_SLOT(draw_gamma, t, out, alpha, n, s);
   dispatch_floating(t, [&]<class T>(TypeTag<T>) {
     const T* a = static_cast<const T*>(alpha);
     for_elements<T>(out, n, s, [a](int64_t i, auto& r) {
@@ -256,6 +258,7 @@ void draw_gamma(DType t, void* out, const void* alpha, int64_t n, const DrawSour
 
 void draw_dirichlet(DType t, void* out, const void* alpha, int64_t rows, int64_t size,
                     const DrawSource& source) {
+  COGRAD_SLOT(draw_dirichlet, t, out, alpha, rows, size, source);
   if (size == 0) return;
   dispatch_floating(t, [&]<class T>(TypeTag<T>) {
     if (source.torch != nullptr) {
@@ -283,6 +286,7 @@ void draw_dirichlet(DType t, void* out, const void* alpha, int64_t rows, int64_t
 }
 
 void draw_poisson(DType t, void* out, const void* rate, int64_t n, const DrawSource& s) {
+  COGRAD_SLOT(draw_poisson, t, out, rate, n, s);
   dispatch_floating(t, [&]<class T>(TypeTag<T>) {
     const T* mean = static_cast<const T*>(rate);
     for_elements<T>(out, n, s, [mean](int64_t i, auto& r) {
@@ -293,6 +297,7 @@ void draw_poisson(DType t, void* out, const void* rate, int64_t n, const DrawSou
 
 void draw_binomial(DType t, void* out, const void* count, const void* chance, int64_t n,
                    const DrawSource& s) {
+  COGRAD_SLOT(draw_binomial, t, out, count, chance, n, s);
   dispatch_floating(t, [&]<class T>(TypeTag<T>) {
     const T* trials = static_cast<const T*>(count);
     const T* p = static_cast<const T*>(chance);
@@ -303,6 +308,7 @@ void draw_binomial(DType t, void* out, const void* count, const void* chance, in
 }
 
 void draw_von_mises(DType t, void* out, const void* concentration, int64_t n, const DrawSource& s) {
+  COGRAD_SLOT(draw_von_mises, t, out, concentration, n, s);
   dispatch_floating(t, [&]<class T>(TypeTag<T>) {
     const T* kappa = static_cast<const T*>(concentration);
     for_elements<T>(out, n, s, [kappa](int64_t i, auto& r) {

@@ -12,6 +12,7 @@
 #include "kernels/core/floating.h"
 #include "kernels/core/isa.h"
 #include "kernels/random/random_mt_loops.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -161,6 +162,7 @@ void uniforms(MtStream& s, int64_t n, A lo, A width, A* out) {
 }  // namespace
 
 void mt_uniform(DType t, void* out, int64_t n, MtStream& s, double lo, double hi) {
+  COGRAD_SLOT(mt_uniform, t, out, n, s, lo, hi);
   with_accumulator(t, [&]<class T, class A>(TypeTag<T>, TypeTag<A>) {
     const A low = static_cast<A>(lo), width = static_cast<A>(hi) - low;
     T* to = static_cast<T*>(out);
@@ -212,6 +214,7 @@ void fill_half_groups(T* out, int64_t n, MtStream& s, float mean, float std) {
 }  // namespace
 
 void mt_normal(DType t, void* out, int64_t n, MtStream& s, double mean, double std, bool grouped) {
+  COGRAD_SLOT(mt_normal, t, out, n, s, mean, std, grouped);
   with_accumulator(t, [&]<class T, class A>(TypeTag<T>, TypeTag<A>) {
     T* to = static_cast<T*>(out);
     if (!grouped || n < 16) {
@@ -233,6 +236,7 @@ void mt_normal(DType t, void* out, int64_t n, MtStream& s, double mean, double s
 }
 
 void mt_int(DType t, void* out, int64_t n, MtStream& s, uint64_t range, int64_t lo, bool wide) {
+  COGRAD_SLOT(mt_int, t, out, n, s, range, lo, wide);
   dispatch_real(t, [&]<class T>(TypeTag<T>) {
     T* to = static_cast<T*>(out);
     for_words(s, n, wide ? 2 : 1, [&](const uint32_t* w, int64_t at, int64_t k) {
@@ -251,6 +255,7 @@ void mt_int(DType t, void* out, int64_t n, MtStream& s, uint64_t range, int64_t 
 }
 
 void mt_bernoulli(DType t, void* out, int64_t n, MtStream& s, double p) {
+  COGRAD_SLOT(mt_bernoulli, t, out, n, s, p);
   dispatch_real(t, [&]<class T>(TypeTag<T>) {
     T* to = static_cast<T*>(out);
     for_words(s, n, 2, [&](const uint32_t* w, int64_t at, int64_t k) {
@@ -261,7 +266,8 @@ void mt_bernoulli(DType t, void* out, int64_t n, MtStream& s, double p) {
   });
 }
 
-void mt_bernoulli(DType t, void* out, int64_t n, MtStream& s, DType tp, const void* p) {
+void mt_bernoulli_each(DType t, void* out, int64_t n, MtStream& s, DType tp, const void* p) {
+  COGRAD_SLOT(mt_bernoulli_each, t, out, n, s, tp, p);
   with_accumulator(tp, [&]<class P, class A>(TypeTag<P>, TypeTag<A>) {
     const P* chance = static_cast<const P*>(p);
     dispatch_real(t, [&]<class T>(TypeTag<T>) {
@@ -278,6 +284,7 @@ void mt_bernoulli(DType t, void* out, int64_t n, MtStream& s, DType tp, const vo
 }
 
 void mt_exponential(DType t, void* out, int64_t n, MtStream& s, double rate) {
+  COGRAD_SLOT(mt_exponential, t, out, n, s, rate);
   dispatch_floating(t, [&]<class T>(TypeTag<T>) {
     T* to = static_cast<T*>(out);
     for (int64_t i = 0; i < n; ++i) to[i] = element<T>(-1 / rate * std::log1p(-s.uniform()));
@@ -285,6 +292,7 @@ void mt_exponential(DType t, void* out, int64_t n, MtStream& s, double rate) {
 }
 
 void mt_permutation(int64_t* out, int64_t n, MtStream& s) {
+  COGRAD_SLOT(mt_permutation, out, n, s);
   if (n >= std::numeric_limits<uint32_t>::max() / 20) {
     for (int64_t i = 0; i < n; ++i) {
       const auto at = static_cast<int64_t>(s.pair() % static_cast<uint64_t>(i + 1));
@@ -336,6 +344,7 @@ void draw_distinct(const T* row, const T* clock, int64_t n, int64_t samples, int
 
 void mt_multinomial(DType t, const void* probs, int64_t rows, int64_t n, int64_t samples,
                     bool replacement, int64_t* out, MtStream& s) {
+  COGRAD_SLOT(mt_multinomial, t, probs, rows, n, samples, replacement, out, s);
   dispatch_floating(t, [&]<class T>(TypeTag<T>) {
     const T* p = static_cast<const T*>(probs);
     if (replacement && samples > 1) {

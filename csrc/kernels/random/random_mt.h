@@ -53,7 +53,7 @@ void mt_normal(DType t, void* out, int64_t n, MtStream& s, double mean, double s
 // Writes value % range + lo, from two words each if `wide`; range 0 means 2^64.
 void mt_int(DType t, void* out, int64_t n, MtStream& s, uint64_t range, int64_t lo, bool wide);
 void mt_bernoulli(DType t, void* out, int64_t n, MtStream& s, double p);
-void mt_bernoulli(DType t, void* out, int64_t n, MtStream& s, DType tp, const void* p);
+void mt_bernoulli_each(DType t, void* out, int64_t n, MtStream& s, DType tp, const void* p);
 void mt_exponential(DType t, void* out, int64_t n, MtStream& s, double rate);
 void mt_permutation(int64_t* out, int64_t n, MtStream& s);
 void mt_multinomial(DType t, const void* probs, int64_t rows, int64_t n, int64_t samples,

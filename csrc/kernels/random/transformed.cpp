@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "kernels/core/store.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -37,6 +38,7 @@ void write(DType t, int64_t lo, int64_t hi, void* out, const F& value) {
 }  // namespace
 
 void transform_draws(DType t, const DrawRule& rule, const double* u, int64_t n, void* out) {
+  COGRAD_SLOT(transform_draws, t, rule, u, n, out);
   const HeavyScope heavy(n);
   parallel_for(0, n, 8192, [&](int64_t lo, int64_t hi) {
     write(t, lo, hi, out, [&](int64_t i) { return value_of(rule, u[i]); });
@@ -44,6 +46,7 @@ void transform_draws(DType t, const DrawRule& rule, const double* u, int64_t n, 
 }
 
 void mt_transformed(DType t, void* out, int64_t n, MtStream& s, const DrawRule& rule) {
+  COGRAD_SLOT(mt_transformed, t, out, n, s, rule);
   write(t, 0, n, out, [&](int64_t) {
     if (rule.kind == DrawKind::Geometric) return std::ceil(std::log(s.uniform()) / rule.a);
     return value_of(rule, rule.kind == DrawKind::LogNormal ? s.normal() : s.uniform());
@@ -51,6 +54,7 @@ void mt_transformed(DType t, void* out, int64_t n, MtStream& s, const DrawRule& 
 }
 
 bool all_between(DType t, const void* x, int64_t n, double low, double high, double* bad) {
+  COGRAD_SLOT_OR(true, all_between, t, x, n, low, high, bad);
   return dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* at = static_cast<const T*>(x);
@@ -64,6 +68,7 @@ bool all_between(DType t, const void* x, int64_t n, double low, double high, dou
 
 int64_t scarce_row(DType t, const void* w, int64_t rows, int64_t n, int64_t needed,
                    int64_t* positive) {
+  COGRAD_SLOT_OR(rows, scarce_row, t, w, rows, n, needed, positive);
   return dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* at = static_cast<const T*>(w);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/reduce/nonfinite.h"
+#include "tensor/slot.h"
 
 #include <algorithm>
 #include <cmath>
@@ -44,6 +45,7 @@ R dispatch(DType t, R otherwise, const F& f) {
 int64_t first_nonfinite(DType t, const void* x, std::span<const int64_t> sizes,
                         std::span<const int64_t> strides, bool contiguous, bool nan,
                         bool inf) noexcept {
+  COGRAD_SLOT_OR(-1, first_nonfinite, t, x, sizes, strides, contiguous, nan, inf);
   int64_t n = 1;
   for (const int64_t size : sizes) n *= size;
   return dispatch(t, int64_t{-1}, [&](auto tag) -> int64_t {
@@ -55,6 +57,7 @@ int64_t first_nonfinite(DType t, const void* x, std::span<const int64_t> sizes,
 }
 
 Complex<double> shown_value(DType t, const void* element) noexcept {
+  COGRAD_SLOT_OR({}, shown_value, t, element);
   return dispatch(t, Complex<double>(0.0), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T v = *static_cast<const T*>(element);

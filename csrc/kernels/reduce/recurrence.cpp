@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/reduce/scan.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -61,6 +62,7 @@ void log_add_rows(const Complex<T>* x, Complex<T>* y, const Rows& rows) {
 
 void linear_recurrence(DType t, const void* a, const void* b, void* s, int64_t outer, int64_t n,
                        int64_t inner, bool reverse) {
+  COGRAD_SLOT(linear_recurrence, t, a, b, s, outer, n, inner, reverse);
   const Rows rows{outer, n, inner};
   if (rows.count() * n == 0) return;
   const HeavyScope heavy(rows.count() * n);
@@ -77,6 +79,7 @@ void linear_recurrence(DType t, const void* a, const void* b, void* s, int64_t o
 
 void complex_logcumsumexp(DType t, const void* x, void* y, int64_t outer, int64_t n,
                           int64_t inner) {
+  COGRAD_SLOT(complex_logcumsumexp, t, x, y, outer, n, inner);
   const Rows rows{outer, n, inner};
   if (n == 0) return;
   if (t == DType::Complex64)

@@ -11,6 +11,7 @@
 #include "kernels/core/isa.h"
 #include "kernels/core/loops.h"
 #include "kernels/reduce/reduce_leaf.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -343,6 +344,7 @@ bool float_state(ReduceOp op, DType in) {
 }  // namespace
 
 void reduce(ReduceOp op, DType in, const void* x, const ReduceGeometry& g, DType out, void* y) {
+  COGRAD_SLOT(reduce, op, in, x, g, out, y);
   const int64_t terms = numel(g.reduced_sizes);
   const Driver driver(reduce_leaf(leaf_op(op), in), in, x, g, false);
   driver.run([&](const void* states, int64_t count, int64_t first, int64_t stride) {
@@ -376,6 +378,7 @@ void reduce(ReduceOp op, DType in, const void* x, const ReduceGeometry& g, DType
 
 void reduce_extreme(bool largest, DType in, const void* x, const ReduceGeometry& g, void* values,
                     int64_t* indices) {
+  COGRAD_SLOT(reduce_extreme, largest, in, x, g, values, indices);
   const Driver driver(reduce_leaf(largest ? LeafOp::ArgMax : LeafOp::ArgMin, in), in, x, g, true);
   const auto finish = [&](const auto* s, int64_t count, int64_t first, int64_t stride) {
     if (indices != nullptr) {
@@ -396,6 +399,7 @@ void reduce_extreme(bool largest, DType in, const void* x, const ReduceGeometry&
 
 void reduce_var(DType in, const void* x, const ReduceGeometry& g, double correction, bool take_sqrt,
                 DType out, void* var, void* mean) {
+  COGRAD_SLOT(reduce_var, in, x, g, correction, take_sqrt, out, var, mean);
   const double divisor = std::max(static_cast<double>(numel(g.reduced_sizes)) - correction, 0.0);
   const bool empty = numel(g.reduced_sizes) == 0;
   const Driver driver(reduce_leaf(LeafOp::Var, in), in, x, g, false);
@@ -412,6 +416,7 @@ void reduce_var(DType in, const void* x, const ReduceGeometry& g, double correct
 }
 
 void reduce_norm(double p, DType in, const void* x, const ReduceGeometry& g, DType out, void* y) {
+  COGRAD_SLOT(reduce_norm, p, in, x, g, out, y);
   if (p == 0) return reduce(ReduceOp::Norm0, in, x, g, out, y);
   if (p == 1) return reduce(ReduceOp::Norm1, in, x, g, out, y);
   if (p == 2) return reduce(ReduceOp::Norm2, in, x, g, out, y);

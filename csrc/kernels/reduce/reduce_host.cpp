@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/reduce/reduce.h"
+#include "tensor/slot.h"
 
 namespace cograd::kernels {
 
@@ -29,12 +30,14 @@ Complex<double> sum(const T* p, int64_t n) {
 }  // namespace
 
 bool all_nonzero(DType t, const void* x, const ReduceGeometry& g) {
+  COGRAD_SLOT_READS(all_nonzero, t, x, g);
   bool result = false;
   reduce(ReduceOp::All, t, x, g, DType::Bool, &result);
   return result;
 }
 
 Complex<double> complex_sum(DType t, const void* x, int64_t n) {
+  COGRAD_SLOT_OR({}, complex_sum, t, x, n);
   return t == DType::Complex64 ? sum(static_cast<const float*>(x), 2 * n)
                                : sum(static_cast<const double*>(x), 2 * n);
 }

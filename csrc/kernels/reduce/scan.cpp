@@ -8,6 +8,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -138,6 +139,7 @@ void extreme(const T* x, T* values, int64_t* indices, int64_t outer, int64_t n, 
 }  // namespace
 
 void cumsum(DType t, const void* x, void* y, int64_t outer, int64_t n, int64_t inner) {
+  COGRAD_SLOT(cumsum, t, x, y, outer, n, inner);
   if (is_complex(t)) return cumsum(real_dtype(t), x, y, outer, n, 2 * inner);
   dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -147,6 +149,7 @@ void cumsum(DType t, const void* x, void* y, int64_t outer, int64_t n, int64_t i
 }
 
 void cumprod(DType t, const void* x, void* y, int64_t outer, int64_t n, int64_t inner) {
+  COGRAD_SLOT(cumprod, t, x, y, outer, n, inner);
   dispatch_all(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     scan(static_cast<const T*>(x), static_cast<T*>(y), outer, n, inner, static_cast<Acc<T>>(1),
@@ -155,6 +158,7 @@ void cumprod(DType t, const void* x, void* y, int64_t outer, int64_t n, int64_t 
 }
 
 void logcumsumexp(DType t, const void* x, void* y, int64_t outer, int64_t n, int64_t inner) {
+  COGRAD_SLOT(logcumsumexp, t, x, y, outer, n, inner);
   const auto run = [&]<class T>(TypeTag<T>) {
     using A = Acc<T>;
     scan(static_cast<const T*>(x), static_cast<T*>(y), outer, n, inner,
@@ -167,6 +171,7 @@ void logcumsumexp(DType t, const void* x, void* y, int64_t outer, int64_t n, int
 
 void cummax(DType t, const void* x, void* values, int64_t* indices, int64_t outer, int64_t n,
             int64_t inner) {
+  COGRAD_SLOT(cummax, t, x, values, indices, outer, n, inner);
   dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     extreme(static_cast<const T*>(x), static_cast<T*>(values), indices, outer, n, inner,
@@ -176,6 +181,7 @@ void cummax(DType t, const void* x, void* values, int64_t* indices, int64_t oute
 
 void cummin(DType t, const void* x, void* values, int64_t* indices, int64_t outer, int64_t n,
             int64_t inner) {
+  COGRAD_SLOT(cummin, t, x, values, indices, outer, n, inner);
   dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     extreme(static_cast<const T*>(x), static_cast<T*>(values), indices, outer, n, inner,

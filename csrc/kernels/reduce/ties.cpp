@@ -8,6 +8,7 @@
 
 #include "kernels/core/isa.h"
 #include "kernels/reduce/ties_loops.h"
+#include "tensor/slot.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -138,6 +139,7 @@ void run(const void* x, int64_t outer, int64_t n, int64_t inner, const void* y, 
 
 void split_ties(DType t, const void* x, int64_t outer, int64_t n, int64_t inner, const void* y,
                 const void* g, bool nan_ties, void* out) {
+  COGRAD_SLOT(split_ties, t, x, outer, n, inner, y, g, nan_ties, out);
   if (outer == 0 || n == 0 || inner == 0) return;
   HeavyScope heavy(outer * n * inner);
   if (t == DType::Float32)
