@@ -43,7 +43,7 @@ void add_builtins(cograd_op_s& op, std::string_view name) {
   op.inplace = true;
   name.remove_suffix(1);
   for (const OpRecord* r : op_table())
-    if (name == r->spec.name && r->call_inplace != nullptr) op.records.push_back(r);
+    if (name == r->spec.name && r->has_inplace) op.records.push_back(r);
 }
 
 const cograd_op_s* find(std::string_view name) {

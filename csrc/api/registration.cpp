@@ -76,9 +76,13 @@ void add(const cograd_op_desc& given) {
   op->node_name = node_name(op->name);
   op->owner = loading.owner;
   op->record.foreign = op.get();
+  op->record.run = [](const OpRecord& r, const CallForm&, const Value* v, Result& out) {
+    run_foreign(*r.foreign, v, out);
+  };
   if (d.kinds != nullptr) given_list(d.kinds, d.n_params, "op_register", "kinds");
   parse_schema(*op, d.schema, d.kinds, d.n_params);
   const bool records = (op->flags & COGRAD_OP_DIFFERENTIABLE) != 0;
+  op->composed = records;
   op->opaque = d.backward == nullptr && d.jvp == nullptr && !records;
   op->record.differentiable = d.backward != nullptr || records;
   for (const ArgInfo& a : op->record.args) op->writes |= a.mutated;
@@ -352,7 +356,23 @@ void set_result(const ForeignOp& op, std::vector<Result>& items, Result& out) {
   out.more->tuple = !list;
 }
 
+namespace {
+[[noreturn, gnu::cold]] void fail_place(const ForeignOp& op) {
+  detail::fail(ErrorKind::NotImplemented, "op '", op.qualified,
+               "' computes on the CPU only, but a ", "tensor among its arguments is on '",
+               to_string(thread_place.now), "': move it by .to(\"cpu\")");
+}
+}  // namespace
+
 void call_foreign(const ForeignOp& op, const Value* values, Result& out) {
+  if (stages_open()) [[unlikely]]
+    return run_stages(op.record, kPlainCall, values, out);
+  run_foreign(op, values, out);
+}
+
+void run_foreign(const ForeignOp& op, const Value* values, Result& out) {
+  if (!op.composed && !on_host()) [[unlikely]]
+    fail_place(op);
   if (thread_state.vmaps > 0 && call_foreign_samples(op, values, out)) [[unlikely]]
     return;
   Room room;

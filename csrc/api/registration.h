@@ -13,8 +13,9 @@ namespace cograd {
 struct ForeignOp {
   std::string library, name, qualified, params, doc, node_name, owner;
   uint32_t flags = 0;
-  bool opaque = false;  // computes without recording and has no gradient
-  bool writes = false;  // has a mutated parameter
+  bool opaque = false;    // computes without recording and has no gradient
+  bool composed = false;  // consists of ops, so it runs on any device
+  bool writes = false;    // has a mutated parameter
   decltype(cograd_op_desc::forward) forward = nullptr;
   decltype(cograd_op_desc::backward) backward = nullptr;
   decltype(cograd_op_desc::jvp) jvp = nullptr;
@@ -43,8 +44,10 @@ struct Loaded {
 COGRAD_API void begin_loading(std::string owner);
 COGRAD_API Loaded end_loading();
 
-// Runs the op on boxed arguments.
+// Runs the op on boxed arguments: the gate of foreign ops.
 COGRAD_API void call_foreign(const ForeignOp& op, const Value* args, Result& result);
+// Runs the op itself, behind the stages; it handles batched arguments and tangents.
+void run_foreign(const ForeignOp& op, const Value* args, Result& result);
 
 }  // namespace api
 }  // namespace cograd

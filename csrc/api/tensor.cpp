@@ -148,7 +148,7 @@ void* cograd_tensor_data(cograd_tensor t) noexcept {
     });
     return nullptr;
   }
-  return impl(t)->data;
+  return impl(t)->device.type == DeviceType::CPU ? impl(t)->data : nullptr;
 }
 int64_t cograd_tensor_numel(cograd_tensor t) noexcept {
   return given_tensor(t, "numel") ? impl(t)->numel : -1;
@@ -193,7 +193,8 @@ void cograd_tensor_describe(cograd_tensor t, cograd_tensor_info* info) noexcept 
     return;
   }
   TensorImpl* p = impl(t);
-  all.data = (p->flags & (kBatched | kSparse)) != 0 ? nullptr : p->data;
+  const bool readable = (p->flags & (kBatched | kSparse)) == 0 && p->device.type == DeviceType::CPU;
+  all.data = readable ? p->data : nullptr;
   all.sizes = p->sizes_;
   all.strides = p->strides_;
   all.numel = p->numel;
@@ -262,6 +263,7 @@ cograd_status cograd_tensor_item(cograd_tensor t, double* as_double, int64_t* as
   return guarded([&] {
     COGRAD_CHECK(view_of(t, "item").numel() == 1, "a Tensor with ", impl(t)->numel,
                  " elements cannot be converted to Scalar");
+    check_readable(view_of(t, "item"), "item()");
     COGRAD_CHECK(is_real(impl(t)->dtype), "item(): expected a tensor of real numbers, got dtype ",
                  dtype_name(impl(t)->dtype), "; read its real and imag");
     dispatch_values(impl(t)->dtype, [&](auto tag) {

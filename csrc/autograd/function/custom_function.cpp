@@ -64,11 +64,11 @@ const ReopenedVmaps* frames_of(const CustomNode* node) noexcept {
 void CustomNode::backward(BackwardArgs& args) {
   for (size_t i = 0; i < returned_ && materialize_; ++i) {
     Tensor& g = args.grads[i];
-    if (!g.defined() && output(i).differentiable)
-      g = autograd_ops.zeros(output(i).sizes, output(i).dtype);
+    if (!g.defined() && output(i).differentiable) g = zeros_of(output(i));
   }
   if (frames_ != nullptr) [[unlikely]]
     return backward_of_handles(args);
+  const PlaceGuard host(kHost);
   const RunningScope scope(this, &args);
   call_backward(args);
 }
@@ -86,6 +86,7 @@ void CustomNode::backward_of_handles(BackwardArgs& args) {
   inner.grads = grads;
   inner.out = found;
   {
+    const PlaceGuard host(kHost);
     const RunningScope scope(this, &inner, &frames);
     call_backward(inner);
   }
@@ -100,8 +101,7 @@ void CustomNode::backward_of_handles(BackwardArgs& args) {
 std::vector<Tensor> CustomNode::tangents(std::span<const Tensor> given) {
   std::vector<Tensor> all(given.begin(), given.end());
   for (size_t i = 0; i < all.size() && materialize_; ++i)
-    if (!all[i].defined() && input_meta(i).differentiable)
-      all[i] = autograd_ops.zeros(input_meta(i).sizes, input_meta(i).dtype);
+    if (!all[i].defined() && input_meta(i).differentiable) all[i] = zeros_of(input_meta(i));
   if (frames_ == nullptr) return call_jvp(std::move(all));
   const ReopenedVmaps frames(*frames_);
   for (size_t i = 0; i < all.size(); ++i)

@@ -156,6 +156,7 @@ void AccumulateGrad::backward(BackwardArgs& args) {
       "cograd.func.grad, or call requires_grad_() on the arguments of the vmapped function.");
   if (args.grads[0].defined()) accumulate(std::move(args.grads[0]), args.create_graph);
   if (extra_or_null() == nullptr) return;
+  const PlaceGuard host(kHost);
   for (const HookEntry& h : hooks_of(*this, &NodeExtra::accumulate_hooks)) {
     std::vector<Tensor> self{variable()};
     HookCall call{self};

@@ -84,6 +84,7 @@ NodeRef CopySlices::view_node() const {
   Tensor base;
   {
     const GradGuard no_grad(false);
+    const PlaceGuard here(meta.device);
     base = detach(autograd_ops.relayout(autograd_ops.zeros(meta.sizes, meta.dtype), base_strides_));
   }
   base->grad_fn = NodeRef::borrow(const_cast<CopySlices*>(this)).take();

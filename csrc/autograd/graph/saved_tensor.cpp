@@ -173,6 +173,7 @@ void pop_saved_hook() noexcept {
 // Marks hooks as running: tensors that are saved inside a hook go to the other hooks only.
 struct SavedHookInUse {
   SavedHookScope* scope;
+  const PlaceGuard host{kHost};
   const SavedHookInUse* before = thread_state.hooks_in_use;
   explicit SavedHookInUse(SavedHookScope* s) noexcept : scope(retain_hooks(s)) {
     thread_state.hooks_in_use = this;
@@ -365,7 +366,10 @@ void PackedSlot::set_tangents(const Tensor& t) const {
 Tensor PackedSlot::unpacked_values(Node* owner) {
   Tensor t;
   const UnpacksSaved unpacks(owner);
-  for (size_t i = layers.size(); i-- > 0;) t = layers[i]->unpack(t);
+  {
+    const PlaceGuard host(kHost);
+    for (size_t i = layers.size(); i-- > 0;) t = layers[i]->unpack(t);
+  }
   COGRAD_CHECK(t.defined(), "a saved tensor unpack hook returned no tensor for one of shape ",
                to_string(sizes), " that ", owner->name(), " saved");
   COGRAD_CHECK(same(t.sizes(), sizes), "a saved tensor unpack hook returned a tensor of shape ",

@@ -364,6 +364,9 @@ static void check_tangent_stays(const Tensor& t, const TensorImpl* s) {
 }
 
 void set_data(const Tensor& tensor, const Tensor& source) {
+  COGRAD_CHECK(tensor->device == source->device, "Attempted to call `variable.set_data(tensor)`, ",
+               "but `variable` is on ", to_string(tensor->device), " and `tensor` is on ",
+               to_string(source->device), ": make a new tensor or Parameter instead");
   TensorImpl* t = tensor.impl();
   const TensorImpl* s = source.impl();
   if (t == s) return;

@@ -45,6 +45,11 @@ struct AutogradOps {
   Tensor (*complex_from_parts)(const Tensor&);
 };
 COGRAD_API extern AutogradOps autograd_ops;
+// Returns zeros for output `m` of a node, on its device.
+inline Tensor zeros_of(const OutputMeta& m) {
+  const PlaceGuard here(m.device);
+  return autograd_ops.zeros(m.sizes, m.dtype);
+}
 
 // Sizes and strides of a complex tensor seen as real and imaginary parts.
 struct PartsGeometry {

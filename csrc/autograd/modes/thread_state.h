@@ -8,11 +8,11 @@
 
 namespace cograd {
 
+class CallObserver;
 class CopySlices;
 class Node;
 struct SavedHookScope;
 struct SavedHookInUse;
-class TensorSet;
 
 using LevelId = uint64_t;
 
@@ -21,25 +21,29 @@ struct ThreadState {
   bool inference = false;
   bool taint = false;     // the forward of a custom Function with differentiable inputs is running
   bool draining = false;  // a graph object is being destroyed on this thread; further ones wait
-  bool bypass_transforms = false;  // the next op on this thread bypasses the rules of transforms
-  uint32_t vmaps = 0;              // number of running vmaps of this thread
+  uint32_t vmaps = 0;     // number of running vmaps of this thread
   uint64_t next_sequence = 0;
   int64_t live_nodes = 0;                        // nodes created minus destroyed on this thread
   SavedHookScope* saved_hooks = nullptr;         // innermost scope; null: no hooks are active
   const SavedHookInUse* hooks_in_use = nullptr;  // hooks that are running; they skip themselves
   LevelId max_visible_level = ~LevelId{0};  // tangents at this and at higher dual levels are hidden
   const CopySlices* slices = nullptr;       // the CopySlices whose backward is running
-  // Arguments of the next op that count as requiring grad, because a transform's rule records this
-  // op to differentiate it.
-  const TensorSet* wanted = nullptr;
+  CallObserver* observer = nullptr;         // sees every call of an op; null: no one observes
 };
 extern constinit COGRAD_API thread_local ThreadState thread_state
     __attribute__((tls_model("initial-exec")));
 
-// Number of open transform levels on all threads. While it is 0, no op needs a transform rule.
+// Number of open transform levels on all threads, and the bit kDeviceStage as soon as a device
+// besides the host is used. While it is 0, ops run without a stage in front of them.
 // Hidden visibility makes reading it one load; an exported symbol would need two.
-extern constinit std::atomic<uint32_t> open_levels __attribute__((visibility("hidden")));
-inline bool transforms_open() noexcept { return open_levels.load(std::memory_order_relaxed) != 0; }
+extern constinit std::atomic<uint32_t> open_stages __attribute__((visibility("hidden")));
+inline constexpr uint32_t kDeviceStage = uint32_t{1} << 31;
+inline bool stages_open() noexcept { return open_stages.load(std::memory_order_relaxed) != 0; }
+inline bool transforms_open() noexcept {
+  return (open_stages.load(std::memory_order_relaxed) & ~kDeviceStage) != 0;
+}
+// Called when a device besides the host may be used: from now on every op looks at devices.
+COGRAD_API void open_device_stage() noexcept;
 
 template <bool ThreadState::* Field>
 class ModeGuard {

@@ -114,6 +114,7 @@ std::string writer_of(const Tensor& t, uint32_t version) {
 }
 
 int64_t find_nonfinite(const Tensor& t, bool nan, bool inf) noexcept {
+  const PlaceGuard here(t->device);
   return kernels::first_nonfinite(t.dtype(), t.bytes(), t.sizes(), t.strides(), t.is_contiguous(),
                                   nan, inf);
 }
@@ -128,6 +129,7 @@ std::string coordinates(const Tensor& t, int64_t element) {
 }
 
 std::string element_text(const Tensor& t, int64_t element) {
+  const PlaceGuard here(t->device);
   const int64_t at = element_offset(t, element) * t.itemsize();
   const Complex<double> v = kernels::shown_value(t.dtype(), t.bytes() + at);
   if (!is_complex(t.dtype())) return detail::concat(v.re);

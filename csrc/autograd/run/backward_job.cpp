@@ -31,6 +31,7 @@ Tensor BackwardJob::root_gradient(IntList sizes, DType dtype, const Tensor& grad
 void BackwardJob::add_root(const Tensor& t, const Tensor& grad, size_t index) {
   COGRAD_CHECK(requires_grad(t) && roots_.add(t), who_, "element ", index,
                " of tensors does not require grad and does not have a grad_fn");
+  const PlaceGuard here(t->device);  // for the gradient of ones
   Tensor g = root_gradient(t.sizes(), t.dtype(), grad, index);
   if (is_batched(t)) [[unlikely]] {  // the graph is that of the physical tensor
     g = physical_like(t, g);
@@ -41,6 +42,7 @@ void BackwardJob::add_root(const Tensor& t, const Tensor& grad, size_t index) {
 
 void BackwardJob::add_root(const NodeRef& node, uint32_t nr, const Tensor& grad, size_t index) {
   const OutputMeta& m = node->output(nr);
+  const PlaceGuard here(m.device);
   request.grads.push_back(root_gradient(m.sizes, m.dtype, grad, index));
   roots_.add(node, nr);
 }

@@ -109,12 +109,13 @@ void deliver(ParallelRun& parallel, Node* from, size_t index, const Edge& edge, 
 
 // Executes a run whose nodes have their run state, on several threads (parallel.cpp).
 void execute_shared(Run& run, int threads);
-// Runs a node's backward on batched gradients (transforms/engine_samples.cpp).
-void backward_of_samples(Node& n, BackwardArgs& args);
+// Runs a node's backward on its device, and on gradients that may be batched
+// (transforms/engine_samples.cpp).
+void staged_backward(Node& n, BackwardArgs& args);
 // Runs a node's backward on gradients that may be batched.
 inline void call_backward(Node& n, BackwardArgs& args) {
-  if (transforms_open() && any_batched(args.grads)) [[unlikely]]
-    return backward_of_samples(n, args);
+  if (stages_open()) [[unlikely]]
+    return staged_backward(n, args);
   n.backward(args);
 }
 // Executes `request` on a new thread on behalf of this one (nested.cpp). If no thread could start,

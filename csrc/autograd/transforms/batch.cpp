@@ -57,7 +57,7 @@ const std::vector<VmapLevel>& vmap_levels() noexcept { return my_vmaps(); }
 LevelId enter_vmap(int64_t size, Randomness randomness) {
   my_vmaps().push_back({next_level(), size, randomness});
   ++thread_state.vmaps;
-  open_levels.fetch_add(1, std::memory_order_relaxed);
+  open_stages.fetch_add(1, std::memory_order_relaxed);
   return my_vmaps().back().id;
 }
 
@@ -66,7 +66,7 @@ void leave_vmap(LevelId id) {
                "vmap: the vmap level to leave is not the innermost one");
   my_vmaps().pop_back();
   --thread_state.vmaps;
-  open_levels.fetch_sub(1, std::memory_order_relaxed);
+  open_stages.fetch_sub(1, std::memory_order_relaxed);
 }
 
 const VmapLevel& vmap_level(LevelId id, const char* who) {
@@ -129,6 +129,7 @@ Tensor make_batched(const Tensor& whole, int dim, LevelId level) {
   COGRAD_CHECK(dim >= 0 && dim < whole.dim(), "vmap: a tensor of shape ", to_string(whole.sizes()),
                " has no dim ", dim, " for its samples");
   TensorImpl* p = TensorImpl::make(whole.dtype(), whole.dim() - 1);
+  p->device = whole->device;
   Tensor out = Tensor::steal(p);
   whole->storage->retain();
   p->storage = whole->storage;
@@ -144,7 +145,7 @@ Tensor make_batched(const Tensor& whole, int dim, LevelId level) {
   m.whole = whole;
   m.batch_dim = dim;
   m.batch_level = level;
-  open_levels.fetch_add(1, std::memory_order_relaxed);
+  open_stages.fetch_add(1, std::memory_order_relaxed);
   return out;
 }
 

@@ -4,6 +4,7 @@
 // innermost one is the physical tensor, which has the history and the tangents.
 #pragma once
 #include "autograd/transforms/levels.h"
+#include "tensor/sparse.h"
 
 namespace cograd {
 
@@ -106,6 +107,14 @@ COGRAD_API void warn_once(const std::string& text);  // once per process
 inline void check_one_value(const Tensor& t, const char* who) {
   if (is_batched(t)) [[unlikely]]
     fail_one_value(who);
+}
+// Raises if `who` cannot read the elements of t: a batched tensor has one value per sample, and
+// only the CPU's memory can be read.
+inline void check_readable(const Tensor& t, const char* who) {
+  check_one_value(t, who);
+  check_not_sparse(t, who);
+  if (t->device.type != DeviceType::CPU) [[unlikely]]
+    fail_unreadable(t->device, who);
 }
 
 }  // namespace cograd

@@ -72,6 +72,7 @@ std::vector<Tensor> cotangents(Node& node, std::span<const Tensor> outputs) {
   std::vector<Tensor> u(std::max(node.num_outputs(), outputs.size()));
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].defined() || !node.output(i).differentiable) continue;
+    const PlaceGuard here(node.output(i).device);
     u[i] = autograd_ops.ones(node.output(i).sizes, node.output(i).dtype);
     set_requires_grad(u[i], true);
   }

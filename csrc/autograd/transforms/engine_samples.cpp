@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs a node's backward on batched gradients if the graph was recorded outside of the vmap. A
-// formula that reads values, and a user's function that accepts no batched tensors, run sample by
-// sample.
+// Runs a node's backward on its device, and on batched gradients if the graph was recorded outside
+// of the vmap. A formula that reads values, and a user's function that accepts no batched tensors,
+// run sample by sample.
 #include <algorithm>
 
 #include "autograd/function/custom_function.h"
@@ -42,8 +42,6 @@ void sample_by_sample(Node& n, BackwardArgs& args) {
   }
 }
 
-}  // namespace
-
 void backward_of_samples(Node& n, BackwardArgs& args) {
   if (const auto* custom = dynamic_cast<const CustomNode*>(&n))
     return custom->accepts_batched() ? n.backward(args) : sample_by_sample(n, args);
@@ -58,6 +56,14 @@ void backward_of_samples(Node& n, BackwardArgs& args) {
     std::copy(grads.begin(), grads.end(), args.grads.begin());
     sample_by_sample(n, args);
   }
+}
+
+}  // namespace
+
+void staged_backward(Node& n, BackwardArgs& args) {
+  const PlaceGuard here(n.output(0).device);
+  if (any_batched(args.grads)) return backward_of_samples(n, args);
+  n.backward(args);
 }
 
 }  // namespace cograd

@@ -9,7 +9,11 @@
 namespace cograd {
 
 void (*keep_for_collector)(TensorImpl*) noexcept = nullptr;
-constinit std::atomic<uint32_t> open_levels{0};
+constinit std::atomic<uint32_t> open_stages{0};
+
+void open_device_stage() noexcept {
+  open_stages.fetch_or(kDeviceStage, std::memory_order_relaxed);
+}
 
 namespace {
 
@@ -95,7 +99,7 @@ LevelId next_level() noexcept { return last_level.fetch_add(1, std::memory_order
 // --- dual levels -------------------------------------------------------------------------------
 
 TangentLevel::TangentLevel() : id_(next_level()) {
-  open_levels.fetch_add(1, std::memory_order_relaxed);
+  open_stages.fetch_add(1, std::memory_order_relaxed);
 }
 
 TangentLevel::~TangentLevel() { close(); }
@@ -115,7 +119,7 @@ void TangentLevel::close() noexcept {
     if (first_ != nullptr) first_->before_ = nullptr;
     t->after_ = nullptr;
   }
-  open_levels.fetch_sub(1, std::memory_order_relaxed);
+  open_stages.fetch_sub(1, std::memory_order_relaxed);
 }
 
 Tangent::Tangent(std::shared_ptr<TangentLevel> level, Tensor value) : level_(std::move(level)) {

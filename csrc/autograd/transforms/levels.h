@@ -58,7 +58,7 @@ struct TransformMeta {
   TransformMeta& operator=(const TransformMeta&) = delete;
   // A batched tensor counts as an open level, so that ops still detect one that outlives its vmap.
   ~TransformMeta() {
-    if (batch_level != 0) open_levels.fetch_sub(1, std::memory_order_relaxed);
+    if (batch_level != 0) open_stages.fetch_sub(1, std::memory_order_relaxed);
   }
 
   std::vector<std::unique_ptr<Tangent>> tangents;

@@ -34,7 +34,7 @@ Tensor make_sparse(IntList sizes, const Tensor& values) {
   TransformMeta& m = transform_of(out.impl());
   m.whole = values;
   m.batch_level = ~LevelId{0};  // no vmap's: the tensor counts as an open level while it lives
-  open_levels.fetch_add(1, std::memory_order_relaxed);
+  open_stages.fetch_add(1, std::memory_order_relaxed);
   out->flags = (out->flags & ~uint32_t{kContiguous}) | kSparse | kDual;
   return out;
 }

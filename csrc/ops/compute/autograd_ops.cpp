@@ -19,6 +19,7 @@ namespace {
 Pairing pairing(const Tensor& a, const Tensor& b) {
   if (is_batched(a)) return pairing(physical_tensor(a), physical_like(a, b));
   if (is_batched(b)) return pairing(physical_like(b, a), physical_tensor(b));
+  const PlaceGuard here(a->device);
   const Tensor x = raw_contiguous(raw_cast(detach(a), DType::Complex128));
   const Tensor y = raw_contiguous(raw_cast(detach(b), DType::Complex128));
   COGRAD_CHECK(x.numel() == y.numel(), "gradient check: a hook changed the shape of a tensor from ",
@@ -37,6 +38,7 @@ const bool installed = [] {
     return is_sparse(a) || is_sparse(b) ? sparse_ops.add(a, b) : add(a, b);
   };
   autograd_ops.add_ = [](const Tensor& a, const Tensor& b) {
+    const PlaceGuard here(a->device);  // not a call of an op, so no stage sets it
     CtxBase ctx;
     ctx.set_target(&a, true, "add_", {});
     const Tensor sum = binary_op(ctx, kernels::BinaryOp::add, a, b, Rule::Same, "add");

@@ -121,7 +121,8 @@ void raw_copy(const Tensor& dst, const Tensor& src) {
       dst.numel() <= kDirectMax) {
     char* ptrs[2] = {dst.bytes(), src.bytes()};
     const int64_t steps[2] = {dst.itemsize(), src.itemsize()};
-    kernels::cast_loop(src.dtype(), dst.dtype())(ptrs, steps, dst.numel(), nullptr);
+    kernels::run_row(kernels::cast_loop(src.dtype(), dst.dtype()), ptrs, steps, dst.numel(),
+                     nullptr);
     return;
   }
   const Dims to = byte_strides(dst.strides(), dst.itemsize());
@@ -160,6 +161,7 @@ Tensor raw_full(IntList sizes, DType t, Scalar v) {
 }
 
 Tensor wrapped_number(Scalar s, DType t) {
+  const PlaceGuard host(kHost);
   Tensor out = empty({}, t);
   std::memcpy(out.bytes(), ScalarBytes(s, t).bytes, static_cast<size_t>(out.itemsize()));
   out->flags |= kWrappedNumber;
@@ -210,7 +212,7 @@ Tensor unary_op(CtxBase& ctx, kernels::UnaryOp op, const Tensor& x, Rule rule, c
   if (out.is_contiguous() && in.is_contiguous() && in.numel() <= kDirectMax) {
     char* ptrs[2] = {out.bytes(), in.bytes()};
     const int64_t steps[2] = {out.itemsize(), in.itemsize()};
-    fn(ptrs, steps, in.numel(), params);
+    kernels::run_row(fn, ptrs, steps, in.numel(), params);
     return out;
   }
   inputs[0] = &in;
@@ -269,7 +271,7 @@ Tensor binary_with_scalar(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScal
     char* ptrs[3] = {out.bytes(), left ? number.bytes : in.bytes(),
                      left ? in.bytes() : number.bytes};
     const int64_t steps[3] = {out.itemsize(), left ? 0 : step, left ? step : 0};
-    fn(ptrs, steps, n, params);
+    kernels::run_row(fn, ptrs, steps, n, params);
     return out;
   }
   const Tensor boxed = raw_full({}, compute, s);  // wraps integers as torch does
@@ -282,7 +284,7 @@ Tensor binary_with_scalar(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScal
 
 namespace {
 
-bool is_direct(const Tensor& x) {
+[[gnu::always_inline]] inline bool is_direct(const Tensor& x) {
   check_one_value(x, "an operation that reads values");
   check_not_sparse(x, "an operation that reads values");
   return x.is_contiguous() && x.numel() <= kDirectMax;
@@ -304,7 +306,7 @@ Tensor binary_direct(CtxBase& ctx, kernels::BinaryOp op, const Tensor& a, const 
     return Tensor();
   char* ptrs[3] = {out.bytes(), a.bytes(), b.bytes()};
   const int64_t steps[3] = {out.itemsize(), a.itemsize(), b.itemsize()};
-  fn(ptrs, steps, a.numel(), params);
+  kernels::run_row(fn, ptrs, steps, a.numel(), params);
   return out;
 }
 
@@ -448,7 +450,7 @@ Tensor fused_backward(LoopFn fn, const Tensor& g, std::span<const Tensor* const>
     ptrs[i + 2] = saved[i]->bytes();
     steps[i + 2] = (*saved[i])->flags & kWrappedNumber ? 0 : saved[i]->itemsize();
   }
-  fn(ptrs, steps, g.numel(), params);
+  kernels::run_row(fn, ptrs, steps, g.numel(), params);
   return out;
 }
 

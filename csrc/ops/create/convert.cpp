@@ -24,6 +24,16 @@ Tensor converted(const char* op, const Tensor& x, DType t, bool copy, Format for
   return in_format(y, asked);
 }
 
+Device host_without_index(Device d) { return d.type == DeviceType::CPU ? kHost : d; }
+
+// Returns x on device d and converted.
+Tensor placed(const Tensor& x, Device d, DType t, bool copy, Format format) {
+  if (x->device == d) [[likely]]
+    return converted("to", x, t, copy, format);
+  const Tensor there = to_device(x, d);
+  return converted("to", there, t, false, format);
+}
+
 constexpr const char* kToDoc =
     "The tensor in another dtype or on another device; itself if nothing changes and copy is "
     "False.";
@@ -46,14 +56,15 @@ struct ToDevice {
   static constexpr OpSpec spec{
       "to", "input, device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None",
       kMethod | kCast | kNoCpp, kToDoc, "none: the other overload is the same conversion"};
-  static Tensor forward(const Tensor& x, std::optional<Device>, std::optional<DType> t, bool,
+  static Tensor forward(const Tensor& x, std::optional<Device> d, std::optional<DType> t, bool,
                         bool copy, Format format) {
-    return converted("to", x, t.value_or(x.dtype()), copy, format);
+    return placed(x, d ? host_without_index(*d) : x->device, t.value_or(x.dtype()), copy, format);
   }
 };
 COGRAD_OP(ToDevice)
 
 struct ToOther {
+  static constexpr bool kMixesDevices = true;
   static constexpr OpSpec spec{
       "to",
       "input, other, non_blocking=False, copy=False, *, memory_format=None",
@@ -62,12 +73,13 @@ struct ToOther {
       "T(3, 4), T(2); I(3), T(2)",
       "input.astype(other.dtype)"};
   static Tensor forward(const Tensor& x, const Tensor& other, bool, bool copy, Format format) {
-    return converted("to", x, other.dtype(), copy, format);
+    return placed(x, other->device, other.dtype(), copy, format);
   }
 };
 COGRAD_OP(ToOther)
 
 struct TypeAs {
+  static constexpr bool kMixesDevices = true;
   static constexpr OpSpec spec{"type_as",
                                "input, other",
                                kMethod | kCast,
@@ -75,7 +87,7 @@ struct TypeAs {
                                "T(3, 4), T(2); I(3), T(2)",
                                "input.astype(other.dtype)"};
   static Tensor forward(const Tensor& x, const Tensor& other) {
-    return converted("type_as", x, other.dtype(), false, {});
+    return placed(x, other->device, other.dtype(), false, {});
   }
 };
 COGRAD_OP(TypeAs)
@@ -97,11 +109,11 @@ struct Cpu {
   static constexpr OpSpec spec{"cpu",
                                "input, memory_format=None",
                                kMethod | kCast | kNoCpp,
-                               "The tensor on the CPU, where it already is.",
+                               "The tensor on the CPU; itself if it is there.",
                                "T(3, 4)",
                                "input"};
   static Tensor forward(const Tensor& x, Format format) {
-    return converted("cpu", x, x.dtype(), false, format);
+    return placed(x, kHost, x.dtype(), false, format);
   }
 };
 COGRAD_OP(Cpu)

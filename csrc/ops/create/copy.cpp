@@ -88,6 +88,10 @@ struct Copy {
                                "none: tested by hand, in place only"};
   static constexpr const char* kNodeName = "CopyBackwards";
   static constexpr TangentRule kTangent = linear({0, 1});
+  static constexpr bool kMixesDevices = true;
+  struct State {
+    Device from = kHost;  // the device of src
+  };
   // The result is batched even if the overwritten tensor is not.
   static void batch(BatchCall& c) {
     const Tensor& self = c.arg(0).tensor();
@@ -98,14 +102,17 @@ struct Copy {
     COGRAD_CHECK(broadcast_shapes(self.sizes(), src.sizes(), shape) && same(shape, self.sizes()),
                  "copy_(): The expanded size of the tensor ", to_string(self.sizes()),
                  " must match the existing size ", to_string(src.sizes()));
+    ctx->from = src->device;
     Tensor source = src->storage == self->storage && !src.is(self) ? raw_clone(src) : src;
+    if (src->device != self->device) [[unlikely]]
+      source = to_device(src, self->device);
     Tensor out = ctx.out(self.sizes(), self.dtype());
     if (!source.is(out)) raw_copy(out, source);
     return out;
   }
   static void backward(Ctx<Copy>& ctx, const Tensor& g) {
     if (ctx.needs(0)) ctx.grad(0) = zeros_like(g);
-    if (ctx.needs(1)) ctx.grad(1) = g;
+    if (ctx.needs(1)) ctx.grad(1) = to_device(g, ctx->from);
   }
 };
 COGRAD_OP(Copy)
@@ -139,5 +146,8 @@ Tensor contiguous_clone(const Tensor& x) {
 }
 Tensor cast(const Tensor& x, DType t) { return x.dtype() == t ? x : apply<Cast>(x, t); }
 void copy_(const Tensor& dst, const Tensor& src) { apply_inplace<Copy>(dst, {}, dst, src, false); }
+void copy_past_stages_(const Tensor& dst, const Tensor& src) {
+  enter<Copy, Form::InPlace>(CallForm::inplace(dst, {}).past_stages(), dst, src, false);
+}
 
 }  // namespace cograd

@@ -65,7 +65,7 @@ Tensor counted(Ctx<Op>& ctx, Scalar start, Scalar end, Scalar step, COGRAD_FACTO
   Tensor out = empty_checked("arange", counted_sizes(ctx, n), t);
   if (is_integral(t)) {
     const auto a = static_cast<uint64_t>(start.to_int()), s = static_cast<uint64_t>(step.to_int());
-    kernels::arange(t, out.bytes(), out.numel(), a, s);
+    kernels::arange_integers(t, out.bytes(), out.numel(), a, s);
   } else {
     kernels::arange(t, out.bytes(), out.numel(), start.to_double(), step.to_double());
   }
@@ -166,7 +166,7 @@ struct Linspace {
     check_factory("linspace", t, layout, pin_memory, requires_grad);
     Tensor out = empty_checked("linspace", counted_sizes(ctx, steps), t);
     if (is_complex(t))
-      kernels::linspace(t, out.bytes(), steps, start.to_complex(), end.to_complex());
+      kernels::linspace_complex(t, out.bytes(), steps, start.to_complex(), end.to_complex());
     else
       kernels::linspace(t, out.bytes(), steps, end_of(start, t), end_of(end, t));
     return finish_factory(out, requires_grad);
@@ -192,7 +192,7 @@ struct Logspace {
     check_factory("logspace", t, layout, pin_memory, requires_grad);
     Tensor out = empty_checked("logspace", counted_sizes(ctx, steps), t);
     if (is_complex(t)) {
-      kernels::logspace(t, out.bytes(), steps, base, start.to_complex(), end.to_complex());
+      kernels::logspace_complex(t, out.bytes(), steps, base, start.to_complex(), end.to_complex());
     } else if (steps == 1) {  // computed before it is converted, as in torch
       const double only = std::pow(base, start.to_double());
       check_number("logspace", "value", Scalar(only), t, OutOfRange::Inf);

@@ -7,7 +7,6 @@
 
 namespace cograd {
 
-class CallForm;
 template <class Op>
 class Ctx;
 
@@ -53,6 +52,18 @@ constexpr bool looped() {
   if constexpr (requires { Op::kBatch; }) return Op::kBatch.rule == BatchRule::Rule::Loop;
   return draws<Op>();
 }
+// True for an op that creates a tensor on the device that its parameter `device` names.
+template <class Op>
+constexpr bool asks_for_device() {
+  return (Op::spec.flags & kKindMask) != kCast && []<class... A>(std::tuple<A...>*) {
+    return (std::is_same_v<A, std::optional<Device>> || ...);
+  }(static_cast<typename Traits<Op>::Args*>(nullptr));
+}
+// True for an op that moves elements between devices: it runs where its first tensor is.
+template <class Op>
+constexpr bool mixes_devices() {
+  return requires { Op::kMixesDevices; };
+}
 template <class Op>
 constexpr bool is_view() {
   return (Op::spec.flags & kKindMask) == kView;
@@ -83,22 +94,21 @@ struct BoxedArgs<Op, std::tuple<A...>> {
     (ArgTraits<A>::put(v[i++], args), ...);
     return v;
   }
-  [[gnu::noinline, gnu::cold]] static typename Traits<Op>::Out call(const A&... args) {
+  // Hands the call to the stages.
+  [[gnu::noinline, gnu::cold]] static void staged(const CallForm& form, Result& r,
+                                                  const A&... args) {
     const auto v = values(args...);
-    Result r;
-    call_transformed(record_of<Op>(), v.data(), r);
-    if constexpr (!std::is_void_v<typename Traits<Op>::Out>)
-      return Unboxed<typename Traits<Op>::Out>::get(r);
+    run_stages(record_of<Op>(), form, v.data(), r);
+  }
+  [[gnu::noinline, gnu::cold]] static bool elsewhere(const A&... args) {
+    const auto v = values(args...);
+    return device_of_call(record_of<Op>(), v.data(), {}) != thread_place.now;
   }
   [[gnu::noinline, gnu::cold]] static typename Traits<Op>::Out in_order(const A&... args) {
     const auto v = values(args...);
     Result r;
     call_ordered(record_of<Op>(), v.data(), r);
     return Unboxed<typename Traits<Op>::Out>::get(r);
-  }
-  [[gnu::noinline, gnu::cold]] static void call_inplace(const Tensor& self, const A&... args) {
-    const auto v = values(args...);
-    call_transformed_inplace(record_of<Op>(), self, v.data());
   }
 };
 

@@ -154,7 +154,8 @@ void check_result(const OpSpec& op, const Tensor& target, DType result, bool exa
   check_castable(result, target.dtype());
 }
 
-void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result, bool inplace) {
+void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result, bool inplace,
+                   bool past_stages) {
   check_result(op, target, result.dtype(), !inplace && (op.flags & kExactOut) != 0);
   if (inplace) {
     check_shape_inplace(target, result.sizes());
@@ -162,10 +163,12 @@ void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result,
   } else {
     resize_out(op.name, target, result);
   }
-  if (thread_state.grad_enabled)
-    copy_(target, result);
-  else
+  if (!thread_state.grad_enabled)
     raw_copy(target, result);
+  else if (past_stages)
+    copy_past_stages_(target, result);
+  else
+    copy_(target, result);
 }
 
 void copy_result(const OpSpec& op, const Tensor& target, const Tensor& result) {

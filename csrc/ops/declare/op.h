@@ -316,14 +316,42 @@ bool any_requires_grad(const Args&... args) {
   each_edge([&](const Tensor* t) { any |= t != nullptr && requires_grad(*t); }, args...);
   return any;
 }
-// True if a transform must handle this call. False for an op that a transform's rule calls through
-// BypassTransforms.
-template <class Op, class... Args>
-bool to_transform(const Args&... args) {
-  if (std::exchange(thread_state.bypass_transforms, false)) return false;
-  bool any = draws<Op>() && thread_state.vmaps > 0;
+template <class... Args>
+bool any_transformed(const Args&... args) {
+  bool any = false;
   each_edge([&](const Tensor* t) { any |= t != nullptr && transformed(*t); }, args...);
   return any;
+}
+// True if the device stage must handle this call: it asks for another device than this thread's
+// place, or has a tensor on one.
+template <class Op, class... Args>
+bool elsewhere(const Args&... args) {
+  bool any = false;
+  if constexpr (asks_for_device<Op>()) {
+    any = Boxed<Op>::elsewhere(args...);
+  } else if constexpr (mixes_devices<Op>()) {
+    const Tensor& first = std::get<0>(std::tie(args...));
+    any = first.defined() && first->device != thread_place.now;
+  } else {
+    each_edge(
+        [&](const Tensor* t) {
+          any |= t != nullptr && t->defined() && (*t)->device != thread_place.now;
+        },
+        args...);
+  }
+  return any;
+}
+// True if a stage in front of the op may have to handle this call. Transforms leave a composition
+// to the ops that it consists of, unless it reads values.
+template <class Op, class... Args>
+bool to_stages(const CallForm& call, const Args&... args) {
+  if (call.passed) return false;
+  if (thread_state.observer != nullptr || elsewhere<Op>(args...)) return true;
+  if (call.form == Form::Out)
+    return (*call.target)->device != thread_place.now || transformed(*call.target) ||
+           (draws<Op>() && thread_state.vmaps > 0) || any_transformed(args...);
+  if constexpr (Traits<Op>::composite && !looped<Op>()) return false;
+  return (draws<Op>() && thread_state.vmaps > 0) || any_transformed(args...);
 }
 [[noreturn]] COGRAD_API void fail_dtype(const char* op, DType t);
 // How an op that does not claim complex dtypes treats the wide unsigned integers.
@@ -425,21 +453,6 @@ size_t count_outputs(const std::tuple<T...>&) {
 
 }  // namespace detail
 
-// The form of a call (plain, in place or out=), which a dispatching op passes on to another op.
-class CallForm {
- public:
-  CallForm() noexcept = default;
-  CallForm(const Tensor& target, bool inplace, std::span<const Value> values) noexcept
-      : target_(&target), inplace_(inplace), values_(values) {}
-  template <class Op, class... Args>
-  Tensor run(const Args&... args) const;
-
- private:
-  const Tensor* target_ = nullptr;
-  bool inplace_ = false;
-  std::span<const Value> values_;
-};
-
 namespace detail {
 
 COGRAD_API void mark_outputs(const Tensor& t, uint32_t flags);
@@ -458,7 +471,9 @@ auto marked_inference(F&& f) {
 }
 
 // Copies `result` into `target` if the op did not write it itself; checks shape and casting.
-void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result, bool inplace);
+// `past_stages`: what is written is a result of the stages.
+void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result, bool inplace,
+                   bool past_stages = false);
 // Does what finish_target does, under transforms: it uses copy_, which transforms handle.
 void copy_result(const OpSpec& op, const Tensor& target, const Tensor& result);
 // Raises if out= would lose a gradient, or if a tensor in it overlaps itself or partially overlaps
@@ -499,189 +514,7 @@ template <class... Args>
 
 }  // namespace detail
 
-// Runs an op on typed arguments and records it if a gradient may be needed.
-template <class Op, class... Args>
-typename detail::Traits<Op>::Out apply(const Args&... args) {
-  [[maybe_unused]] const bool unsigned_order = detail::check_claims<Op>(args...);
-  if constexpr (detail::ordered<Op>()) {
-    if (unsigned_order) [[unlikely]]
-      return detail::Boxed<Op>::in_order(args...);
-  }
-  if constexpr (detail::Traits<Op>::choice) {
-    return Op::forward(CallForm(), args...);
-  } else if constexpr (detail::Traits<Op>::composite) {
-    if constexpr (detail::looped<Op>()) {
-      if (transforms_open() && detail::to_transform<Op>(args...)) [[unlikely]]
-        return detail::Boxed<Op>::call(args...);
-    }
-    if (!thread_state.inference) [[likely]]
-      return Op::forward(args...);
-    return detail::marked_inference([&] { return Op::forward(args...); });
-  } else {
-    const ThreadState& ts = thread_state;
-    const TensorSet* wanted = nullptr;
-    if (transforms_open()) [[unlikely]] {
-      if (detail::to_transform<Op>(args...)) return detail::Boxed<Op>::call(args...);
-      wanted = std::exchange(thread_state.wanted, nullptr);
-    }
-    if constexpr (detail::has_backward<Op>()) {
-      bool record = ts.grad_enabled && (detail::any_requires_grad(args...) || wanted != nullptr);
-      if constexpr (detail::is_view<Op>())  // a view of an inference tensor is an inference tensor
-        record = record && !detail::any_inference(args...);
-      if (record) {
-        auto* node = new OpNode<Op>;
-        detail::NodeGuard guard(node);
-        if (wanted == nullptr) [[likely]]
-          detail::each_edge([&](const Tensor* t) { detail::connect(node, t); }, args...);
-        else
-          detail::each_edge([&](const Tensor* t) { detail::connect_extra(node, t, *wanted); },
-                            args...);
-        Ctx<Op> ctx(node);
-        // If a transform's rule records this node, the rule packs what the node saves.
-        if (ts.saved_hooks != nullptr && wanted == nullptr) [[unlikely]]
-          ctx.set_arguments(detail::collect_arguments(guard, args...));
-        GradGuard no_grad(detail::is_view<Op>());
-        auto out = Op::forward(ctx, args...);
-        node->set_num_outputs(detail::count_outputs(out));
-        detail::each_output(out, [&](const Tensor& t, uint32_t i) {
-          if (t.defined() && is_differentiable(t.dtype()) && !detail::nondiff_output<Op>(i))
-            set_history(t, node, i);
-        });
-        if (guard.arguments != nullptr) [[unlikely]]
-          pack_saved(*node);
-        return out;
-      }
-    }
-    Ctx<Op> ctx;
-    auto out = Op::forward(ctx, args...);
-    if (ts.taint || ts.inference) [[unlikely]] {
-      uint32_t flags = ts.inference ? uint32_t{kInference} : 0;
-      if (detail::has_backward<Op>() && ts.taint && detail::any_tainted(args...)) flags |= kTaint;
-      if constexpr (!std::is_void_v<decltype(out)>)
-        detail::each_output(out,
-                            [&](const Tensor& t, uint32_t) { detail::mark_outputs(t, flags); });
-    }
-    return out;
-  }
-}
-
-// Runs the in-place form: `self` is the first argument and receives the result.
-template <class Op, class... Args>
-void apply_inplace(const Tensor& self, std::span<const Value> values, const Args&... args) {
-  static_assert(!detail::ordered<Op>(), "ops with an UnsignedRule have no in-place form");
-  detail::check_claims<Op>(args...);
-  const char* name = Op::spec.name;
-  if constexpr (detail::Traits<Op>::choice) {
-    Op::forward(CallForm(self, true, values), args...);
-    return;
-  }
-  if constexpr (!detail::Traits<Op>::composite || detail::looped<Op>()) {
-    if (transforms_open()) [[unlikely]] {
-      if (detail::to_transform<Op>(args...)) return detail::Boxed<Op>::call_inplace(self, args...);
-    }
-  }
-  const bool tracked = thread_state.grad_enabled && detail::any_requires_grad(args...);
-  const bool handle = (self->flags & kBatched) != 0;
-  if (!detail::Traits<Op>::composite || !handle) check_inplace(self, name, tracked);
-  if constexpr (detail::Traits<Op>::choice) {
-  } else if constexpr (detail::Traits<Op>::composite) {
-    auto forward = [&](const auto& first, const auto&... rest) {
-      if constexpr (requires { Op::kCopiesTarget; })
-        return Op::forward(thread_state.grad_enabled ? clone(first) : first, rest...);
-      else
-        return Op::forward(first, rest...);
-    };
-    if (transforms_open()) [[unlikely]] {
-      if (handle || detail::to_transform<Op>(args...))
-        return detail::copy_result(Op::spec, self, forward(args...));
-    }
-    detail::finish_target(Op::spec, self, forward(args...), true);
-    if (!thread_state.grad_enabled) self->bump_version();
-  } else {
-    auto run = [&](Ctx<Op>& ctx) {
-      ctx.set_target(&self, true, name, values);
-      Tensor result = Op::forward(ctx, args...);
-      self->bump_version();
-      if (!result.is(self)) {
-        GradGuard no_grad(false);
-        detail::finish_target(Op::spec, self, result, true);
-      }
-    };
-    if (tracked) {
-      if constexpr (detail::has_backward<Op>()) {
-        auto* node = new OpNode<Op>;
-        detail::NodeGuard guard(node);
-        detail::each_edge([&](const Tensor* t) { detail::connect(node, t); }, args...);
-        Ctx<Op> ctx(node);
-        if (thread_state.saved_hooks != nullptr) [[unlikely]]
-          ctx.set_arguments(detail::collect_arguments(guard, args...));
-        {
-          GradGuard no_grad(false);
-          run(ctx);
-        }
-        for (SavedTensor& s : node->saved) s.follow_inplace(self);
-        rebase_history(self, node);
-        if (guard.arguments != nullptr) [[unlikely]]
-          pack_saved(*node);
-        return;
-      }
-    }
-    NodeRef overwriting;
-    if (!detail::has_backward<Op>() && tracked && requires_grad(self)) [[unlikely]]
-      overwriting = detail::overwriting_node(name, self);
-    Ctx<Op> ctx;
-    run(ctx);
-    if (overwriting) [[unlikely]]
-      rebase_history(self, overwriting.get());
-    if (detail::has_backward<Op>() && thread_state.taint && detail::any_tainted(args...))
-      self->flags |= kTaint;
-  }
-}
-
-template <class Op, class... Args>
-void apply_out(const Tensor& out, std::span<const Value> values, const Args&... args) {
-  [[maybe_unused]] const bool unsigned_order = detail::check_claims<Op>(args...);
-  const char* name = Op::spec.name;
-  if constexpr (detail::Traits<Op>::choice) {
-    Op::forward(CallForm(out, false, values), args...);
-    return;
-  }
-  if (transforms_open()) [[unlikely]] {
-    if (detail::to_transform<Op>(out, args...))
-      check_transformed_out(detail::record_of<Op>(), {&out, 1}, values.data());
-  }
-  detail::check_outs(Op::spec, {&out, 1}, values, detail::any_requires_grad(args...));
-  GradGuard no_grad(false);
-  if constexpr (detail::ordered<Op>()) {
-    if (unsigned_order) [[unlikely]] {
-      detail::finish_target(Op::spec, out, detail::Boxed<Op>::in_order(args...), false);
-      out->bump_version();
-      return;
-    }
-  }
-  if constexpr (detail::Traits<Op>::choice) {
-  } else if constexpr (detail::Traits<Op>::composite) {
-    detail::finish_target(Op::spec, out, Op::forward(args...), false);
-    out->bump_version();
-  } else {
-    Ctx<Op> ctx;
-    ctx.set_target(&out, false, name, values);
-    Tensor result = Op::forward(ctx, args...);
-    out->bump_version();
-    if (!result.is(out)) detail::finish_target(Op::spec, out, result, false);
-  }
-}
-
-template <class Op, class... Args>
-Tensor CallForm::run(const Args&... args) const {
-  if (target_ == nullptr) return apply<Op>(args...);
-  if (inplace_)
-    apply_inplace<Op>(*target_, values_, args...);
-  else
-    apply_out<Op>(*target_, values_, args...);
-  return *target_;
-}
-
 }  // namespace cograd
 
+#include "ops/declare/enter.h"
 #include "ops/declare/op_record.h"

@@ -7,6 +7,13 @@ namespace cograd {
 
 namespace detail {
 
+// True if the op's record has the form: it must return one tensor to have a target.
+template <class Op>
+constexpr bool has_form(Form form) {
+  if (!std::is_same_v<typename Traits<Op>::Out, Tensor>) return form == Form::Plain;
+  return form == Form::Plain || (Op::spec.flags & (form == Form::InPlace ? kInplace : kOut)) != 0;
+}
+
 [[noreturn]] void fail_numbers_only(const char* op, const Value& first);
 
 // Raises if all operands are Python scalars, unless the op has kNumbers.
@@ -23,26 +30,30 @@ void check_operands([[maybe_unused]] const Value* v, std::index_sequence<I...>) 
 }
 
 template <class Op, size_t... I>
-void boxed_call(const Value* v, Result& r, std::index_sequence<I...> index) {
+void boxed_call(const CallForm& form, const Value* v, Result& r, std::index_sequence<I...> index) {
   using Args = typename Traits<Op>::Args;
   check_operands<Op>(v, index);
   if constexpr (std::is_void_v<typename Traits<Op>::Out>)
-    apply<Op>(ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...);
+    enter<Op, Form::Plain>(form, ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...);
   else
-    box(r, apply<Op>(ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...));
+    box(r, enter<Op, Form::Plain>(form, ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...));
 }
+// Runs a call in any form that the op has.
 template <class Op, size_t... I>
-void boxed_inplace(const Tensor& self, const Value* v, std::index_sequence<I...>) {
+void boxed_run(const OpRecord& r, const CallForm& form, const Value* v, Result& out,
+               std::index_sequence<I...> index) {
   using Args = typename Traits<Op>::Args;
-  apply_inplace<Op>(self, std::span<const Value>(v, sizeof...(I)),
-                    ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...);
-}
-template <class Op, size_t... I>
-void boxed_out(const Tensor& out, const Value* v, std::index_sequence<I...> index) {
-  using Args = typename Traits<Op>::Args;
-  check_operands<Op>(v, index);
-  apply_out<Op>(out, std::span<const Value>(v, sizeof...(I)),
-                ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...);
+  if constexpr (has_form<Op>(Form::InPlace)) {
+    if (form.form == Form::InPlace)
+      return enter<Op, Form::InPlace>(form, ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...);
+  }
+  if constexpr (has_form<Op>(Form::Out)) {
+    if (form.form == Form::Out) {
+      check_operands<Op>(v, index);
+      return enter<Op, Form::Out>(form, ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...);
+    }
+  }
+  r.call_plain(v, out, form);
 }
 
 template <class Out>
@@ -94,16 +105,18 @@ template <class Op>
   r->differentiable = (T::composite || has_backward<Op>()) && (Op::spec.flags & kNondiff) == 0;
   r->facts = traits_of<Op>();
   r->composite = T::composite;
+  r->looped = looped<Op>();
   r->result = result_kind<typename T::Out>();
   if constexpr (requires { std::tuple_size<typename T::Out>::value; })
     r->num_results = std::tuple_size_v<typename T::Out>;
-  r->call = [](const Value* v, Result& out) { boxed_call<Op>(v, out, Index{}); };
-  if constexpr (std::is_same_v<typename T::Out, Tensor>) {
-    if constexpr ((Op::spec.flags & kInplace) != 0)
-      r->call_inplace = [](const Tensor& t, const Value* v) { boxed_inplace<Op>(t, v, Index{}); };
-    if constexpr ((Op::spec.flags & kOut) != 0)
-      r->call_out = [](const Tensor& t, const Value* v) { boxed_out<Op>(t, v, Index{}); };
-  }
+  r->call_plain = [](const Value* v, Result& out, const CallForm& form) {
+    boxed_call<Op>(form, v, out, Index{});
+  };
+  r->has_inplace = has_form<Op>(Form::InPlace);
+  r->has_out = has_form<Op>(Form::Out);
+  r->run = [](const OpRecord& record, const CallForm& form, const Value* v, Result& out) {
+    boxed_run<Op>(record, form, v, out, Index{});
+  };
   return r;
 }
 

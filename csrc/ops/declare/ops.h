@@ -52,6 +52,7 @@ Tensor contiguous(const Tensor& x);
 Tensor contiguous_clone(const Tensor& x);  // always a new tensor
 Tensor cast(const Tensor& x, DType t);
 COGRAD_API void copy_(const Tensor& dst, const Tensor& src);
+void copy_past_stages_(const Tensor& dst, const Tensor& src);  // for results of the stages
 COGRAD_API void fill_(const Tensor& x, Scalar v);
 Tensor expand(const Tensor& x, IntList sizes);
 Tensor sum_to(const Tensor& x, IntList sizes);

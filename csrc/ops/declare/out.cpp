@@ -8,6 +8,13 @@
 namespace cograd {
 
 void call_into(const OpRecord& r, TensorList outs, const Value* args) {
+  if (stages_open()) {
+    const DeviceStage stage(r, args, outs);
+    if (stage.needed()) {
+      const PlaceGuard here(stage.device());
+      return call_into(r, outs, stage.args());
+    }
+  }
   bool any_grad = false;
   for (size_t i = 0; i < r.args.size(); ++i) {
     if (args[i].has_tensor()) any_grad |= requires_grad(args[i].tensor());

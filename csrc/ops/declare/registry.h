@@ -2,6 +2,7 @@
 // The table of ops: one record per op, made from its declaration. Bindings, stubs, docs and
 // generated tests are all derived from it.
 #pragma once
+#include "ops/declare/call_form.h"
 #include "ops/declare/parameters.h"
 #include "ops/declare/traits.h"
 
@@ -44,20 +45,31 @@ struct OpSpec {
 struct ForeignOp;  // an op of an extension (api/registration.h)
 
 struct OpRecord {
-  using Call = void (*)(const Value* args, Result& result);
-  // `target` receives the result: it is the in-place op's own tensor, or the tensor passed as out=.
-  using CallInto = void (*)(const Tensor& target, const Value* args);
+  using Call = void (*)(const Value* args, Result& result, const CallForm& form);
+  using Run = void (*)(const OpRecord& r, const CallForm& form, const Value* args, Result& result);
   OpSpec spec;
   std::vector<ArgInfo> args;
   bool differentiable = false;
   bool composite = false;  // consists of ops that are recorded themselves
+  bool looped = false;     // a composition that reads values: vmap runs it sample by sample
   OpTraits facts;
   Result::Kind result = Result::Kind::None;
-  uint8_t num_results = 1;             // the length of a tuple result
-  const ForeignOp* foreign = nullptr;  // if set, `call` is null
-  Call call = nullptr;
-  CallInto call_inplace = nullptr;
-  CallInto call_out = nullptr;
+  uint8_t num_results = 1;  // the length of a tuple result
+  bool has_inplace = false, has_out = false;
+  const ForeignOp* foreign = nullptr;  // if set, `call_plain` is null
+  Call call_plain = nullptr;           // the most frequent form
+  Run run = nullptr;                   // every form that the op has; `result` is for the plain one
+
+  void call(const Value* v, Result& out) const { call_plain(v, out, kPlainCall); }
+
+  void call_inplace(const Tensor& self, const Value* v) const {
+    Result none;
+    run(*this, CallForm::inplace(self, {v, args.size()}), v, none);
+  }
+  void call_out(const Tensor& out, const Value* v) const {
+    Result none;
+    run(*this, CallForm::into(out, {v, args.size()}), v, none);
+  }
 };
 
 // Returns all records in registration order; overloads share a name. Complete once the library is

@@ -149,8 +149,10 @@ struct OpTraits {
   UnsignedRule unsigned_rule;
   TangentRule tangent;
   BatchRule batch;
-  bool holomorphic = false;  // the gradient of complex numbers is conj(backward(conj(g)))
-  uint32_t constants = 0;    // bits: floating parameters without a gradient
+  bool holomorphic = false;    // the gradient of complex numbers is conj(backward(conj(g)))
+  uint32_t constants = 0;      // bits: floating parameters without a gradient
+  bool host_indices = false;   // its list of tensors may be on the host
+  bool mixes_devices = false;  // its tensors may be on several devices; it runs at the first one's
 };
 
 // True for kinds whose ops do not depend on the elements' values.
@@ -183,6 +185,8 @@ constexpr OpTraits traits_of() noexcept {
                    kKind != kReduction);
   if constexpr (requires { Op::kHolomorphic; }) f.holomorphic = Op::kHolomorphic;
   if constexpr (requires { Op::kConstants; }) f.constants = Op::kConstants;
+  f.mixes_devices = requires { Op::kMixesDevices; };
+  f.host_indices = requires { Op::kHostIndices; };
   return f;
 }
 

@@ -28,6 +28,7 @@ bool all_true(const Tensor& t) {
   check_one_value(t, "a comparison that returns a Python bool");
   check_not_sparse(t, "a comparison that returns a Python bool");
   if (t.numel() == 0) return true;
+  check_has_data("a comparison that returns a Python bool");
   const ReducePlan plan(t, all_dims(t.dim()), false);
   return kernels::all_nonzero(t.dtype(), t.bytes(), plan.geometry());
 }

@@ -202,11 +202,12 @@ Tensor samples_numbers(int64_t n, int rank) {
   Dims sizes{n};
   for (int i = 0; i < rank; ++i) sizes.push_back(1);
   Tensor t = empty(sizes, DType::Int64);
-  kernels::arange(DType::Int64, t.bytes(), n, uint64_t{0}, uint64_t{1});
+  kernels::arange_integers(DType::Int64, t.bytes(), n, uint64_t{0}, uint64_t{1});
   return t;
 }
 
 struct Index {
+  static constexpr bool kHostIndices = true;
   static constexpr OpSpec spec{"_index",
                                "input, indices",
                                kInternal | kIndex,
@@ -305,6 +306,7 @@ Tensor index_grad(const Tensor& g, TensorList indices, IntList sizes) {
 }
 
 struct IndexPut {
+  static constexpr bool kHostIndices = true;
   static constexpr OpSpec spec{
       "index_put", "input, indices, values, accumulate=False",
       kFunctional | kInplace | kIndex | kNoCpp | kAbsentTensors,

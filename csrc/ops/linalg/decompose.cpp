@@ -29,7 +29,7 @@ struct CholeskyOp {
     const int64_t n = a.size(-1);
     Tensor l = copy_columns(a);
     Tensor info = empty(batch_of(a), DType::Int32);
-    kernels::cholesky(batch_in(a), n, l.bytes(), info.data<int32_t>());
+    kernels::batched_cholesky(batch_in(a), n, l.bytes(), info.data<int32_t>());
     ctx.save_output(l);
     return {l, info};
   }
@@ -166,7 +166,7 @@ struct QrOp {
     const Tensor work = empty_columns(a, m, room);
     raw_copy(first_columns(work, n), a);
     Tensor r = empty_columns(a, columns, n);
-    kernels::qr(batch_in(a), m, n, columns, work.bytes(), r.bytes());
+    kernels::batched_qr(batch_in(a), m, n, columns, work.bytes(), r.bytes());
     Tensor q = room == columns ? work : copy_columns(first_columns(work, columns));
     ctx.save(a);
     ctx.save_output(q, 0);
@@ -268,7 +268,8 @@ struct EighOp {
     Tensor v = copy_columns(a);
     Tensor values = empty(batch_and(a, {n}), real_dtype(a.dtype()));
     const Tensor info = empty(batch_of(a), DType::Int32);
-    kernels::eigh(batch_in(a), vectors, upper, n, v.bytes(), values.bytes(), info.data<int32_t>());
+    kernels::batched_eigh(batch_in(a), vectors, upper, n, v.bytes(), values.bytes(),
+                          info.data<int32_t>());
     check_info("linalg.eigh", info, [](int code) {
       return detail::concat(
           "The algorithm failed to converge because the input matrix is ill-conditioned or has too "

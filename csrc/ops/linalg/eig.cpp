@@ -29,8 +29,8 @@ struct EigOp {
     Tensor values = empty(batch_and(a, {n}), t);
     Tensor v = empty_columns(a, vectors ? n : 0, vectors ? n : 0, t);
     const Tensor info = empty(batch_of(a), DType::Int32);
-    kernels::eig(batch_in(a), n, work.bytes(), values.bytes(), vectors ? v.bytes() : nullptr,
-                 info.data<int32_t>());
+    kernels::batched_eig(batch_in(a), n, work.bytes(), values.bytes(),
+                         vectors ? v.bytes() : nullptr, info.data<int32_t>());
     check_info("linalg.eig", info, [](int code) {
       return detail::concat(
           "The algorithm failed to converge because the input matrix is ill-conditioned or has too "

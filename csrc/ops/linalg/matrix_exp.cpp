@@ -31,8 +31,8 @@ constexpr double kPadeReach = 5.371920351148152;  // the largest norm for which 
 // Returns how often each matrix must be halved.
 std::vector<double> halvings(const Tensor& a) {
   const int64_t last = -1;
-  const auto rows =
-      host_values<double>(raw_contiguous(raw_cast(sum(abs(a), IntList(&last, 1)), DType::Float64)));
+  const auto rows = host_values_or<double>(
+      raw_contiguous(raw_cast(sum(abs(a), IntList(&last, 1)), DType::Float64)), 0);
   const auto n = static_cast<size_t>(a.size(-1));
   std::vector<double> counts(rows.size() / n);
   for (size_t i = 0; i < counts.size(); ++i) {

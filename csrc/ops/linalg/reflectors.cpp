@@ -126,7 +126,7 @@ struct Geqrf {
     check_matrix("torch.geqrf", input, "input");
     const int64_t m = input.size(-2), n = input.size(-1), k = std::min(m, n);
     const Tensor a = copy_columns(input), tau = zeros(batch_and(input, {k}), input.dtype());
-    kernels::reflectors(batch_in(a), m, n, a.bytes(), tau.bytes());
+    kernels::batched_reflectors(batch_in(a), m, n, a.bytes(), tau.bytes());
     return {a, tau};
   }
   static void backward(Ctx<Geqrf>&, std::span<Tensor>) {
@@ -150,8 +150,8 @@ struct LdlFactorOp {
     const int64_t n = a.size(-1);
     const Tensor ld = copy_columns(a), pivots = empty(batch_and(a, {n}), DType::Int32),
                  info = empty(batch_of(a), DType::Int32);
-    kernels::ldl_factor(batch_in(a), hermitian, n, ld.bytes(), pivots.data<int32_t>(),
-                        info.data<int32_t>());
+    kernels::batched_ldl_factor(batch_in(a), hermitian, n, ld.bytes(), pivots.data<int32_t>(),
+                                info.data<int32_t>());
     if (check) check_info("torch.linalg.ldl_factor_ex", info, singular);
     return {ld, pivots, info};
   }
@@ -188,7 +188,7 @@ COGRAD_OP(LinalgLdlFactor)
 // negated.
 void check_ldl_pivots(const Tensor& pivots) {
   const int64_t n = pivots.size(-1), count = n == 0 ? 0 : pivots.numel() / n;
-  const std::vector<int32_t> values = host_values<int32_t>(pivots);
+  const std::vector<int32_t> values = host_values_or<int32_t>(pivots, 1);
   for (int64_t i = 0; i < count; ++i) {
     const int32_t* p = values.data() + i * n;
     for (int64_t k = 0; k < n; ++k) {
@@ -245,8 +245,8 @@ struct LinalgLdlSolve {
     const Tensor factors = copy_columns(grown(ld, {n, n})), x = copy_columns(grown(b, {n, k}));
     const Tensor rows = contiguous_clone(raw_cast(grown(pivots, {n}), DType::Int32));
     check_ldl_pivots(rows);
-    kernels::ldl_solve(batch_in(x), hermitian, n, k, factors.bytes(), rows.data<int32_t>(),
-                       x.bytes());
+    kernels::batched_ldl_solve(batch_in(x), hermitian, n, k, factors.bytes(), rows.data<int32_t>(),
+                               x.bytes());
     return x;
   }
   static void backward(Ctx<LinalgLdlSolve>& ctx, const Tensor& g) {

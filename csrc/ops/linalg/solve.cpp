@@ -11,8 +11,8 @@ Factors factored(const Tensor& a) {
   const int64_t n = a.size(-1);
   Factors f{copy_columns(a), empty(batch_and(a, {n}), DType::Int32),
             empty(batch_of(a), DType::Int32)};
-  kernels::lu_factor(batch_in(a), n, n, f.lu.bytes(), f.pivots.data<int32_t>(),
-                     f.info.data<int32_t>());
+  kernels::batched_lu_factor(batch_in(a), n, n, f.lu.bytes(), f.pivots.data<int32_t>(),
+                             f.info.data<int32_t>());
   return f;
 }
 
@@ -21,8 +21,8 @@ namespace {
 Tensor solved(const Factors& f, const Tensor& b, bool transpose) {
   const int64_t n = b.size(-2), k = b.size(-1);
   Tensor x = copy_columns(b);
-  kernels::lu_solve({b.dtype(), f.info.numel()}, transpose, n, k, f.lu.bytes(),
-                    f.pivots.data<int32_t>(), x.bytes());
+  kernels::batched_lu_solve({b.dtype(), f.info.numel()}, transpose, n, k, f.lu.bytes(),
+                            f.pivots.data<int32_t>(), x.bytes());
   return x;
 }
 
@@ -173,8 +173,8 @@ struct LinalgInvEx {
     const Factors f = factored(a);
     if (check) check_info("linalg.inv_ex", f.info, singular_inverse);
     const int64_t n = a.size(-1);
-    kernels::lu_inverse(batch_in(a), n, f.lu.bytes(), f.pivots.data<int32_t>(),
-                        f.info.data<int32_t>());
+    kernels::batched_lu_inverse(batch_in(a), n, f.lu.bytes(), f.pivots.data<int32_t>(),
+                                f.info.data<int32_t>());
     ctx.save_output(f.lu);
     return {f.lu, f.info};
   }
@@ -257,7 +257,7 @@ struct LinalgSolveTriangularOp {
     const int64_t n = a.size(-1), k = b.size(-1);
     const Tensor m = copy_columns(a);
     Tensor x = copy_columns(b);
-    kernels::triangular_solve(batch_in(a), upper, unit, n, k, m.bytes(), x.bytes());
+    kernels::batched_triangular_solve(batch_in(a), upper, unit, n, k, m.bytes(), x.bytes());
     ctx.save_output(x);
     return x;
   }

@@ -43,8 +43,9 @@ struct SvdOp {
     Tensor vh = empty_columns(a, vectors ? rows : 0, vectors ? n : 0);
     Tensor s = empty(batch_and(a, {k}), real_dtype(a.dtype()));
     const Tensor info = empty(batch_of(a), DType::Int32);
-    kernels::svd(batch_in(a), full, m, n, work.bytes(), s.bytes(), vectors ? u.bytes() : nullptr,
-                 vectors ? vh.bytes() : nullptr, info.data<int32_t>());
+    kernels::batched_svd(batch_in(a), full, m, n, work.bytes(), s.bytes(),
+                         vectors ? u.bytes() : nullptr, vectors ? vh.bytes() : nullptr,
+                         info.data<int32_t>());
     check_info("linalg.svd", info, [](int code) {
       return detail::concat(
           "The algorithm failed to converge because the input matrix is ill-conditioned or has too "
@@ -114,9 +115,9 @@ struct SvdOp {
     constexpr double kTolerance = 1e-3;
     if (probing_backward() || transformed(turn) || transformed(go) || turn.numel() == 0) return;
     const GradGuard no_grad(false);
-    const auto off =
-        host_values<double>(raw_cast(raw_contiguous(abs(turn - matrix_h(turn))), DType::Float64));
-    const auto sizes = host_values<double>(raw_cast(raw_contiguous(abs(go)), DType::Float64));
+    const auto off = host_values_or<double>(
+        raw_cast(raw_contiguous(abs(turn - matrix_h(turn))), DType::Float64), 0);
+    const auto sizes = host_values_or<double>(raw_cast(raw_contiguous(abs(go)), DType::Float64), 0);
     const int64_t count = turn.size(-2) * turn.size(-1), each = go.size(-2) * go.size(-1);
     const double *o = off.data(), *g = sizes.data();
     for (int64_t left = std::ssize(off) / count; left > 0; --left, o += count, g += each) {

@@ -27,7 +27,7 @@ CtcTargets targets_of(const Tensor& targets, const Tensor& lengths) {
   r.labels = raw_contiguous(targets);
   std::vector<int64_t> offsets;
   int64_t at = 0;
-  for (const int64_t n : host_values<int64_t>(lengths)) {
+  for (const int64_t n : host_values_or<int64_t>(lengths, 0)) {
     const auto b = static_cast<int64_t>(offsets.size());
     offsets.push_back(targets.dim() == 2 ? b * targets.size(1) : at);
     at += n;
@@ -156,7 +156,7 @@ struct CtcLoss {
     COGRAD_CHECK(labels.dim() == 1 || (labels.dim() == 2 && labels.size(0) == batch),
                  "ctc_loss: targets must be (N, S) or concatenated in one dim, got shape ",
                  to_string(labels.sizes()));
-    const auto inputs = host_values<int64_t>(in), targets = host_values<int64_t>(out);
+    const auto inputs = host_values_or<int64_t>(in, 1), targets = host_values_or<int64_t>(out, 0);
     int64_t total = 0;
     for (size_t b = 0; b < inputs.size(); ++b) {
       const int64_t i = inputs[b], o = targets[b];

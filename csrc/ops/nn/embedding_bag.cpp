@@ -178,7 +178,7 @@ struct EmbeddingBag {
     const int64_t given = offsets.numel();
     COGRAD_CHECK(!last_included || given > 0,
                  "include_last_offset: number of offset should be at least 1");
-    std::vector<int64_t> to = host_values<int64_t>(offsets);
+    std::vector<int64_t> to = host_values_or<int64_t>(offsets, 0);
     if (!last_included) to.push_back(total);
     const size_t bags = to.size() - 1;
     COGRAD_CHECK(given == 0 || to[0] == 0,

@@ -166,8 +166,8 @@ void check_probabilities(const char* name, const Tensor& handle) {
   if (x.numel() == 0) return;
   const Tensor low = fold(ReduceOp::Min, x, Reduction::Sum);
   const Tensor high = fold(ReduceOp::Max, x, Reduction::Sum);
-  const double lo = host_value<double>(raw_cast(low, DType::Float64));
-  const double hi = host_value<double>(raw_cast(high, DType::Float64));
+  const double lo = host_values_or<double>(raw_cast(low, DType::Float64), 0)[0];
+  const double hi = host_values_or<double>(raw_cast(high, DType::Float64), 1)[0];
   COGRAD_CHECK(lo >= 0 && hi <= 1, "binary_cross_entropy(): all elements of ", name,
                " should be between 0 and 1, got values from ", lo, " to ", hi);
 }

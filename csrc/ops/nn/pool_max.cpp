@@ -202,7 +202,8 @@ struct FractionalOp {
     const size_t n = out.size();
     const IntList in = x.sizes().last(n);
     const int64_t planes = planes_of(x, n);
-    const auto numbers = host_values<double>(raw_contiguous(raw_cast(samples, DType::Float64)));
+    const auto numbers =
+        host_values_or<double>(raw_contiguous(raw_cast(samples, DType::Float64)), 0);
     std::vector<PoolWindows> windows(static_cast<size_t>(planes));
     for (int64_t p = 0; p < planes; ++p) {
       PoolWindows& w = windows[static_cast<size_t>(p)];

@@ -130,10 +130,10 @@ inline void fill_bernoulli(const Tensor& out, Generator* g, const Tensor& p) {
   random_fill(
       dense, g,
       [&](void* data, int64_t n, kernels::PhiloxState s) {
-        kernels::random_bernoulli(out.dtype(), data, n, s, p.dtype(), p.bytes());
+        kernels::random_bernoulli_each(out.dtype(), data, n, s, p.dtype(), p.bytes());
       },
       [&](void* data, int64_t n, kernels::MtStream& s) {
-        kernels::mt_bernoulli(out.dtype(), data, n, s, p.dtype(), p.bytes());
+        kernels::mt_bernoulli_each(out.dtype(), data, n, s, p.dtype(), p.bytes());
       });
   if (!out.is_contiguous()) raw_copy(out, dense);
 }

@@ -22,7 +22,7 @@ Tensor last_sum(const Tensor& x, bool keepdim) {
 template <class F>
 bool all_of(const Tensor& t, F f) {
   const Tensor v = raw_contiguous(raw_cast(physical_tensor(t), DType::Float64));
-  const std::vector<double> values = host_values<double>(v);
+  const std::vector<double> values = host_values_or<double>(v, 1);
   return std::all_of(values.begin(), values.end(), f);
 }
 

@@ -319,7 +319,7 @@ COGRAD_OP(Nanmean)
 
 bool has_zero(const Tensor& x) {
   const Tensor none = run(ReduceOp::All, x, all_dims(x.dim()), false, DType::Bool);
-  return !host_value<bool>(none);
+  return host_values_or<uint8_t>(none, 1)[0] == 0;
 }
 
 struct ProdOp {

@@ -194,7 +194,7 @@ bool distinct(IntList sizes, IntList strides) {
 // Returns the positions of a region's elements, in order, in a memory of `room` elements.
 Tensor places(IntList sizes, IntList strides, int64_t from, int64_t room) {
   const Tensor all = empty(Dims{room}, DType::Int64);
-  kernels::arange(DType::Int64, all.bytes(), room, uint64_t{0}, uint64_t{1});
+  kernels::arange_integers(DType::Int64, all.bytes(), room, uint64_t{0}, uint64_t{1});
   const Tensor at = alias_strided(all, sizes, strides, all.bytes() + from * all.itemsize());
   return reshape(raw_contiguous(at), Dims{at.numel()});
 }

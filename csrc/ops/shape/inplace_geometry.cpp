@@ -23,6 +23,7 @@ void check_untransformed(const Tensor& t, const char* op) {
 }
 
 void resize(const char* op, const Tensor& self, IntList sizes, MemoryFormat format) {
+  const PlaceGuard here(self->device);
   check_untransformed(self, op);
   COGRAD_CHECK(format != MemoryFormat::Preserve, op, "(): Unsupported memory format Preserve");
   COGRAD_CHECK(!requires_grad(self), "cannot resize variables that require grad");
@@ -39,13 +40,14 @@ void resize(const char* op, const Tensor& self, IntList sizes, MemoryFormat form
 }
 
 template <class... Args>
-bool add_resize(const char* name, const char* args, const char* doc, OpRecord::CallInto call) {
+bool add_resize(const char* name, const char* args, const char* doc, OpRecord::Run run) {
   auto* r = new OpRecord;
   r->spec = {name, args, kInplace, doc, "none: changes the tensor's geometry; tested by hand"};
   r->args = detail::ArgKinds<std::tuple<Args...>>::make();
   r->result = Result::Kind::Tensor;
-  r->call = [](const Value*, Result&) {};
-  r->call_inplace = call;
+  r->call_plain = [](const Value*, Result&, const CallForm&) {};
+  r->has_inplace = true;
+  r->run = run;
   return add_record(r);
 }
 
@@ -53,20 +55,21 @@ bool add_resize(const char* name, const char* args, const char* doc, OpRecord::C
     add_resize<Tensor, IntList, std::optional<std::string_view>>(
         "resize", "input, *size, memory_format=None",
         "Changes the shape, in C order over the same memory; new elements are undefined.",
-        [](const Tensor& self, const Value* v) {
-          resize("resize_", self, ArgTraits<IntList>::get(v[1]),
+        [](const OpRecord&, const CallForm& form, const Value* v, Result&) {
+          resize("resize_", *form.target, ArgTraits<IntList>::get(v[1]),
                  memory_format("resize_", ArgTraits<std::optional<std::string_view>>::get(v[2]),
                                MemoryFormat::Contiguous));
         }) &&
     add_resize<Tensor, Tensor, std::optional<std::string_view>>(
         "resize_as", "input, the_template, *, memory_format=None",
-        "resize_ to the shape of another tensor.", [](const Tensor& self, const Value* v) {
+        "resize_ to the shape of another tensor.",
+        [](const OpRecord&, const CallForm& form, const Value* v, Result&) {
           const Tensor& other = ArgTraits<Tensor>::get(v[1]);
           MemoryFormat format =
               memory_format("resize_as_", ArgTraits<std::optional<std::string_view>>::get(v[2]),
                             MemoryFormat::Contiguous);
           if (format == MemoryFormat::Preserve) format = suggested_format(other);
-          resize("resize_as_", self, other.sizes(), format);
+          resize("resize_as_", *form.target, other.sizes(), format);
         });
 
 }  // namespace

@@ -34,9 +34,12 @@ bool add_geometry_op(const char* name = Op::spec.name, const char* args = Op::sp
   r->args = detail::ArgKinds<Args>::make();
   r->differentiable = true;
   r->result = Result::Kind::Tensor;
-  r->call = [](const Value* v, Result& out) { detail::boxed_call<Op>(v, out, Index{}); };
-  r->call_inplace = [](const Tensor& t, const Value* v) {
-    change_geometry(t, Op::spec.name, v,
+  r->call_plain = [](const Value* v, Result& out, const CallForm& form) {
+    detail::boxed_call<Op>(form, v, out, Index{});
+  };
+  r->has_inplace = true;
+  r->run = [](const OpRecord&, const CallForm& form, const Value* v, Result&) {
+    change_geometry(*form.target, Op::spec.name, v,
                     [](const Value* a) { return detail::boxed_view<Op>(a, Index{}); });
   };
   return add_record(r);

@@ -117,7 +117,7 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
   COGRAD_CHECK(q.dim() <= 1, "quantile() q must be a scalar or 1D tensor");
   COGRAD_CHECK(q.dtype() == x.dtype(),
                "quantile() q tensor must be same dtype as the input tensor");
-  return host_values<double>(raw_contiguous(raw_cast(q, DType::Float64)));
+  return host_values_or<double>(raw_contiguous(raw_cast(q, DType::Float64)), 0);
 }
 
 // Calls run(x, dim, keepdim) for the whole batch of x; the result has `q_dims` leading quantile

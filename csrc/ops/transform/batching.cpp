@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "autograd/transforms/function_scope.h"
 #include "ops/compute/promote.h"
 #include "ops/declare/ops.h"
 #include "ops/random/generator.h"
@@ -60,7 +61,9 @@ class Changed {
     }
   }
   const Value* data() const { return values_.data(); }
-  void call(Result& out) { call_transformed(r_, values_.data(), out); }
+  void call(Result& out, const CallForm& form = kPlainCall) {
+    run_stages(r_, form, values_.data(), out);
+  }
 
  private:
   const OpRecord& r_;
@@ -342,7 +345,7 @@ void lift_tangents(const VmapLevel& level, Changed& args) {
 }
 }  // namespace
 
-void call_batched(const OpRecord& r, const Value* args, Result& out, LevelId level) {
+static void call_batched(const OpRecord& r, const Value* args, Result& out, LevelId level) {
   const VmapLevel here = vmap_level(level, r.spec.name);
   if (any_tangent_samples(r, args, here)) {
     Changed own(r, args);
@@ -366,7 +369,8 @@ void call_batched(const OpRecord& r, const Value* args, Result& out, LevelId lev
   }
 }
 
-void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* args, LevelId level) {
+static void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* args,
+                                 LevelId level) {
   if (batch_level(self) != level)
     throw_cannot_batch(detail::concat(
         "vmap: inplace arithmetic ", r.spec.name,
@@ -419,7 +423,7 @@ struct RandomScope {
 void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
   if (depth == 0) {
     const RandomScope here(&r);
-    return call_transformed(r, args, out);
+    return run_stages(r, kPlainCall, args, out);
   }
   const VmapLevel level = vmap_levels()[depth - 1];
   if (level.randomness == Randomness::Error) fail_drawing(r);
@@ -456,14 +460,14 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
 
 }  // namespace
 
-bool draws_nothing(const OpRecord& r, const Value* args) {
+static bool draws_nothing(const OpRecord& r, const Value* args) {
   const bool drops = std::string_view(r.spec.args).starts_with("input, p");
   if (!drops || r.args.size() < 3 || args[2].kind != COGRAD_BOOLEAN) return false;
   const double p = args[1].number();
   return !args[2].truth() || p == 0 || p == 1 || args[0].tensor().numel() == 0;
 }
 
-void check_drawing_inplace(const OpRecord& r, const Tensor& self) {
+static void check_drawing_inplace(const OpRecord& r, const Tensor& self) {
   for (const VmapLevel& l : vmap_levels()) {
     if (l.randomness == Randomness::Error) fail_drawing(r);
     bool own = false;
@@ -478,14 +482,53 @@ void check_drawing_inplace(const OpRecord& r, const Tensor& self) {
   }
 }
 
-bool call_drawing(const OpRecord& r, const Value* args, Result& out) {
+namespace {
+
+// Handles an op that draws random numbers inside of vmaps. False if the numbers are already drawn
+// separately, so that the call is like any other.
+bool call_drawing(const StagedCall& call) {
+  const OpRecord& r = call.record;
   if (t_drawn == &r) return false;
-  if (draws_nothing(r, args)) {
-    const detail::BypassTransforms here;
-    r.call(args, out);
-    return true;
+  if (draws_nothing(r, call.args))
+    r.run(r, call.form.past_stages(), call.args, call.out);
+  else
+    draw(r, call.args, call.out, vmap_levels().size());
+  return true;
+}
+
+bool inplace_stage(const StagedCall& call, bool random) {
+  const OpRecord& r = call.record;
+  const Tensor& self = *call.form.target;
+  check_captured(physical_tensor(self), r.spec.name);
+  if (random && !draws_nothing(r, call.args)) check_drawing_inplace(r, self);
+  const LevelId level = highest_batch_level(r, call.args);
+  if (level == 0) return false;
+  call_batched_inplace(r, self, call.args, level);
+  return true;
+}
+
+}  // namespace
+
+bool vmap_stage(const StagedCall& call) {
+  const OpRecord& r = call.record;
+  if (r.foreign != nullptr) return false;  // it handles its samples itself
+  if (r.composite && !r.looped && call.form.form != Form::Out) return false;  // its ops have rules
+  const bool random = (r.spec.flags & kKindMask) == kRandom;
+  switch (call.form.form) {
+    case Form::Out:
+      check_transformed_out(r, {call.form.target, 1}, call.args);
+      return false;
+    case Form::InPlace:
+      return inplace_stage(call, random);
+    case Form::Plain:
+      break;
   }
-  draw(r, args, out, vmap_levels().size());
+  if (random && thread_state.vmaps > 0 && r.facts.batch.rule != BatchRule::Rule::Through &&
+      call_drawing(call))
+    return true;
+  const LevelId level = highest_batch_level(r, call.args);
+  if (level == 0) return false;
+  call_batched(r, call.args, call.out, level);
   return true;
 }
 

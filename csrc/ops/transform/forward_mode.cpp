@@ -32,8 +32,9 @@ COGRAD_OP(Values)
 // One call: its tensors in the order of the node's edges, and their tangents at one level.
 class TangentCall {
  public:
-  TangentCall(const OpRecord& r, const Value* args, const std::shared_ptr<TangentLevel>& level)
-      : r_(r), args_(args), level_(level) {
+  TangentCall(const OpRecord& r, const CallForm& form, const Value* args,
+              const std::shared_ptr<TangentLevel>& level)
+      : r_(r), form_(form), args_(args), level_(level) {
     each([&](size_t, size_t, const Tensor* t) {
       Tensor tangent;
       if (t != nullptr && t->defined() && is_differentiable(t->dtype()) && transformed(*t))
@@ -75,6 +76,7 @@ class TangentCall {
   void put_all(Result& out, Result& tangent) const;
 
   const OpRecord& r_;
+  const CallForm& form_;
   const Value* args_;
   const std::shared_ptr<TangentLevel>& level_;
   SmallVec<Tensor, 4> tangents_;  // by edge
@@ -114,7 +116,7 @@ void TangentCall::by_replacing(uint32_t parameters, uint32_t left_out, Result& t
     values[i].set_list(COGRAD_TENSORS, lists[next].data(), lists[next].size());
     ++next;
   }
-  call_transformed(r_, values.data(), tangent);
+  run_stages(r_, kPlainCall, values.data(), tangent);
 }
 
 // False if an opaque argument may hold geometry for strides that the tangents do not have.
@@ -131,14 +133,14 @@ bool TangentCall::fits_opaque() const {
 
 void TangentCall::linear(Result& out) const {
   if (!fits_opaque()) return by_node(out);
-  call_transformed(r_, args_, out);
+  run_stages(r_, form_, args_, out);
   Result tangent;
   by_replacing(r_.facts.tangent.inputs, 0, tangent);
   put_all(out, tangent);
 }
 
 void TangentCall::multilinear(Result& out) const {
-  call_transformed(r_, args_, out);
+  run_stages(r_, form_, args_, out);
   Tensor sum;
   for (uint32_t rest = r_.facts.tangent.inputs; rest != 0; rest &= rest - 1) {
     const auto parameter = static_cast<size_t>(__builtin_ctz(rest));
@@ -185,7 +187,7 @@ std::vector<Tensor> TangentCall::from_node(Node& node, std::span<const Tensor> o
 }
 
 void TangentCall::by_node(Result& out) const {
-  TensorSet wanted(thread_state.wanted);
+  TensorSet wanted(form_.wanted);
   const bool recording = wanted.recording();
   bool real = false;
   bool tangents_recorded = false;
@@ -196,14 +198,12 @@ void TangentCall::by_node(Result& out) const {
     tangents_recorded |= recording && requires_grad(tangents_[edge]);
     wanted.add(t->impl());
   });
-  const bool requested_outside = thread_state.wanted != nullptr;
-  thread_state.wanted = &wanted;
+  const bool requested_outside = form_.wanted != nullptr;
   {
-    struct Clear {
-      ~Clear() { thread_state.wanted = nullptr; }
-    } clear;
     const GradGuard grad(true);
-    call_transformed(r_, args_, out);
+    CallForm form = form_;
+    form.wanted = &wanted;
+    run_stages(r_, form, args_, out);
   }
   const std::span<Tensor> outputs = tensors_of(out);
   NodeRef node;
@@ -256,7 +256,7 @@ void TangentCall::run(Result& out) {
   const LevelsBelow mask(level_->id());
   const bool any =
       std::any_of(tangents_.begin(), tangents_.end(), [](const Tensor& t) { return t.defined(); });
-  if (!any || !r_.differentiable) return call_transformed(r_, args_, out);
+  if (!any || !r_.differentiable) return run_stages(r_, form_, args_, out);
   switch (r_.facts.tangent.rule) {
     case Rule::Linear:
       return linear(out);
@@ -271,9 +271,9 @@ void TangentCall::run(Result& out) {
 
 Tensor values_of(const Tensor& x) { return apply<Values>(x); }
 
-void call_with_tangents(const OpRecord& r, const Value* args, Result& out,
+void call_with_tangents(const OpRecord& r, const CallForm& form, const Value* args, Result& out,
                         const std::shared_ptr<TangentLevel>& level) {
-  TangentCall(r, args, level).run(out);
+  TangentCall(r, form, args, level).run(out);
 }
 
 }  // namespace cograd

@@ -13,7 +13,7 @@ COGRAD_API Tensor alias(const Tensor& x);
 COGRAD_API Tensor values_of(const Tensor& x);
 
 // Runs the op on the values, and its rule on the tangents at `level`, the highest among them.
-void call_with_tangents(const OpRecord& r, const Value* args, Result& out,
+void call_with_tangents(const OpRecord& r, const CallForm& form, const Value* args, Result& out,
                         const std::shared_ptr<TangentLevel>& level);
 
 }  // namespace cograd

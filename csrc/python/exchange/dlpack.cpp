@@ -150,8 +150,7 @@ PyObject* export_capsule(const Tensor& t, [[maybe_unused]] uint64_t flags) {
 }
 
 void check_export_request(const Tensor& t, const py::object& stream) {
-  check_one_value(t, "__dlpack__()");
-  check_not_sparse(t, "__dlpack__()");
+  check_readable(t, "__dlpack__()");
   if (has_tangent_here(t))
     fail_buffer(
         "Can't export a tensor that has a tangent, use tensor.detach(): results computed outside "

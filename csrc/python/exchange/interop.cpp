@@ -88,8 +88,7 @@ void check_layout(const char* op, const py::array& a) {
 }
 
 void check_exportable(const char* op, const Tensor& t) {
-  check_one_value(t, op);
-  check_not_sparse(t, op);
+  check_readable(t, op);
   // With recording off nothing is lost, as in the forward of a Function.
   COGRAD_CHECK(!requires_grad(t) || !thread_state.grad_enabled, "Can't call ", op,
                "() on Tensor that requires grad. Use tensor.detach().", op, "() instead.");
@@ -131,8 +130,11 @@ PyObject* method_numpy(PyObject* self, PyObject* const* args, Py_ssize_t n, PyOb
       if (truth < 0) throw_python_error();
       force = truth == 1;
     }
-    check_one_value(unwrap(self), "numpy()");
-    check_not_sparse(unwrap(self), "numpy()");
+    COGRAD_CHECK_TYPE(unwrap(self)->device.type == DeviceType::CPU, "can't convert ",
+                      to_string(unwrap(self)->device),
+                      " device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+                      "memory first.");
+    check_readable(unwrap(self), "numpy()");
     if (!force) check_exportable("numpy", unwrap(self));
     return ndarray_of(unwrap(self));
   });
@@ -199,8 +201,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   return guarded_int([&] {
     view->obj = nullptr;
     const Tensor& t = unwrap(self);
-    check_one_value(t, "a buffer");
-    check_not_sparse(t, "a buffer");
+    check_readable(t, "a buffer");
     if (const char* why = refuse_buffer(t, flags)) {
       PyErr_SetString(PyExc_BufferError, why);
       return -1;

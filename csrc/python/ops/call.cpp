@@ -283,8 +283,7 @@ bool parse_keyword(const OpRecord& r, PyObject* key, PyObject* value, Parsed& p,
       *why = "argument '" + r.args[i].name + "' does not take " + described(r.args[i], value);
     return false;
   }
-  if (r.call_out != nullptr && PyUnicode_CompareWithASCIIString(key, "out") == 0 &&
-      is_tensor(value)) {
+  if (r.has_out && PyUnicode_CompareWithASCIIString(key, "out") == 0 && is_tensor(value)) {
     p.out = value;
     return true;
   }
@@ -356,6 +355,16 @@ bool parse_tensors_alone(const OpRecord& r, PyObject* const* args, size_t n, Par
   return true;
 }
 
+// Sets the device of a call that creates a tensor without a tensor to go by.
+[[gnu::cold]] void fill_default_device(const OpRecord& r, Value* values) {
+  if ((r.spec.flags & kKindMask) == kCast) return;
+  for (size_t i = 0; i < r.args.size(); ++i)
+    if (values[i].has_tensor()) return;
+  for (size_t i = 0; i < r.args.size(); ++i)
+    if (r.args[i].kind == ArgKind::Device && values[i].none())
+      values[i].set_device(thread_place.by_default);
+}
+
 bool parse(const OpRecord& r, PyObject* const* args, size_t n, PyObject* kwnames, Parsed& p,
            std::string* why) {
   if (kwnames == nullptr && parse_tensors_alone(r, args, n, p)) return true;
@@ -375,12 +384,14 @@ bool parse(const OpRecord& r, PyObject* const* args, size_t n, PyObject* kwnames
       return false;
     }
   }
+  if (thread_place.by_default != kHost) [[unlikely]]
+    fill_default_device(r, p.values);
   return true;
 }
 
 // Returns the parameters as Python declares them: "(input, dim=None, *, out=None)".
 std::string parameters_text(const OpGroup& g, const OpRecord& r) {
-  const bool out = (r.call_out != nullptr || takes_outs(r)) && !g.inplace;
+  const bool out = (r.has_out || takes_outs(r)) && !g.inplace;
   return "(" + names_text(r.args, out) + ")";
 }
 std::string signature_text(const OpGroup& g, const OpRecord& r) {
@@ -449,7 +460,7 @@ PyObject* run(const OpGroup& g, const OpRecord& r, PyObject* const* args, Parsed
     if (requires_grad(self)) ensure_tracked(object);
     return object;
   }
-  if (p.out != nullptr && r.call_out == nullptr) return run_outs(r, p);
+  if (p.out != nullptr && !r.has_out) return run_outs(r, p);
   if (p.out != nullptr) {
     const Tensor& out = unwrap(p.out);
     const ArgumentsInUse use(&r, p.values, {&out, 1});
@@ -652,7 +663,7 @@ void init_ops(py::module_& m) {
     const std::string name = r->spec.name;
     if ((f & (kFunction | kInternal)) != 0) add(r, name, Form::Function, (f & kNN) != 0);
     if ((f & kMethod) != 0) add(r, name, Form::Method, false);
-    if (r->call_inplace != nullptr) {
+    if (r->has_inplace) {
       add(r, name + "_", Form::Method, false, true);
       if ((f & kFunction) != 0) add(r, name + "_", Form::Function, (f & kNN) != 0, true);
     }
@@ -670,6 +681,9 @@ void init_ops(py::module_& m) {
     }
   }
   m.def("_op_table", &op_table_list, "One dict per op record.");
+  m.def("_observed_calls", &observed_calls, py::arg("f"),
+        "Calls f(). Returns the ops that ran on this thread: 'add', in place 'add_', with out= "
+        "'add.out'.");
   m.def("_parse_schema", &parse_schema, "The parts of a typed schema.");
 }
 

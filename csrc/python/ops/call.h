@@ -73,6 +73,8 @@ PyObject* op_attribute(PyObject* op, PyObject* name, const ForeignOp* f);
 
 // Returns the whole op table for tests, stubs and docs: one dict per record.
 py::list op_table_list();
+// Calls f() and returns the names of the ops that ran.
+py::list observed_calls(const py::object& f);
 // Returns one dict per parameter.
 py::list describe_arguments(const std::vector<ArgInfo>& args);
 // Returns the parts of a typed schema; raises ValueError if it cannot be parsed.

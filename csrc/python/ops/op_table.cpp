@@ -2,6 +2,7 @@
 // Exports the op table as Python data.
 #include "ops/declare/autocast.h"
 #include "ops/declare/out.h"
+#include "ops/declare/stages.h"
 #include "python/ops/call.h"
 
 namespace cograd::python {
@@ -57,8 +58,8 @@ py::dict describe_record(const OpRecord& r) {
   d["kind"] = kind_name(f);
   d["function"] = (f & kFunction) != 0;
   d["method"] = (f & kMethod) != 0;
-  d["inplace"] = r.call_inplace != nullptr;
-  d["out"] = r.call_out != nullptr || takes_outs(r);
+  d["inplace"] = r.has_inplace;
+  d["out"] = r.has_out || takes_outs(r);
   d["exact_out"] = (f & kExactOut) != 0;
   d["reads_bytes"] = (f & kReadsBytes) != 0;
   d["cpp"] = (f & kNoCpp) == 0;
@@ -83,6 +84,29 @@ py::list op_table_list() {
   py::list out;
   for (const OpRecord* r : op_table()) out.append(describe_record(*r));
   return out;
+}
+
+namespace {
+// Lists the calls that pass the last stage, by name and form.
+class ListCalls final : public CallObserver {
+ public:
+  void saw(const OpRecord& r, const CallForm& form, const Value* /*args*/) override {
+    constexpr const char* kForms[] = {"", "_", ".out"};
+    names.push_back(r.spec.name + std::string(kForms[static_cast<int>(form.form)]));
+  }
+  std::vector<std::string> names;
+};
+}  // namespace
+
+py::list observed_calls(const py::object& f) {
+  ListCalls calls;
+  {
+    const ObserveCalls here(calls);
+    f();
+  }
+  py::list names;
+  for (const std::string& name : calls.names) names.append(name);
+  return names;
 }
 
 py::dict parse_schema(const std::string& text) {

@@ -40,14 +40,17 @@ void set_state(Generator& g, py::handle o) {
   COGRAD_CHECK_TYPE(t.dtype() == DType::UInt8 && t.dim() == 1 && t.is_contiguous(),
                     "RNG state must be a contiguous 1-d tensor of uint8, got ",
                     dtype_name(t.dtype()), " of shape ", to_string(t.sizes()));
+  check_readable(t, "setting a random state");
   g.set_state({t.data<uint8_t>(), static_cast<size_t>(t.numel())});
 }
 
 std::unique_ptr<Generator> make_generator(py::handle device) {
-  Device d;
+  Device d = kHost;
   COGRAD_CHECK_TYPE(device.is_none() || parse_device(device.ptr(), &d),
                     "Generator(): argument 'device' must be cograd.device or str, not ",
                     Py_TYPE(device.ptr())->tp_name);
+  COGRAD_CHECK(device.is_none() || d.type == DeviceType::CPU, "Generator(): device '", to_string(d),
+               "' has no random numbers; use device='cpu'");
   return std::make_unique<Generator>();
 }
 

@@ -11,7 +11,7 @@ constinit thread_local const HandlerModes* of_caller = nullptr;  // for the inne
 
 HandlerModes HandlerModes::here() noexcept {
   const ThreadState& t = thread_state;
-  return {t.grad_enabled, t.inference, t.taint, t.bypass_transforms, t.max_visible_level, t.wanted};
+  return {t.grad_enabled, t.inference, t.taint, t.max_visible_level, t.observer};
 }
 
 void HandlerModes::set() const noexcept {
@@ -19,9 +19,8 @@ void HandlerModes::set() const noexcept {
   t.grad_enabled = grad_enabled;
   t.inference = inference;
   t.taint = taint;
-  t.bypass_transforms = bypass_transforms;
   t.max_visible_level = max_visible_level;
-  t.wanted = wanted;
+  t.observer = observer;
 }
 
 BackwardCaller::BackwardCaller() noexcept

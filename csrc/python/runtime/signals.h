@@ -7,9 +7,9 @@ namespace cograd::python {
 
 // The thread state that the engine and the ops change while they work.
 struct HandlerModes {
-  bool grad_enabled, inference, taint, bypass_transforms;
+  bool grad_enabled, inference, taint;
   LevelId max_visible_level;
-  const TensorSet* wanted;
+  CallObserver* observer;
 
   static HandlerModes here() noexcept;
   void set() const noexcept;

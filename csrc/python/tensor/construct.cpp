@@ -293,6 +293,7 @@ py::object array_of(PyObject* o) {
 struct Options {
   PyObject* data = nullptr;
   std::optional<DType> dtype;
+  std::optional<Device> device;
   bool requires_grad = false;
 };
 
@@ -308,10 +309,12 @@ void parse_option(const char* op, PyObject* key, PyObject* value, bool grad, Opt
                       Py_TYPE(value)->tp_name);
     o.dtype = t;
   } else if (is_key(key, "device")) {
+    if (value == Py_None) return;
     Device d;
-    COGRAD_CHECK_TYPE(value == Py_None || parse_device(value, &d), op,
+    COGRAD_CHECK_TYPE(parse_device(value, &d), op,
                       "(): argument 'device' must be cograd.device or str, not ",
                       Py_TYPE(value)->tp_name);
+    o.device = d.type == DeviceType::CPU ? kHost : d;
   } else if (grad && is_key(key, "requires_grad")) {
     COGRAD_CHECK_TYPE(PyBool_Check(value), op, "(): argument 'requires_grad' must be bool, not ",
                       Py_TYPE(value)->tp_name);
@@ -352,9 +355,11 @@ void warn_copy_construct(const char* what) {
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw_python_error();
 }
 
-PyObject* make(const char* op, const char* shown, const Options& o) {
+PyObject* make(const char* op, const char* shown, const Options& o, Device otherwise) {
   if (is_tensor(o.data)) warn_copy_construct(shown);
   Tensor t = tensor_from_data(op, o.data, o.dtype);
+  if (is_tensor(o.data)) otherwise = unwrap(o.data)->device;
+  t = to_device(t, o.device.value_or(otherwise));
   if (makes_inference_tensors()) t->flags |= kInference;
   if (o.requires_grad) set_requires_grad(t, true);
   return wrap(std::move(t));
@@ -362,7 +367,8 @@ PyObject* make(const char* op, const char* shown, const Options& o) {
 
 PyObject* py_tensor(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   return guarded([&] {
-    return make("tensor", "cograd.tensor", parse_options("tensor", args, n, kwnames, true));
+    return make("tensor", "cograd.tensor", parse_options("tensor", args, n, kwnames, true),
+                thread_place.by_default);
   });
 }
 
@@ -371,7 +377,7 @@ PyObject* method_new_tensor(PyObject* self, PyObject* const* args, Py_ssize_t n,
   return guarded([&] {
     Options o = parse_options("new_tensor", args, n, kwnames, true);
     if (!o.dtype) o.dtype = unwrap(self).dtype();
-    return make("new_tensor", "tensor.new_tensor", o);
+    return make("new_tensor", "tensor.new_tensor", o, unwrap(self)->device);
   });
 }
 
@@ -384,8 +390,11 @@ PyObject* py_as_tensor(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject*
     } else if (is_ndarray(o.data)) {
       t = tensor_from_ndarray("as_tensor", o.data);
     } else {
-      return wrap(tensor_from_data("as_tensor", o.data, o.dtype));
+      t = tensor_from_data("as_tensor", o.data, o.dtype);
+      return wrap(to_device(t, o.device.value_or(thread_place.by_default)));
     }
+    if (o.device || !is_tensor(o.data))
+      t = to_device(t, o.device.value_or(thread_place.by_default));
     if (o.dtype && *o.dtype != t.dtype()) t = autograd_ops.cast(t, *o.dtype);
     return wrap(std::move(t));
   });

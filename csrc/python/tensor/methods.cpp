@@ -25,6 +25,10 @@ PyObject* get_dtype(PyObject* o, void*) {
   Py_INCREF(d);
   return d;
 }
+template <DeviceType kType>
+PyObject* get_is_on(PyObject* o, void*) {
+  return truth(unwrap(o)->device.type == kType);
+}
 PyObject* get_device(PyObject* o, void*) {
   return guarded([&] { return device_object(unwrap(o)->device); });
 }
@@ -156,7 +160,6 @@ PyObject* get_layout(PyObject*, void*) {
 }
 PyObject* get_names_none(PyObject*, void*) { Py_RETURN_NONE; }
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
-PyObject* get_true(PyObject*, void*) { Py_RETURN_TRUE; }
 PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLongLong(unwrap(o).itemsize()); }
 PyObject* get_nbytes(PyObject* o, void*) {
   const int64_t item = unwrap(o).itemsize(), n = unwrap(o).numel();
@@ -239,8 +242,8 @@ PyObject* method_data_ptr(PyObject* o, PyObject*) {
   return guarded([&] {
     check_one_value(unwrap(o), "data_ptr()");
     check_not_sparse(unwrap(o), "data_ptr()");
-    return PyLong_FromUnsignedLongLong(
-        unwrap(o).numel() == 0 ? 0 : reinterpret_cast<uintptr_t>(unwrap(o).bytes()));
+    const bool none = unwrap(o).numel() == 0 || unwrap(o)->device.type == DeviceType::Meta;
+    return PyLong_FromUnsignedLongLong(none ? 0 : reinterpret_cast<uintptr_t>(unwrap(o).bytes()));
   });
 }
 PyObject* method_is_contiguous(PyObject* o, PyObject* const* args, Py_ssize_t n,
@@ -370,8 +373,8 @@ PyGetSetDef tensor_getset[] = {
     {"is_sparse", get_false, nullptr, nullptr, nullptr},
     {"is_quantized", get_false, nullptr, nullptr, nullptr},
     {"is_cuda", get_false, nullptr, nullptr, nullptr},
-    {"is_cpu", get_true, nullptr, nullptr, nullptr},
-    {"is_meta", get_false, nullptr, nullptr, nullptr},
+    {"is_cpu", get_is_on<DeviceType::CPU>, nullptr, nullptr, nullptr},
+    {"is_meta", get_is_on<DeviceType::Meta>, nullptr, nullptr, nullptr},
     {"name", get_names_none, nullptr, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 

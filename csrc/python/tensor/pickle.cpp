@@ -146,8 +146,7 @@ Tensor rebuild_tensor(const UntypedStorage& storage, py::handle dtype, int64_t o
 }
 
 py::object untyped_storage(const Tensor& t) {
-  check_one_value(t, "untyped_storage() or a copy of the storage");
-  check_not_sparse(t, "untyped_storage() or a copy of the storage");
+  check_readable(t, "untyped_storage() or a copy of the storage");
   t->storage->retain();
   return storage_object(t->storage);
 }
@@ -157,8 +156,7 @@ py::object untyped_storage(const Tensor& t) {
 // Moves the storage of `t` to shared memory, with the base of `t` and with `others` over the same
 // memory. Returns false, and does nothing, if anything else points into it.
 bool share_tensor(const Tensor& t, const std::vector<Tensor>& others) {
-  check_one_value(t, "share_memory_()");
-  check_not_sparse(t, "share_memory_()");
+  check_readable(t, "share_memory_()");
   Storage* s = t->storage;
   if (is_shared(s)) return true;
   std::vector<TensorImpl*> users;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/compute/promote.h"
+#include "ops/declare/device_stage.h"
 #include "python/exchange/interop.h"
 #include "python/ops/call.h"
 #include "tensor/sparse.h"
@@ -59,7 +60,8 @@ PyObject* method_tolist(PyObject* self, PyObject*) {
   return guarded([&] {
     check_one_value(unwrap(self), "tolist()");
     check_not_sparse(unwrap(self), "tolist()");
-    const Tensor t = Tensor::steal(unwrap(self)->alias());  // nobody else can set its data
+    const Tensor whole = to_device(unwrap(self), kHost);
+    const Tensor t = Tensor::steal(whole->alias());  // nobody else can set its data
     return dispatch_values(t.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       return nested_list(t, t.data<T>(), 0).release().ptr();
@@ -70,8 +72,7 @@ PyObject* method_tolist(PyObject* self, PyObject*) {
 // Returns the elements in row-major order as Python numbers.
 py::list flat_list(const Tensor& t) {
   const GradGuard no_grad(false);
-  check_one_value(t, "iteration over values");
-  check_not_sparse(t, "iteration over values");
+  check_readable(t, "iteration over values");
   const Tensor dense = autograd_ops.contiguous_clone(detach(t));
   const int64_t n = dense.numel();
   const int64_t one = 1;
@@ -150,8 +151,7 @@ int tensor_contains(PyObject* self, PyObject* value) {
                    py::cast<std::string>(py::str(py::type::of(py::handle(value)))), ".");
       v = scalar_value(s);
     }
-    check_one_value(unwrap(self), "`in`");  // not earlier: reading the value may run code
-    check_not_sparse(unwrap(self), "`in`");
+    check_readable(unwrap(self), "`in`");  // not earlier: reading the value may run code
     const Tensor found = call_op(eq, {tensor_value(unwrap(self)), v});
     const char* p = found.bytes();
     return std::any_of(p, p + found.numel(), [](char c) { return c != 0; }) ? 1 : 0;

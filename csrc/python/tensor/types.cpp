@@ -5,12 +5,14 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <span>
 #include <string_view>
 
 #include "ops/compute/scalars.h"
 #include "python/ops/overrides.h"
 #include "python/runtime/class.h"
 #include "python/tensor/tensor.h"
+#include "tensor/fake_device.h"
 #include "tensor/sparse.h"
 
 namespace cograd::python {
@@ -140,10 +142,12 @@ void init_size(py::module_& m) {
   m.attr("Size") = py::handle(reinterpret_cast<PyObject*>(size_type));
 }
 
-constexpr const char* kDeviceKinds[] = {"cpu",    "cuda",  "ipu", "xpu",  "mkldnn", "opengl",
-                                        "opencl", "ideep", "hip", "ve",   "fpga",   "maia",
-                                        "xla",    "lazy",  "mps", "meta", "hpu",    "mtia"};
-constexpr uint8_t kCpu = 0;  // the only kind that tensors can be on
+constexpr const char* kDeviceKinds[] = {
+    "cpu",  "cuda", "ipu", "xpu",  "mkldnn", "opengl", "opencl", "ideep", "hip", "ve",
+    "fpga", "maia", "xla", "lazy", "mps",    "meta",   "hpu",    "mtia",  "fake"};
+constexpr uint8_t kCpu = 0, kMeta = 15, kFake = 18;  // the kinds that tensors can be on
+static_assert(std::string_view(kDeviceKinds[kMeta]) == "meta");
+static_assert(std::string_view(kDeviceKinds[kFake]) == "fake");
 
 struct DeviceBox {
   Device d;
@@ -166,7 +170,8 @@ DeviceBox device_from_text(const std::string& text) {
   const auto* found =
       std::find(std::begin(kDeviceKinds), std::end(kDeviceKinds), std::string_view(kind));
   std::string known;
-  for (const char* k : kDeviceKinds) known += (known.empty() ? "" : ", ") + std::string(k);
+  for (const char* k : std::span(kDeviceKinds).first(kFake))
+    known += (known.empty() ? "" : ", ") + std::string(k);
   COGRAD_CHECK(found != std::end(kDeviceKinds), "Expected one of ", known,
                " device type at start of device string: ", text);
   DeviceBox box{{DeviceType::CPU, -1}, static_cast<uint8_t>(found - std::begin(kDeviceKinds))};
@@ -186,6 +191,14 @@ std::string device_text(const DeviceBox& b) {
 
 // Returns the device if tensors can be on it; raises otherwise.
 Device usable(const DeviceBox& b) {
+  if (b.kind == kMeta) {
+    open_device_stage();
+    return {DeviceType::Meta, -1};
+  }
+  if (b.kind == kFake && fake_device_enabled()) {
+    open_device_stage();
+    return {DeviceType::Fake, -1};
+  }
   COGRAD_CHECK(b.kind == kCpu, "device '", device_text(b),
                "' is not available: cograd runs on the CPU only, so there is no ", b.name(),
                " device to use; pass device='cpu'");
@@ -195,7 +208,8 @@ Device usable(const DeviceBox& b) {
 PyTypeObject* device_type = nullptr;
 
 void init_device(py::module_& m) {
-  py::class_<DeviceBox> cls(m, "device", "Where a tensor lives: device('cpu').");
+  py::class_<DeviceBox> cls(m, "device",
+                            "Where a tensor lives: device('cpu'), or device('meta') without data.");
   checked_new(cls);
   device_type = reinterpret_cast<PyTypeObject*>(cls.ptr());
   cls  //
@@ -238,6 +252,22 @@ void init_device(py::module_& m) {
       .def("__reduce__", [](py::object self) {
         return py::make_tuple(py::type::of(self), py::make_tuple(py::str(self)));
       });
+  m.def(
+      "_set_default_device",
+      [](const py::object& device) {
+        Device d;
+        COGRAD_CHECK_TYPE(parse_device(device.ptr(), &d), "expected a device, got ",
+                          Py_TYPE(device.ptr())->tp_name);
+        if (d.type == DeviceType::CPU) d = kHost;
+        return py::reinterpret_steal<py::object>(
+            device_object(std::exchange(thread_place.by_default, d)));
+      },
+      py::arg("device"),
+      "Sets where this thread's factories create tensors by default; returns the former device.");
+  m.def(
+      "_default_device",
+      [] { return py::reinterpret_steal<py::object>(device_object(thread_place.by_default)); },
+      "Returns where this thread's factories create tensors by default.");
   m.def(
       "_check_device",
       [](const py::object& device) {
@@ -333,7 +363,11 @@ bool parse_device(PyObject* o, Device* out) {
   *out = usable(py::cast<const DeviceBox&>(py::handle(o)));
   return true;
 }
-PyObject* device_object(Device d) { return py::cast(DeviceBox{d, kCpu}).release().ptr(); }
+PyObject* device_object(Device d) {
+  constexpr uint8_t kKinds[kDeviceTypes] = {kCpu, kMeta, kFake};
+  const uint8_t kind = kKinds[static_cast<int>(d.type)];
+  return py::cast(DeviceBox{{DeviceType::CPU, d.index}, kind}).release().ptr();
+}
 
 PyObject* size_object(IntList given) {
   const Dims sizes(given);  // making the object may run code that sets the tensor's data
@@ -461,6 +495,7 @@ bool parse_scalar(PyObject* o, Scalar* out) noexcept {
 Scalar item(const Tensor& t) {
   check_one_value(t, ".item() or bool()");
   check_not_sparse(t, ".item() or bool()");
+  if (t->device.type == DeviceType::Meta) fail_unreadable(t->device, "Tensor.item()");
   COGRAD_CHECK(t.numel() == 1, "a Tensor with ", t.numel(),
                " elements cannot be converted to Scalar");
   return element_at(t, 0);

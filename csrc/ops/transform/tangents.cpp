@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Dispatches calls that transforms must handle, also in place, to the next level's rule.
+// The stage of forward mode: which level's tangents a call carries, and writes in place.
 #include <algorithm>
 
 #include "autograd/transforms/function_scope.h"
 #include "ops/compute/elementwise.h"
 #include "ops/declare/ops.h"
+#include "ops/declare/stages.h"
 #include "ops/transform/batching.h"
 #include "ops/transform/forward_mode.h"
 #include "tensor/sparse.h"
@@ -51,50 +52,9 @@ bool any_recorded(const OpRecord& r, const Value* args) {
   return false;
 }
 
-// Raises if an argument is sparse: cograd.sparse handles the ops that exist for such tensors before
-// the core sees them.
-void check_no_sparse(const OpRecord& r, const Value* args) {
-  const auto check = [&](const Tensor& t) {
-    if (is_sparse(t)) [[unlikely]]
-      fail_sparse((std::string(r.spec.name) + "()").c_str());
-  };
-  for (size_t i = 0; i < r.args.size(); ++i) {
-    if (args[i].has_tensor())
-      check(args[i].tensor());
-    else if (args[i].kind == COGRAD_TENSORS)
-      for (const Tensor& t : args[i].tensors()) check(t);
-  }
-}
-
-}  // namespace
-
-// vmap levels come first: a batched tensor itself has neither history nor tangents.
-void call_transformed(const OpRecord& r, const Value* args, Result& out) {
-  check_no_sparse(r, args);
-  const bool random = (r.spec.flags & kKindMask) == kRandom;
-  if (random && thread_state.vmaps > 0 && r.facts.batch.rule != BatchRule::Rule::Through &&
-      call_drawing(r, args, out))
-    return;
-  if (const LevelId level = highest_batch_level(r, args)) return call_batched(r, args, out, level);
-  if (!r.composite)  // the ops of a composition have tangent rules
-    if (const auto level = highest_level(r, args)) return call_with_tangents(r, args, out, level);
-  const detail::BypassTransforms here;
-  r.call(args, out);
-}
-
-// Computes the values with the plain op, then writes the tangents in place if there are any.
-void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value* args) {
-  check_no_sparse(r, args);
-  check_captured(physical_tensor(self), r.spec.name);
-  const bool draws = (r.spec.flags & kKindMask) == kRandom;
-  if (draws && !draws_nothing(r, args)) check_drawing_inplace(r, self);
-  if (const LevelId batch = highest_batch_level(r, args))
-    return call_batched_inplace(r, self, args, batch);
-  const auto level = highest_level(r, args);
-  if (level == nullptr) {
-    const detail::BypassTransforms here;
-    return r.call_inplace(self, args);
-  }
+// Computes the values with the plain op, then writes the tangents in place.
+void write_with_tangents(const OpRecord& r, const Tensor& self, const Value* args,
+                         const std::shared_ptr<TangentLevel>& level) {
   SmallVec<Value, 8> values;
   for (size_t i = 0; i < r.args.size(); ++i) values.push_back(args[i]);
   Tensor before;
@@ -105,14 +65,13 @@ void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value
         values[i].set_tensor(before.impl());
   }
   Result result;
-  call_transformed(r, values.data(), result);
+  run_stages(r, kPlainCall, values.data(), result);
   const bool tracked =
       thread_state.grad_enabled && (requires_grad(self) || requires_grad(result.tensor));
   check_inplace(self, r.spec.name, tracked);
   {
     const GradGuard record(tracked);
-    const detail::BypassTransforms here;
-    detail::finish_target(r.spec, self, result.tensor, true);
+    detail::finish_target(r.spec, self, result.tensor, true, true);
   }
   if (!tracked) self->bump_version();
   if (!is_differentiable(self.dtype())) return;
@@ -124,6 +83,22 @@ void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value
     std::shared_ptr<TangentLevel> own = tangent_level(self);
     at = own != nullptr && (next == nullptr || own->id() > next->id()) ? own : next;
   }
+}
+
+}  // namespace
+
+bool tangent_stage(const StagedCall& call) {
+  const OpRecord& r = call.record;
+  // The ops of a composition have tangent rules; a foreign op handles its tangents itself.
+  if (r.foreign != nullptr || call.form.form == Form::Out) return false;
+  if (r.composite && (call.form.form == Form::Plain || !r.looped)) return false;
+  const auto level = highest_level(r, call.args);
+  if (level == nullptr) return false;
+  if (call.form.form == Form::Plain)
+    call_with_tangents(r, call.form, call.args, call.out, level);
+  else
+    write_with_tangents(r, *call.form.target, call.args, level);
+  return true;
 }
 
 void check_transformed_out(const OpRecord& r, TensorList outs, const Value* args) {

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ops/declare/device_stage.h"
+
+#include "ops/compute/elementwise.h"
+#include "ops/declare/op.h"
+#include "ops/declare/options.h"
+#include "ops/declare/stages.h"
+
+namespace cograd {
+
+namespace {
+
+// Calls f(tensor, parameter) for every tensor of a call.
+template <class F>
+void each_placed(const OpRecord& r, const Value* args, F&& f) {
+  for (size_t i = 0; i < r.args.size(); ++i) {
+    if (args[i].has_tensor())
+      f(args[i].tensor(), i);
+    else if (args[i].kind == COGRAD_TENSORS)
+      for (const Tensor& t : args[i].tensors())
+        if (t.defined()) f(t, i);
+    if (r.facts.mixes_devices && args[i].has_tensor()) return;
+  }
+}
+
+// True if `t`, an argument of parameter i, goes to the device of the call's other tensors.
+bool follows(const OpRecord& r, const Tensor& t, size_t i) {
+  if (t->device != kHost) return false;
+  return t.dim() == 0 ||
+         (r.facts.host_indices && i < r.args.size() && r.args[i].kind == ArgKind::Tensors);
+}
+
+// Returns the device that the call names; none if it leaves the choice to its tensors.
+std::optional<Device> asked_device(const OpRecord& r, const Value* args) {
+  if ((r.spec.flags & kKindMask) == kCast) return {};
+  for (size_t i = 0; i < r.args.size(); ++i)
+    if (r.args[i].kind == ArgKind::Device && args[i].kind == COGRAD_DEVICE) {
+      const Device d = args[i].device();
+      return d.type == DeviceType::CPU ? kHost : d;
+    }
+  return {};
+}
+
+// Returns the name of parameter i, also for a record that is not in the table.
+std::string parameter_name(const OpRecord& r, size_t i) {
+  if (!r.args[i].name.empty()) return r.args[i].name;
+  std::string_view text = r.spec.args;
+  for (size_t at = 0;; ++at) {
+    std::string_view one = text.substr(0, text.find(", "));
+    text.remove_prefix(std::min(text.size(), one.size() + 2));
+    if (one == "*") one = text.substr(0, text.find(", "));
+    if (at == i || text.empty()) return std::string(one.substr(0, one.find('=')));
+  }
+}
+
+[[noreturn, gnu::cold]] void fail_devices(const OpRecord& r, Device a, size_t first, Device b,
+                                          size_t second) {
+  const auto name = [&](size_t i) {
+    return i < r.args.size() ? "argument '" + parameter_name(r, i) + "'" : std::string("out=");
+  };
+  detail::fail(ErrorKind::Runtime,
+               "Expected all tensors to be on the same device, but found at least two devices, ",
+               to_string(a), " and ", to_string(b), "! ", r.spec.name, "(): ", name(first),
+               " is on ", to_string(a), ", ", name(second), " on ", to_string(b),
+               "; move one of them by .to(device)");
+}
+
+}  // namespace
+
+bool device_stage(const StagedCall& call) {
+  const TensorList targets(call.form.target, call.form.form == Form::Out ? 1 : 0);
+  const DeviceStage stage(call.record, call.args, targets);
+  if (!stage.needed()) return false;
+  if (call.form.form == Form::InPlace)
+    COGRAD_CHECK((*call.form.target)->device == stage.device(), call.record.spec.name,
+                 "_(): the tensor is on ", to_string((*call.form.target)->device),
+                 ", its arguments are on ", to_string(stage.device()));
+  const PlaceGuard here(stage.device());
+  CallForm form = call.form;
+  if (!form.values.empty()) form.values = {stage.args(), call.record.args.size()};
+  run_stages(call.record, form, stage.args(), call.out);
+  return true;
+}
+
+Device device_of_call(const OpRecord& r, const Value* args, TensorList targets) {
+  if (const auto asked = asked_device(r, args)) return *asked;
+  std::optional<Device> found;
+  size_t first = 0;
+  bool scalars = false;
+  const auto look = [&](const Tensor& t, size_t i) {
+    if (follows(r, t, i)) {
+      scalars = true;
+    } else if (!found) {
+      found = t->device;
+      first = i;
+    } else if (*found != t->device) {
+      fail_devices(r, *found, first, t->device, i);
+    }
+  };
+  each_placed(r, args, look);
+  for (const Tensor& t : targets) look(t, r.args.size());
+  return found ? *found : scalars ? kHost : thread_place.now;
+}
+
+DeviceStage::DeviceStage(const OpRecord& r, const Value* args, TensorList targets)
+    : args_(args), device_(device_of_call(r, args, targets)) {
+  if (device_ == kHost || r.facts.mixes_devices || asked_device(r, args)) return;
+  values_.assign(args, args + r.args.size());
+  for (size_t i = 0; i < values_.size(); ++i) {
+    Value& v = values_[i];
+    if (v.has_tensor() && follows(r, v.tensor(), i)) {
+      moved_.push_back(to_device(v.tensor(), device_));
+      v.set_tensor(moved_.back().impl());
+    } else if (v.kind == COGRAD_TENSORS && r.facts.host_indices) {
+      list_.assign(v.tensors().begin(), v.tensors().end());
+      bool any = false;
+      for (Tensor& t : list_)
+        if (t.defined() && follows(r, t, i)) {
+          t = to_device(t, device_);
+          any = true;
+        }
+      if (any) {
+        moved_.push_back(list_.front());
+        v.set_list(COGRAD_TENSORS, list_.data(), list_.size());
+      }
+    }
+  }
+}
+
+namespace {
+
+struct DeviceCopy {
+  struct State {
+    Device from = kHost;
+  };
+  static constexpr OpSpec spec{"_to_device", "input, device", kInternal | kCast,
+                               "A copy of the tensor on a device.",
+                               "none: needs a device besides the CPU"};
+  static constexpr BatchRule kBatch = pointwise();
+  static Tensor forward(Ctx<DeviceCopy>& ctx, const Tensor& x, Device d) {
+    COGRAD_CHECK_NOT_IMPLEMENTED(x->device.type != DeviceType::Meta,
+                                 "Cannot copy out of meta tensor; no data! A module is moved off "
+                                 "the meta device by to_empty(device=...), and then filled.");
+    ctx->from = x->device;
+    Tensor out;
+    {
+      const PlaceGuard to(d);
+      out = empty_like_format("_to_device", x, x.dtype(), {});
+    }
+    out->flags |= x->flags & kWrappedNumber;
+    if (d.type == DeviceType::Meta) return out;
+    const PlaceGuard at(d == kHost ? x->device : d);  // copies are kernels of the device
+    raw_copy(out, x);
+    return out;
+  }
+  static void backward(Ctx<DeviceCopy>& ctx, const Tensor& g) {
+    ctx.grad(0) = to_device(g, ctx->from);
+  }
+};
+COGRAD_OP(DeviceCopy)
+
+}  // namespace
+
+Tensor to_device(const Tensor& x, Device d) { return x->device == d ? x : apply<DeviceCopy>(x, d); }
+
+}  // namespace cograd
