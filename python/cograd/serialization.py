@@ -475,7 +475,8 @@ def load(
 
     Args:
         f: a path, or a binary file open for reading.
-        map_location: device of the tensors: 'cpu', a dict or a function; all end on the CPU.
+        map_location: device of the tensors: 'cpu', 'meta' (which reads shapes and dtypes only), a
+            dict or a function; all but 'meta' end on the CPU.
         pickle_module: accepted and ignored.
         weights_only: False unpickles an archive with Python's unpickler, which can run any code of
             the file's author: only for files that you trust. None means True; in a program that
@@ -489,8 +490,10 @@ def load(
             file and describes its content.
     """
     weights_only = _weights_only(weights_only)
-    if isinstance(map_location, str) and not hasattr(f, "read"):
-        cograd.device(map_location)
+    if isinstance(map_location, (str, cograd.device)):
+        map_location = cograd.device(map_location)
+        if map_location.type == "meta":
+            return _load_to_meta(f, weights_only=weights_only, mmap=mmap)
     name = getattr(f, "name", "the file object") if hasattr(f, "read") else os.fspath(f)
     if mmap and hasattr(f, "read"):
         raise ValueError("load(): f must be a path to use mmap=True")
@@ -527,6 +530,20 @@ def load(
         if isinstance(error, MemoryError) or not weights_only:
             raise
         raise FileError(f"load(): '{name}' is damaged: {error!r}") from error
+
+
+def _load_to_meta(f: Any, **options: Any) -> Any:
+    """Loads a file without its data: every tensor is a meta tensor."""
+    from cograd._files.names import to_meta
+
+    token = to_meta.set(True)
+    try:
+        found = load(f, **options)
+    finally:
+        to_meta.reset(token)
+    if isinstance(found, dict):  # a safetensors file was read with its data
+        found.update((k, v.to("meta")) for k, v in found.items() if isinstance(v, cograd.Tensor))
+    return found
 
 
 class _RefusedError(Exception):

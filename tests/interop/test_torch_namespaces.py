@@ -230,7 +230,7 @@ def test_a_device_as_a_scope():
     assert two().item() == 2
 
 
-@pytest.mark.parametrize("name", ["meta", "cuda"])
+@pytest.mark.parametrize("name", ["mps", "cuda"])
 def test_devices_that_there_are_not(name):
     module = torch.nn.Linear(1, 1)
     text = f"there is no {name} device to use; pass device='cpu'"

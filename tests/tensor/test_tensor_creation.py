@@ -700,7 +700,7 @@ def test_unknown_devices():
         torch.device("tpu9")
 
 
-@pytest.mark.parametrize("kind", ["cuda", "cuda:1", "mps", "meta"])
+@pytest.mark.parametrize("kind", ["cuda", "cuda:1", "mps"])
 @pytest.mark.parametrize(
     "call",
     [

@@ -11,9 +11,7 @@ namespace cograd {
 void (*keep_for_collector)(TensorImpl*) noexcept = nullptr;
 constinit std::atomic<uint32_t> open_stages{0};
 
-void open_device_stage() noexcept {
-  open_stages.fetch_or(kDeviceStage, std::memory_order_relaxed);
-}
+void open_device_stage() noexcept { open_stages.fetch_or(kDeviceStage, std::memory_order_relaxed); }
 
 namespace {
 

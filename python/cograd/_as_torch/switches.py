@@ -125,17 +125,19 @@ def set_flush_denormal(mode: bool) -> bool:
 
 
 def get_default_device() -> cograd.device:
-    """Returns ``device("cpu")``, the only device."""
-    return cograd.device("cpu")
+    """Returns the device on which factories create tensors on this thread."""
+    device: cograd.device = _C._default_device()
+    return device
 
 
 def set_default_device(device: Any) -> None:
-    """Accepts the CPU and None. Raises RuntimeError for any other device."""
-    if device is None:
-        return
-    wanted = cograd.device(device)
-    if wanted.type != "cpu":
-        raise RuntimeError(f"set_default_device(): cograd has the device cpu only, got {wanted}")
+    """Sets the device on which factories create tensors on this thread; None: the CPU.
+
+    Raises RuntimeError for a device that cograd does not have.
+    """
+    if isinstance(device, int) and not isinstance(device, bool):
+        device = cograd.device(device)
+    _C._set_default_device("cpu" if device is None else device)
 
 
 def get_device_module(device: Any = None) -> ModuleType:

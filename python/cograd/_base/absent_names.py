@@ -25,7 +25,7 @@ TOPICS = {
     ),
     "export": "export of programs is not offered: save state_dict() and the code that builds it",
     "gpu": "there is one device, the CPU: cuda.is_available() is False; use device='cpu'",
-    "meta": "there is no meta device: build on the CPU, or use nn.utils.skip_init",
+    "meta": "there are no fake tensors: use tensors on the meta device, torch.device('meta')",
     "distributed": (
         "processes communicate by MPI through distributed: stores, rpc, meshes, FSDP and what "
         "needs several devices are not offered"

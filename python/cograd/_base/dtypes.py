@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from cograd import _C
 from cograd._C import Tensor, can_cast, dtype, promote_types, result_type
@@ -220,23 +222,40 @@ def _is_complex_method(self: Tensor) -> bool:
 Tensor.is_complex = _is_complex_method  # type: ignore[method-assign]
 
 
-# ``with device("cpu"):`` and ``@device("cpu")`` have no effect: new tensors are on the CPU anyway.
+# ``with device(d):`` and ``@device(d)`` set where factories create tensors on this thread.
+
+
+class _Outer(threading.local):
+    """The default devices of the ``with`` blocks around, on this thread."""
+
+    def __init__(self) -> None:
+        self.devices: list[_C.device] = []
+
+
+_outer = _Outer()
 
 
 def _enter_device(self: _C.device) -> _C.device:
-    """Returns the device. Raises RuntimeError if cograd does not have it."""
-    _C._check_device(self)
+    """Makes the device the default one. Raises RuntimeError if cograd does not have it."""
+    _outer.devices.append(_C._set_default_device(self))
     return self
 
 
 def _exit_device(self: _C.device, *exc: object) -> None:
-    """Does nothing."""
+    """Restores the former default device."""
+    _C._set_default_device(_outer.devices.pop())
 
 
 def _on_device(self: _C.device, func: _F) -> _F:
-    """Returns ``func``. Raises RuntimeError if cograd does not have the device."""
+    """Returns ``func`` wrapped so that it runs with the device as default."""
     _C._check_device(self)
-    return func
+
+    @functools.wraps(func)
+    def on_device(*args: Any, **kwargs: Any) -> Any:
+        with self:
+            return func(*args, **kwargs)
+
+    return cast("_F", on_device)
 
 
 _C.device.__enter__ = _enter_device  # type: ignore[attr-defined, method-assign, unused-ignore]

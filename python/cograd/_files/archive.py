@@ -156,6 +156,9 @@ class _Writer(_PythonPickler):  # type: ignore[misc]
 
     def _plain(self, t: Tensor) -> tuple[_Global, tuple[Any, ...]]:
         """Returns how to rebuild a tensor without its attributes."""
+        if t.is_meta:
+            rebuild = self._global("torch._utils", "_rebuild_meta_tensor_no_storage")
+            return rebuild, (t.dtype, tuple(t.shape), tuple(t.stride()), t.requires_grad)
         storage = t.untyped_storage()
         stored = self._stored.setdefault((id(storage), t.dtype), _Stored(storage, t.dtype))
         parts = (stored, t.storage_offset(), tuple(t.shape), tuple(t.stride()), t.requires_grad)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import cograd
@@ -26,6 +27,7 @@ __all__ = [
     "find",
     "safe_globals",
     "set_attributes",
+    "to_meta",
     "tuple_of",
 ]
 
@@ -97,9 +99,23 @@ def _rebuild(storage: Any, offset: Any, size: Any, stride: Any, dtype: Any, grad
     shape, strides = _ints(size, "size"), _ints(stride, "stride")
     if any(abs(v) >= 1 << 62 for v in (offset, *shape, *strides)):
         raise ValueError("a tensor's offset, size or stride is out of range")
+    if to_meta.get():
+        return _meta_tensor(dtype, shape, strides, grad is True)
     data = storage.untyped()
     result: Tensor = _C._rebuild_tensor(data, dtype, offset, shape, strides, grad is True)
     return result
+
+
+# True while a file is loaded with map_location="meta".
+to_meta: ContextVar[bool] = ContextVar("to_meta", default=False)
+
+
+def _meta_tensor(dtype: Any, size: Any, stride: Any, grad: Any) -> Tensor:
+    if not isinstance(dtype, _C.dtype):
+        raise ValueError(f"a tensor's dtype is a {type(dtype).__name__}")
+    shape, strides = _ints(size, "size"), _ints(stride, "stride")
+    made: Tensor = cograd.empty_strided(shape, strides, dtype=dtype, device="meta")
+    return made.requires_grad_(grad is True)
 
 
 def _tensor(storage: Any, offset: Any, size: Any, stride: Any) -> Tensor:
@@ -231,7 +247,7 @@ def _size(size: Any = ()) -> cograd.Size:
 
 
 def _device(kind: Any, index: Any = None) -> cograd.device:
-    return cograd.device("cpu")
+    return cograd.device("meta" if kind == "meta" else "cpu")
 
 
 # Implementations of the classes that may be called and that have no keys.
@@ -245,6 +261,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "torch._utils._rebuild_tensor": _tensor,
     "torch._utils._rebuild_tensor_v2": _tensor_v2,
     "torch._utils._rebuild_tensor_v3": _tensor_v3,
+    "torch._utils._rebuild_meta_tensor_no_storage": _meta_tensor,
     "torch._utils._rebuild_parameter": _parameter,
     "torch._utils._rebuild_sparse_tensor": _sparse,
     "torch._utils._rebuild_parameter_with_state": _parameter,

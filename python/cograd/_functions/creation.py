@@ -79,14 +79,14 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     count = x.shape[0] if N is None else N
     if count < 0:
         raise RuntimeError("N must be non-negative.")
-    powers = cograd.arange(count) if increasing else cograd.arange(count - 1, -1, -1)
+    powers = None if increasing else cograd.arange(count - 1, -1, -1, device=x.device)
     if not (x.is_floating_point() or x.is_complex()):
         x = x.to(_C.int64)
     ones = x.new_ones((x.shape[0], 1))
     if count == 0:
         return ones[:, :0]
     table = cograd.cat((ones, x.unsqueeze(1).expand(-1, count - 1)), 1).cumprod(1)
-    return table if increasing else table[:, powers]
+    return table if powers is None else table[:, powers]
 
 
 def empty_permuted(

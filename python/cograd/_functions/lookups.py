@@ -49,7 +49,7 @@ def embedding_bag(
         per_sample_weights,
     )
     begins = offsets[:-1] if include_last_offset else offsets
-    places = cograd.arange(indices.numel(), dtype=cograd.int64)
+    places = cograd.arange(indices.numel(), dtype=cograd.int64, device=indices.device)
     bags = cograd.searchsorted(begins.to(cograd.int64), places, right=True) - 1
     return out, bags, sizes, rows
 

@@ -138,7 +138,7 @@ def stft(
         signal = _pad(signal, [left, n_fft - width - left])
     frames = signal.unfold(-1, n_fft, hop)
     if window is None and width < n_fft:
-        window = cograd.ones(width, dtype=cograd.float32).to(input.dtype)
+        window = cograd.ones(width, dtype=cograd.float32, device=input.device).to(input.dtype)
     if window is not None:
         frames = frames * _centered(window, n_fft)
     _check_onesided(onesided, frames.is_complex())
@@ -252,7 +252,7 @@ def istft(
     elif window is not None and window.is_complex():
         raise RuntimeError("Complex windows are incompatible with return_complex=False")
     if window is None:
-        window = cograd.ones(width, dtype=input.real.dtype)
+        window = cograd.ones(width, dtype=input.real.dtype, device=input.device)
     window = _centered(window, n_fft)
     spectra = (input if input.dim() == 3 else input.unsqueeze(0)).transpose(-1, -2)
     norm = "ortho" if normalized else "backward"

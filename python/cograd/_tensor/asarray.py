@@ -50,7 +50,7 @@ def asarray(
         obj: a Tensor, NumPy array, DLPack capsule or object with ``__dlpack__``, object with the
             buffer protocol (read as ``dtype``), number, or nested sequence of numbers.
         dtype: the result's dtype; by default that of ``obj``.
-        device: must be the CPU.
+        device: that of the result.
         copy: True always copies, False never, None only if necessary.
         requires_grad: True makes a result without history a leaf that requires grad, False
             detaches it, None keeps the requires_grad of ``obj``.
@@ -59,8 +59,10 @@ def asarray(
         ValueError: ``copy=False`` but the memory cannot be shared.
         TypeError: ``obj`` is none of the above.
     """
-    if device is not None:
+    if device is not None and _C.device(device).type != "cpu":
         _C._check_device(device)
+        whole = asarray(obj, dtype=dtype, copy=copy).to(device)
+        return whole if requires_grad is None else whole.detach().requires_grad_(requires_grad)
     shared = _shared(obj, dtype)
     if shared is None:
         if copy is False:

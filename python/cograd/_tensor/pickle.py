@@ -27,6 +27,20 @@ def _rebuild_tensor(
     return _C._alias_as(cls, plain, requires_grad)  # type: ignore[no-any-return]
 
 
+def _rebuild_meta(
+    dtype: Any,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    requires_grad: bool,
+    cls: type | None = None,
+) -> Tensor:
+    """Returns a meta tensor, which has no storage to pickle."""
+    plain: Tensor = _C._ops.empty_strided(size, stride, dtype=dtype, device="meta")
+    if cls is None:
+        return plain.requires_grad_(requires_grad)
+    return _C._alias_as(cls, plain, requires_grad)  # type: ignore[no-any-return]
+
+
 def _load_storage(data: Any) -> UntypedStorage:
     """Inverts ``UntypedStorage.__reduce_ex__``."""
     return _C._storage_from_bytes(data)
@@ -112,16 +126,15 @@ def _reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
             "tensor.detach() first"
         )
     cls = None if type(self) is Tensor else type(self)
-    arguments = (
-        _C._untyped_storage(self),
-        self.dtype,
-        self.storage_offset(),
-        tuple(self.size()),
-        self.stride(),
-        self.requires_grad,
-    )
+    geometry = (tuple(self.size()), self.stride(), self.requires_grad)
+    rebuild: Any = _rebuild_tensor
+    arguments: tuple[Any, ...]
+    if self.is_meta:
+        rebuild, arguments = _rebuild_meta, (self.dtype, *geometry)
+    else:
+        arguments = (_C._untyped_storage(self), self.dtype, self.storage_offset(), *geometry)
     state = _state_of(self)
-    made = (_rebuild_tensor, arguments if cls is None else (*arguments, cls))
+    made = (rebuild, arguments if cls is None else (*arguments, cls))
     return made if state is None else (*made, state)
 
 
@@ -133,16 +146,13 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
             "protocol at the moment; use tensor.detach() or tensor.clone()"
         )
-    storage = copy.deepcopy(_C._untyped_storage(self), memo)  # views share one copy
-    result = _rebuild_tensor(
-        storage,
-        self.dtype,
-        self.storage_offset(),
-        tuple(self.size()),
-        self.stride(),
-        self.requires_grad,
-        None if type(self) is Tensor else type(self),
-    )
+    cls = None if type(self) is Tensor else type(self)
+    geometry = (tuple(self.size()), self.stride(), self.requires_grad)
+    if self.is_meta:
+        result = _rebuild_meta(self.dtype, *geometry, cls)
+    else:
+        storage = copy.deepcopy(_C._untyped_storage(self), memo)  # views share one copy
+        result = _rebuild_tensor(storage, self.dtype, self.storage_offset(), *geometry, cls)
     memo[id(self)] = result
     if self.grad is not None:
         result.grad = copy.deepcopy(self.grad, memo)

@@ -254,7 +254,12 @@ def tensor_str(tensor: Any) -> str:
         suffixes.append(f"device='{tensor.device}'")
     dtype = tensor.dtype
     default = cograd.get_default_dtype()
-    if tensor.numel() == 0:
+    if tensor.is_meta:
+        suffixes.append(f"size={tuple(tensor.shape)}")
+        if dtype != default:
+            suffixes.append(f"dtype={dtype}")
+        text = "..."
+    elif tensor.numel() == 0:
         if tensor.dim() != 1:
             suffixes.append(f"size={tuple(tensor.shape)}")
         if dtype != default:
@@ -265,7 +270,7 @@ def tensor_str(tensor: Any) -> str:
             suffixes.append(f"size={tuple(tensor.shape)}")
         if dtype not in (default, default.to_complex(), cograd.int64, cograd.bool):
             suffixes.append(f"dtype={dtype}")
-        text = _contents(tensor, indent)
+        text = _contents(tensor if tensor.is_cpu else tensor.detach().cpu(), indent)
     name = _grad_fn_name(tensor)
     if name is not None:
         suffixes.append(f"grad_fn=<{name}>")

@@ -15,11 +15,11 @@ def _unit_rows(tensors: list[Tensor], begin: int, end: int) -> list[Tensor]:
     rows, at = [], 0
     for t in tensors:
         n = t.numel()
-        block = cograd.zeros(end - begin, n, dtype=t.dtype)
+        block = cograd.zeros(end - begin, n, dtype=t.dtype, device=t.device)
         first, last = max(begin, at), min(end, at + n)
         if first < last:
             block[first - begin : last - begin, first - at : last - at] = cograd.eye(
-                last - first, dtype=t.dtype
+                last - first, dtype=t.dtype, device=t.device
             )
         rows.append(block.view(end - begin, *t.shape))
         at += n
@@ -55,7 +55,7 @@ def _map_rows(
     """
     count = sum(t.numel() for t in tensors)
     if count == 0:  # the shapes of the results still matter
-        empty = fn([cograd.zeros(t.shape, dtype=t.dtype) for t in tensors])
+        empty = fn([cograd.zeros(t.shape, dtype=t.dtype, device=t.device) for t in tensors])
         return [t.new_zeros((0, *t.shape)) for t in empty]
     step = count if chunk_size is None else min(chunk_size, count)
     together = vmap_quietly(fn, randomness) if step > 1 else None

@@ -47,7 +47,7 @@ def _range_of(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
         y = (A.mH if adjoint else A) @ x
         return y if M is None else y - (M.mH if adjoint else M) @ x
 
-    start = cograd.randn(A.shape[-1], q, dtype=A.dtype)
+    start = cograd.randn(A.shape[-1], q, dtype=A.dtype, device=A.device)
     Q = _ops.linalg_qr(times(start))[0]
     for _ in range(niter):
         Q = _ops.linalg_qr(times(Q, adjoint=True))[0]

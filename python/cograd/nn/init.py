@@ -162,7 +162,7 @@ def eye_(tensor: Tensor) -> Tensor:
     if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     with cograd.no_grad():
-        tensor.copy_(cograd.eye(*tensor.shape, dtype=tensor.dtype))
+        tensor.copy_(cograd.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
     return tensor
 
 

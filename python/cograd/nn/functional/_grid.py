@@ -168,9 +168,9 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
     n = len(size) - 2
     axes = []
     for length in reversed(tuple(size)[2:]):
-        axis = cograd.linspace(-1, 1, length, dtype=theta.dtype)
+        axis = cograd.linspace(-1, 1, length, dtype=theta.dtype, device=theta.device)
         if length == 1:
-            axis = cograd.zeros(1, dtype=theta.dtype)
+            axis = cograd.zeros(1, dtype=theta.dtype, device=theta.device)
         elif not align_corners:
             axis = axis * ((length - 1) / length)
         axes.append(axis)

@@ -24,7 +24,8 @@ def _additive(mask: Tensor | None, name: str, dtype: Any) -> Tensor | None:
     if mask is None:
         return None
     if mask.dtype == cograd.bool:
-        return cograd.zeros(mask.shape, dtype=dtype).masked_fill(mask, -math.inf)
+        zeros = cograd.zeros(mask.shape, dtype=dtype, device=mask.device)
+        return zeros.masked_fill(mask, -math.inf)
     if not mask.is_floating_point():
         raise AssertionError(f"only bool and floating types of {name} are supported")
     return mask.to(dtype)

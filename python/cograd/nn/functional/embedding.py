@@ -133,7 +133,7 @@ def embedding_bag(
                 f"of fixed length sequences. However, found offsets of type {type(offsets)}"
             )
         length = input.shape[1]
-        offsets = cograd.arange(input.shape[0], dtype=cograd.int64) * length
+        offsets = cograd.arange(input.shape[0], dtype=cograd.int64, device=input.device) * length
         include_last_offset = False
         input = input.reshape(-1)
         if per_sample_weights is not None:

@@ -100,7 +100,7 @@ def multi_margin_loss(
         z = z * z
     if weight is not None:
         z = z * weight[y]
-    own = cograd.arange(x.shape[1]) == y
+    own = cograd.arange(x.shape[1], device=x.device) == y
     losses = z.masked_fill(own, 0).sum(1) / x.shape[1]
     if reduction == "none":
         return losses.reshape(target.shape)
@@ -130,7 +130,8 @@ def multilabel_margin_loss(
     y = target.reshape(x.shape)
     given = (y < 0).to(cograd.int64).cumsum(1) == 0
     at = y.masked_fill(given.logical_not(), 0)
-    labelled = cograd.zeros(x.shape, dtype=cograd.int64).scatter_add(1, at, given.to(cograd.int64))
+    none = cograd.zeros(x.shape, dtype=cograd.int64, device=x.device)
+    labelled = none.scatter_add(1, at, given.to(cograd.int64))
     pairs = (1 - x.gather(1, at).unsqueeze(2) + x.unsqueeze(1)).relu()
     counts = given.unsqueeze(2) & (labelled == 0).unsqueeze(1)
     losses = pairs.masked_fill(counts.logical_not(), 0).sum((1, 2)) / x.shape[1]

@@ -161,7 +161,9 @@ def _fractional(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
         if _random_samples is None:
             batch = 1 if input.dim() == n + 1 else input.shape[0]
             channels = input.shape[-n - 1]
-            _random_samples = cograd.rand(batch, channels, n, dtype=input.dtype)
+            _random_samples = cograd.rand(
+                batch, channels, n, dtype=input.dtype, device=input.device
+            )
         return tuple(op(input, kernel_size, output_size, _random_samples))
 
     def pool(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -162,6 +163,14 @@ class StateMixin:
     def _load_one(self, name: str, key: str, own: Tensor, given: Tensor, assign: bool) -> None:
         """Copies ``given`` into ``own``, or replaces ``own`` by it if ``assign``."""
         if not assign:
+            if own.is_meta and not given.is_meta:
+                warnings.warn(
+                    f"for {key}: copying from a non-meta parameter in the checkpoint to a meta "
+                    "parameter in the current model, which is a no-op. (Did you mean to pass "
+                    "`assign=True` to assign items in the state dictionary to their corresponding "
+                    "key in the module instead of copying them in place?)",
+                    stacklevel=2,
+                )
             with cograd.no_grad():
                 own.copy_(given)
             return

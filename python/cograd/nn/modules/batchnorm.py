@@ -58,7 +58,9 @@ class _NormBase(Module):
         )
         mean = cograd.zeros(num_features, **options) if track_running_stats else None
         var = cograd.ones(num_features, **options) if track_running_stats else None
-        count = cograd.tensor(0, dtype=cograd.int64) if track_running_stats else None
+        count = None
+        if track_running_stats:
+            count = cograd.tensor(0, dtype=cograd.int64, device=device)
         self.register_buffer("running_mean", mean)
         self.register_buffer("running_var", var)
         self.register_buffer("num_batches_tracked", count)

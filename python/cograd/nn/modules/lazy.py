@@ -199,7 +199,8 @@ def _lazy_norm(base: type[Any]) -> type[Any]:
         if tracks:
             self.running_mean = UninitializedBuffer(**where)
             self.running_var = UninitializedBuffer(**where)
-            self.num_batches_tracked = cograd.tensor(0, dtype=cograd.int64)
+            count = cograd.tensor(0, dtype=cograd.int64, device=where["device"])
+            self.num_batches_tracked = count
         self._wait()
 
     init.__signature__ = signature  # type: ignore[attr-defined]

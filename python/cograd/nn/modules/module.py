@@ -370,18 +370,25 @@ class Module(StateMixin, HookMixin, AccessMixin):
     # conversion
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Replaces the data of all parameters and buffers by ``fn`` of it; keeps the objects."""
+        """Replaces the data of all parameters and buffers by ``fn`` of it; keeps the objects.
+
+        A parameter that moves to another device becomes a new object.
+        """
         if recurse:
             for child in self.children():
                 child._apply(fn)
-        for param in self._parameters.values():
+        for name, param in self._parameters.items():
             if param is None:
                 continue
             with cograd.no_grad():
-                param.data = fn(param if is_lazy(param) else param.detach())
-                if param.grad is not None:
-                    grad = param.grad
-                    param.grad = None
+                made = fn(param if is_lazy(param) else param.detach())
+                grad, param.grad = param.grad, None
+                if made.device == param.device:
+                    param.data = made
+                else:
+                    param = Parameter(made, param.requires_grad)
+                    self._parameters[name] = param
+                if grad is not None:
                     param.grad = fn(grad.detach()).requires_grad_(grad.requires_grad)
         for name, buffer in self._buffers.items():
             if buffer is not None:

@@ -308,7 +308,7 @@ class CrossMapLRN2d(Module):
         squares = input * input
         sums = F.pad(squares, (0, 0, 0, 0, half, half)).unfold(1, 2 * half + 1, 1).sum(-1)
         # In torch the first channel stays in the sum of all later windows.
-        behind = cograd.arange(input.shape[1]) > half
+        behind = cograd.arange(input.shape[1], device=input.device) > half
         sums = sums + squares[:, :1] * behind.to(input.dtype).reshape(1, -1, 1, 1)
         return input * (sums * (self.alpha / self.size) + self.k).pow(-self.beta)
 

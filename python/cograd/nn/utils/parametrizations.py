@@ -17,7 +17,7 @@ __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 
 def _is_orthogonal(q: Tensor) -> bool:
-    identity = cograd.eye(q.shape[-1], dtype=q.dtype)
+    identity = cograd.eye(q.shape[-1], dtype=q.dtype, device=q.device)
     eps = 10 * q.shape[-2] * cograd.finfo(q.dtype).eps
     return cograd.allclose(q.mH @ q, identity.expand(*q.shape[:-2], *identity.shape), atol=eps)
 
@@ -35,9 +35,9 @@ def _reflections(a: Tensor) -> Tensor:
     """
     n, k = a.shape[-2:]
     below = a.tril(-1)
-    vectors = below + cograd.eye(n, k, dtype=a.dtype)
+    vectors = below + cograd.eye(n, k, dtype=a.dtype, device=a.device)
     scale = 2.0 / (1.0 + (below * below.conj()).sum(-2))
-    q = cograd.eye(n, k, dtype=a.dtype).expand(a.shape)
+    q = cograd.eye(n, k, dtype=a.dtype, device=a.device).expand(a.shape)
     for i in range(k - 1, -1, -1):
         v = vectors[..., i : i + 1]
         q = q - (scale[..., i : i + 1].unsqueeze(-1) * v) @ (v.mH @ q)
@@ -72,7 +72,7 @@ class _Orthogonal(Module):
             if self.orthogonal_map == "matrix_exp":
                 q = cograd.matrix_exp(skew)
             else:
-                identity = cograd.eye(n, dtype=x.dtype)
+                identity = cograd.eye(n, dtype=x.dtype, device=x.device)
                 q = cograd.linalg.solve(identity - 0.5 * skew, identity + 0.5 * skew)
             if n != k:
                 q = q[..., :k]
@@ -99,7 +99,7 @@ class _Orthogonal(Module):
         if n == k:
             self.base = q.clone() if _is_orthogonal(q) else _make_orthogonal(q)
         else:
-            more = cograd.randn((*q.shape[:-2], n, n - k), dtype=q.dtype)
+            more = cograd.randn((*q.shape[:-2], n, n - k), dtype=q.dtype, device=q.device)
             self.base = _make_orthogonal(cograd.cat([q, more], -1))
         # Zeros below a diagonal of -1 make every map return the identity.
         zero = cograd.zeros_like(start)
