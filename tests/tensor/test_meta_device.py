@@ -298,3 +298,40 @@ def test_data_of_another_device_is_refused():
     x = torch.ones(3)
     with pytest.raises(RuntimeError, match="set_data"):
         x.data = meta(3)
+
+
+def other_device(g):
+    return meta(300)
+
+
+def test_gradients_of_another_device_raise():
+    x = torch.ones(300, requires_grad=True)
+    with pytest.raises(RuntimeError, match="expected device cpu but got meta"):
+        x.sin().backward(meta(300))
+    y = x.sin()
+    y.register_hook(other_device)
+    with pytest.raises(RuntimeError, match="expected device cpu but got meta"):
+        y.sum().backward()
+    with pytest.raises(RuntimeError, match="different device"):
+        x.grad = meta(300)
+    there = meta(300, requires_grad=True)
+    with pytest.raises(RuntimeError, match="different device"):
+        there.grad = torch.ones(300)
+    with pytest.raises(RuntimeError, match="expected device meta but got cpu"):
+        there.sin().backward(torch.ones(300))
+    with torch.autograd.graph.saved_tensors_hooks(other_device, lambda t: t):
+        y = x.sin()
+    with pytest.raises(RuntimeError, match="unpack hook returned a tensor on meta"):
+        y.sum().backward()
+
+
+def test_shapes_of_another_device_are_read():
+    x = torch.ones(6)
+    assert x.view_as(meta(2, 3)).shape == (2, 3)
+    assert x.expand_as(meta(2, 6)).is_cpu
+
+
+def test_lazy_modules_stay_where_they_are():
+    layer = nn.LazyLinear(3, device="meta")
+    assert layer(meta(2, 4)).shape == (2, 3)
+    assert layer.weight.is_meta

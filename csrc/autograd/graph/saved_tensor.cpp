@@ -253,6 +253,7 @@ void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* scope)
   slot->output_nr = output ? ids_.output_nr : 0;
   slot->dense = is_dense(t.impl());
   slot->dtype = t.dtype();
+  slot->device = t->device;
   slot->sizes = Dims(t.sizes());
   slot->strides = Dims(t.strides());
   if (transforms_open() && transformed(t)) slot->keep_tangents(t);
@@ -375,6 +376,9 @@ Tensor PackedSlot::unpacked_values(Node* owner) {
   COGRAD_CHECK(same(t.sizes(), sizes), "a saved tensor unpack hook returned a tensor of shape ",
                to_string(t.sizes()), " for one of shape ", to_string(sizes), " that ",
                owner->name(), " saved");
+  COGRAD_CHECK(t->device == device, "a saved tensor unpack hook returned a tensor on ",
+               to_string(t->device), " for one on ", to_string(device), " that ", owner->name(),
+               " saved");
   const GradGuard no_grad(false);
   if (t.dtype() != dtype) t = autograd_ops.cast(t, dtype);
   if (dense && !same_layout(t, strides)) t = autograd_ops.relayout(t, strides);

@@ -55,6 +55,7 @@ struct COGRAD_API PackedSlot {
   bool dense = false;  // the original has no gaps; formulas may rely on its strides
   uint32_t output_nr = 0;
   DType dtype = DType::Float32;
+  Device device = kHost;
   Dims sizes, strides;
   std::vector<std::unique_ptr<Tangent>> tangents;  // of the original; hooks may return values only
   PackedSlot();

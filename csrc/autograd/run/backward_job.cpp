@@ -16,6 +16,9 @@ Tensor BackwardJob::root_gradient(IntList sizes, DType dtype, const Tensor& grad
                  dtype_name(dtype));
     return autograd_ops.ones(sizes, dtype);
   }
+  COGRAD_CHECK(grad->device == thread_place.now, who_, "invalid gradient at index ", index,
+               " - expected device ", to_string(thread_place.now), " but got ",
+               to_string(grad->device));
   COGRAD_CHECK(same(grad.sizes(), sizes), who_, "Mismatch in shape: grad_output[", index,
                "] has a shape of cograd.Size(", to_string(grad.sizes()), ") and output[", index,
                "] has a shape of cograd.Size(", to_string(sizes), ").");
@@ -78,6 +81,9 @@ std::vector<Tensor> BackwardJob::run() {
 
 void set_gradient(const Tensor& t, const Tensor& g) {
   if (is_batched(t)) return set_gradient(wrapped_tensor(t), g.defined() ? physical_like(t, g) : g);
+  COGRAD_CHECK(!g.defined() || g->device == t->device,
+               "assigned grad has data located on a different device: ", to_string(g->device),
+               " for a tensor on ", to_string(t->device));
   if (!g.defined()) {
     if (t->meta != nullptr) exchange_grad(t.impl(), Tensor());
     return;

@@ -61,6 +61,13 @@ void backward_of_samples(Node& n, BackwardArgs& args) {
 }  // namespace
 
 void staged_backward(Node& n, BackwardArgs& args) {
+  for (size_t i = 0; i < args.grads.size() && i < n.num_outputs(); ++i) {
+    const Tensor& g = args.grads[i];
+    COGRAD_CHECK(!g.defined() || g->device == n.output(i).device, n.name(),
+                 " got an invalid gradient at index ", i, " - expected device ",
+                 to_string(n.output(i).device), " but got ", to_string(g->device),
+                 ": a hook, a Function or the call of backward gave it");
+  }
   const PlaceGuard here(n.output(0).device);
   if (any_batched(args.grads)) return backward_of_samples(n, args);
   n.backward(args);

@@ -105,6 +105,7 @@ struct Expand {
 COGRAD_OP(Expand)
 
 struct ExpandAs {
+  static constexpr bool kMixesDevices = true;  // reads the shape of the other tensor
   static constexpr OpSpec spec{"expand_as",           "input, other",
                                kMethod | kView,       "A view stretched to other's shape.",
                                "T(3, 1), T(2, 3, 4)", "np.broadcast_to(input, other.shape)"};

@@ -76,6 +76,7 @@ struct Reshape {
 COGRAD_OP(Reshape)
 
 struct ViewAs {
+  static constexpr bool kMixesDevices = true;  // reads the shape of the other tensor
   static constexpr OpSpec spec{"view_as",          "input, other",
                                kMethod | kView,    "view in other's shape.",
                                "T(3, 4), T(2, 6)", "np.reshape(input, other.shape)"};
@@ -86,6 +87,7 @@ struct ViewAs {
 COGRAD_OP(ViewAs)
 
 struct ReshapeAs {
+  static constexpr bool kMixesDevices = true;  // reads the shape of the other tensor
   static constexpr OpSpec spec{"reshape_as",       "input, other",
                                kMethod | kShape,   "reshape to other's shape.",
                                "T(3, 4), T(2, 6)", "np.reshape(input, other.shape)"};

@@ -185,7 +185,8 @@ class UninitializedTensorMixin:
         """Turns this into a tensor of ``shape`` with undefined values."""
         tensor: Any = self
         dtype = tensor.dtype if dtype is None else dtype
-        tensor.data = cograd.empty(tuple(shape), device=device, dtype=dtype)
+        place = tensor.device if device is None else device
+        tensor.data = cograd.empty(tuple(shape), device=place, dtype=dtype)
         tensor.__class__ = self.cls_to_become
 
     @property
