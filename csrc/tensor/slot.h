@@ -54,7 +54,7 @@ decltype(auto) in_kernel_view(T& x) {
 }
 
 template <auto kKernel, class... A>
-auto call_elsewhere(const char* name, A&... args) {
+[[gnu::cold, gnu::noinline]] auto call_elsewhere(const char* name, A&... args) {
   if (thread_place.now.type != DeviceType::Fake) fail_no_kernel(name);
   const PlaceGuard host(kHost);
   return kKernel(in_kernel_view(args)...);

@@ -344,7 +344,7 @@ bool elsewhere(const Args&... args) {
 // True if a stage in front of the op may have to handle this call. Transforms leave a composition
 // to the ops that it consists of, unless it reads values.
 template <class Op, class... Args>
-bool to_stages(const CallForm& call, const Args&... args) {
+[[gnu::cold, gnu::noinline]] bool to_stages(const CallForm& call, const Args&... args) {
   if (call.passed) return false;
   if (thread_state.observer != nullptr || elsewhere<Op>(args...)) return true;
   if (call.form == Form::Out)
