@@ -39,7 +39,7 @@ def dense_gradient(torch, columns):
 @bench("sparse", name="coalesce 1e6")
 def coalesce(torch):
     a = matrix(torch).to_sparse()
-    s = torch.sparse_coo_tensor(a.indices(), a.values(), a.shape)
+    s = torch.sparse_coo_tensor(a._indices(), a._values(), a.shape)
     return "s.coalesce()", vars()
 
 
