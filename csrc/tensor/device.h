@@ -24,8 +24,8 @@ inline constexpr Device kHost{DeviceType::CPU, -1};
 COGRAD_API std::string to_string(Device d);
 
 struct ThreadPlace {
-  // Where new tensors are created and kernels run. It differs from the host only while an op runs
-  // on another device; code that is not part of an op always finds the host here.
+  // The device on which tensors are created and kernels run. It differs from the host only while an
+  // op runs on another device; code that is not part of an op always finds the host here.
   Device now = kHost;
   Device by_default = kHost;  // where a factory called by a user creates if no device is named
 };

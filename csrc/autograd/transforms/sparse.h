@@ -14,7 +14,7 @@ COGRAD_API Tensor make_sparse(IntList sizes, const Tensor& values);
 COGRAD_API const Tensor& sparse_values(const Tensor& t);
 COGRAD_API void set_sparse_values(const Tensor& t, const Tensor& values);
 
-// What the engine does with sparse gradients; cograd.sparse sets these when it is imported, and
+// The engine calls these on sparse gradients. cograd.sparse sets them when it is imported, and
 // nothing else makes sparse tensors. One argument of `add` may be dense.
 struct SparseOps {
   Tensor (*add)(const Tensor&, const Tensor&) = nullptr;

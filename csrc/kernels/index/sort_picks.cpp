@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is read off sorted rows: quantiles, modes and membership; and the range of values.
+// These kernels read sorted rows: they find quantiles, modes and members, and the range of values.
 #include <algorithm>
 #include <cmath>
 

@@ -7,7 +7,7 @@ namespace cograd {
 
 namespace detail {
 
-// What a call returns; one with a target returns nothing.
+// The type that a call returns; a call with a target returns nothing.
 template <class Op, Form kForm>
 using Returned = std::conditional_t<kForm == Form::Plain, typename Traits<Op>::Out, void>;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the formulas of rows use, and all rows but those of rows_slow.cpp.
+// This file defines the functions that formulas call, and all rows but those of rows_slow.cpp.
 #include "ops/elementwise/rows.h"
 
 namespace cograd {

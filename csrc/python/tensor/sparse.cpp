@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What cograd.sparse needs of the core: making sparse tensors, their values, the transpose of a
-// pattern, and the operations that the engine calls.
+// cograd.sparse calls these functions to make sparse tensors, to access their values, to transpose
+// a pattern, and to set the operations that the engine calls.
 #include "python/tensor/sparse.h"
 
 #include "autograd/transforms/sparse.h"

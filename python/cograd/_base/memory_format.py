@@ -7,8 +7,8 @@ from cograd import _C
 
 __all__ = ["layout", "memory_format", "registered"]
 
-# What cograd.sparse registers when it is imported, for the packages that it imports itself. It is
-# empty as long as no program has used a sparse tensor.
+# cograd.sparse registers functions here when it is imported, for the packages that it imports
+# itself. The dict is empty as long as no program has used a sparse tensor.
 registered: dict[str, Any] = {}
 
 

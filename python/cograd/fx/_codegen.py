@@ -91,7 +91,7 @@ _SHORT |= {f"complex{n}": f"c{n}" for n in (32, 64, 128)} | {"bool": "b8", "bflo
 
 @dataclass
 class _Writer:
-    """What is known while one function is written."""
+    """Holds what the generator knows while it writes one function."""
 
     root: str
     namespace: Namespace

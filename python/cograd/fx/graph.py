@@ -48,7 +48,7 @@ class _NodeList:
 
 
 class _InsertPoint:
-    """Where new nodes go, until a with block ends."""
+    """Sets where a graph inserts new nodes, until a with block ends."""
 
     def __init__(self, graph: Graph, new: Callable[[Node], None]) -> None:
         self.graph = graph
@@ -262,7 +262,7 @@ class Graph:
             made.output(result, old.type).meta = dict(old.meta)
         return made
 
-    # Where nodes go, and which stay.
+    # These methods decide where nodes go and which ones stay.
 
     def inserting_before(self, n: Node | None = None) -> _InsertPoint:
         """Makes new nodes go before ``n``, or before all; for a with block, or from now on."""

@@ -197,7 +197,7 @@ class Node:
 
     @property
     def stack_trace(self) -> str | None:
-        """Where the program made this node, if the tracer recorded it."""
+        """Returns where the program made this node, if the tracer recorded it."""
         return self.meta.get("stack_trace")
 
     @stack_trace.setter

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What torch calls experimental: fusion."""
+"""This package has fusion, which torch calls experimental."""
 
 __all__: list[str] = []
