@@ -12,6 +12,18 @@ struct StagedCall {
   const Value* args;
   Result& out;  // for the plain form
 };
+// Calls f(parameter, tensor) for each defined tensor argument.
+template <class F>
+void each_tensor(const OpRecord& r, const Value* args, F&& f) {
+  for (size_t i = 0; i < r.args.size(); ++i) {
+    if (args[i].has_tensor())
+      f(i, args[i].tensor());
+    else if (args[i].kind == COGRAD_TENSORS)
+      for (const Tensor& t : args[i].tensors())
+        if (t.defined()) f(i, t);
+  }
+}
+
 // Returns true if it has run the call. Otherwise the call goes on to the next stage.
 using Stage = bool (*)(const StagedCall& call);
 

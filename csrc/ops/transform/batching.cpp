@@ -13,18 +13,6 @@ namespace cograd {
 
 namespace {
 
-// Calls f(parameter, tensor) for each defined tensor argument.
-template <class F>
-void each_tensor(const OpRecord& r, const Value* args, F&& f) {
-  for (size_t i = 0; i < r.args.size(); ++i) {
-    if (args[i].has_tensor())
-      f(i, args[i].tensor());
-    else if (args[i].kind == COGRAD_TENSORS)
-      for (const Tensor& t : args[i].tensors())
-        if (t.defined()) f(i, t);
-  }
-}
-
 // A copy of the arguments that can be changed; it owns the tensors and lists that replace others.
 class Changed {
  public:
@@ -61,9 +49,7 @@ class Changed {
     }
   }
   const Value* data() const { return values_.data(); }
-  void call(Result& out, const CallForm& form = kPlainCall) {
-    run_stages(r_, form, values_.data(), out);
-  }
+  void call(Result& out) { run_stages(r_, kPlainCall, values_.data(), out); }
 
  private:
   const OpRecord& r_;

@@ -10,19 +10,6 @@ namespace cograd {
 
 namespace {
 
-// Calls f(tensor, parameter) for every tensor of a call.
-template <class F>
-void each_placed(const OpRecord& r, const Value* args, F&& f) {
-  for (size_t i = 0; i < r.args.size(); ++i) {
-    if (args[i].has_tensor())
-      f(args[i].tensor(), i);
-    else if (args[i].kind == COGRAD_TENSORS)
-      for (const Tensor& t : args[i].tensors())
-        if (t.defined()) f(t, i);
-    if (r.facts.mixes_devices && args[i].has_tensor()) return;
-  }
-}
-
 // True if `t`, an argument of parameter i, goes to the device of the call's other tensors.
 bool follows(const OpRecord& r, const Tensor& t, size_t i) {
   if (t->device != kHost) return false;
@@ -97,7 +84,10 @@ Device device_of_call(const OpRecord& r, const Value* args, TensorList targets) 
       fail_devices(r, *found, first, t->device, i);
     }
   };
-  each_placed(r, args, look);
+  if (!r.facts.mixes_devices)
+    each_tensor(r, args, [&](size_t i, const Tensor& t) { look(t, i); });
+  else if (args[0].has_tensor())
+    look(args[0].tensor(), 0);
   for (const Tensor& t : targets) look(t, r.args.size());
   return found ? *found : scalars ? kHost : thread_place.now;
 }

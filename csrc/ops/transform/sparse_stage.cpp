@@ -6,16 +6,10 @@
 namespace cograd {
 
 void check_no_sparse(const OpRecord& r, const Value* args) {
-  const auto check = [&](const Tensor& t) {
+  each_tensor(r, args, [&](size_t, const Tensor& t) {
     if (is_sparse(t)) [[unlikely]]
       fail_sparse((std::string(r.spec.name) + "()").c_str());
-  };
-  for (size_t i = 0; i < r.args.size(); ++i) {
-    if (args[i].has_tensor())
-      check(args[i].tensor());
-    else if (args[i].kind == COGRAD_TENSORS)
-      for (const Tensor& t : args[i].tensors()) check(t);
-  }
+  });
 }
 
 bool sparse_stage(const StagedCall& call) {

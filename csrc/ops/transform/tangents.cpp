@@ -17,18 +17,12 @@ namespace {
 std::shared_ptr<TangentLevel> highest_level(const OpRecord& r, const Value* args) {
   std::shared_ptr<TangentLevel> highest;
   if (thread_state.inference) return highest;
-  const auto look = [&](const Tensor& t) {
-    if (!t.defined() || !transformed(t)) return;
+  each_tensor(r, args, [&](size_t, const Tensor& t) {
+    if (!transformed(t)) return;
     std::shared_ptr<TangentLevel> level = tangent_level(t);
     if (level != nullptr && (highest == nullptr || level->id() > highest->id()))
       highest = std::move(level);
-  };
-  for (size_t i = 0; i < r.args.size(); ++i) {
-    if (args[i].has_tensor())
-      look(args[i].tensor());
-    else if (args[i].kind == COGRAD_TENSORS)
-      for (const Tensor& t : args[i].tensors()) look(t);
-  }
+  });
   return highest;
 }
 
@@ -43,13 +37,9 @@ bool recorded(const Tensor& t) {
 }
 
 bool any_recorded(const OpRecord& r, const Value* args) {
-  for (size_t i = 0; i < r.args.size(); ++i) {
-    if (args[i].has_tensor() && recorded(args[i].tensor())) return true;
-    if (args[i].kind != COGRAD_TENSORS) continue;
-    for (const Tensor& t : args[i].tensors())
-      if (recorded(t)) return true;
-  }
-  return false;
+  bool any = false;
+  each_tensor(r, args, [&](size_t, const Tensor& t) { any = any || recorded(t); });
+  return any;
 }
 
 // Computes the values with the plain op, then writes the tangents in place.
