@@ -83,37 +83,58 @@ const OpRecord& record_of();
 // Runs an op with an UnsignedRule on uint16, uint32 or uint64.
 COGRAD_API void call_ordered(const OpRecord& r, const Value* args, Result& out);
 
-// Boxes the op's arguments.
-template <class Op, class Args>
+// Returns the record of an op, when it is needed.
+using RecordOf = const OpRecord& (*)();
+
+// What the gate knows of an op before a call; see BoxedArgs::staged.
+enum GateFacts : uint8_t {
+  kLeaves = 1,  // a composition that leaves transforms to the ops that it consists of
+  kDraws = 2,
+  kAsksForDevice = 4,
+  kMixesDevices = 8,
+};
+template <class Op>
+constexpr GateFacts gate_facts() {
+  return static_cast<GateFacts>((Traits<Op>::composite && !looped<Op>() ? kLeaves : 0) |
+                                (draws<Op>() ? kDraws : 0) |
+                                (asks_for_device<Op>() ? kAsksForDevice : 0) |
+                                (mixes_devices<Op>() ? kMixesDevices : 0));
+}
+
+// The calls that need boxed arguments. The ops with the same parameter types share this code.
+template <class Args>
 struct BoxedArgs;
-template <class Op, class... A>
-struct BoxedArgs<Op, std::tuple<A...>> {
+template <class... A>
+struct BoxedArgs<std::tuple<A...>> {
   static auto values(const A&... args) {
     std::array<Value, sizeof...(A)> v;
     [[maybe_unused]] size_t i = 0;
     (ArgTraits<A>::put(v[i++], args), ...);
     return v;
   }
-  // Hands the call to the stages.
-  [[gnu::noinline, gnu::cold]] static void staged(const CallForm& form, Result& r,
+  // Runs the call through the stages and returns true, if one of these may have to handle it.
+  [[gnu::noinline, gnu::cold]] static bool staged(GateFacts facts, RecordOf record,
+                                                  const CallForm& form, Result& r,
                                                   const A&... args) {
+    if (!to_stages(facts, record, form, args...)) return false;
     const auto v = values(args...);
-    run_stages(record_of<Op>(), form, v.data(), r);
+    run_stages(record(), form, v.data(), r);
+    return true;
   }
-  [[gnu::noinline, gnu::cold]] static bool elsewhere(const A&... args) {
-    const auto v = values(args...);
-    return device_of_call(record_of<Op>(), v.data(), {}) != thread_place.now;
-  }
-  [[gnu::noinline, gnu::cold]] static typename Traits<Op>::Out in_order(const A&... args) {
+  [[gnu::noinline, gnu::cold]] static Result in_order(RecordOf record, const A&... args) {
     const auto v = values(args...);
     Result r;
-    call_ordered(record_of<Op>(), v.data(), r);
-    return Unboxed<typename Traits<Op>::Out>::get(r);
+    call_ordered(record(), v.data(), r);
+    return r;
   }
+
+ private:
+  static bool to_stages(GateFacts facts, RecordOf record, const CallForm& call, const A&... args);
+  static bool elsewhere(GateFacts facts, RecordOf record, const A&... args);
 };
 
 template <class Op>
-struct Boxed : BoxedArgs<Op, typename Traits<Op>::Args> {};
+using Boxed = BoxedArgs<typename Traits<Op>::Args>;
 
 }  // namespace detail
 

@@ -139,7 +139,8 @@ void run_out(const CallForm& call, bool unsigned_order, const Args&... args) {
   const GradGuard no_grad(false);
   if constexpr (ordered<Op>()) {
     if (unsigned_order) [[unlikely]] {
-      finish_target(Op::spec, out, Boxed<Op>::in_order(args...), false);
+      Result r = Boxed<Op>::in_order(record_of<Op>, args...);
+      finish_target(Op::spec, out, Unboxed<Tensor>::get(r), false);
       out->bump_version();
       return;
     }
@@ -166,18 +167,23 @@ detail::Returned<Op, kForm> enter(const CallForm& call, const Args&... args) {
   [[maybe_unused]] const bool unsigned_order = detail::check_claims<Op>(args...);
   if constexpr (detail::ordered<Op>() && kForm == Form::Plain) {
     if (unsigned_order) [[unlikely]]
-      return detail::Boxed<Op>::in_order(args...);
+    {
+      Result r = detail::Boxed<Op>::in_order(detail::record_of<Op>, args...);
+      return Unboxed<typename Traits::Out>::get(r);
+    }
   }
   if constexpr (Traits::choice) {
     return static_cast<detail::Returned<Op, kForm>>(Op::forward(call, args...));
   } else {
-    if (stages_open() && detail::to_stages<Op>(call, args...)) [[unlikely]] {
+    if (stages_open()) [[unlikely]] {
       Result r;
-      detail::Boxed<Op>::staged(call, r, args...);
-      if constexpr (std::is_void_v<detail::Returned<Op, kForm>>)
-        return;
-      else
-        return Unboxed<typename Traits::Out>::get(r);
+      if (detail::Boxed<Op>::staged(detail::gate_facts<Op>(), detail::record_of<Op>, call, r,
+                                    args...)) {
+        if constexpr (std::is_void_v<detail::Returned<Op, kForm>>)
+          return;
+        else
+          return Unboxed<typename Traits::Out>::get(r);
+      }
     }
     if constexpr (kForm == Form::InPlace)
       return detail::run_inplace<Op>(call, args...);

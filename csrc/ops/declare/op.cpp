@@ -113,6 +113,10 @@ void fail_numbers_only(const char* op, const Value& first) {
   fail(ErrorKind::Type, op, "(): argument 'input' (position 1) must be Tensor, not ", kind);
 }
 
+void fail_form(const char* op) {
+  fail(ErrorKind::Runtime, op, "(): internal error: the op is called in a form that its flags do not declare");
+}
+
 void connect_extra(Node* n, const Tensor* t, const TensorSet& wanted) {
   Edge e{};
   if (t != nullptr && t->defined()) {

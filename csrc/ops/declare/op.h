@@ -155,8 +155,33 @@ class COGRAD_API Conjugated {
 
 }  // namespace detail
 
+// What the nodes of all ops with the same number of saved tensors share.
+template <int kSlots>
+class SavingNode : public Node {
+ public:
+  // Not inline: an op's node adds only its State, which seldom has anything to destroy.
+  [[gnu::noinline]] ~SavingNode() override {}  // NOLINT(modernize-use-equals-default)
+  void release_saved() noexcept override {
+    if constexpr (kSlots > 0) {
+      SavedTensor dropped[kSlots];
+      lock();
+      released = true;
+      for (int i = 0; i < kSlots; ++i) saved[static_cast<size_t>(i)].swap(dropped[i]);
+      unlock();
+    }
+  }
+  void visit(GraphVisitor& v) const override {
+    Node::visit(v);
+    for (const SavedTensor& s : saved) s.visit(v);
+  }
+  size_t num_saved() const noexcept override { return kSlots; }
+  SavedTensor* saved_slot(size_t i) noexcept override { return saved.data() + i; }
+
+  std::array<SavedTensor, static_cast<size_t>(kSlots)> saved;
+};
+
 template <class Op>
-class OpNode final : public Node {
+class OpNode final : public SavingNode<detail::saved_of<Op>()> {
  public:
   static constexpr int kSaved = detail::saved_of<Op>();
   std::string name() const override {
@@ -192,28 +217,12 @@ class OpNode final : public Node {
       put_gradient(args, [&] { return Op::backward(ctx, args.grads[0]); });
     }
   }
-  void release_saved() noexcept override {
-    if constexpr (kSaved > 0) {
-      SavedTensor dropped[kSaved];
-      lock();
-      released = true;
-      for (int i = 0; i < kSaved; ++i) saved[i].swap(dropped[i]);
-      unlock();
-    }
-  }
-  void visit(GraphVisitor& v) const override {
-    Node::visit(v);
-    for (const SavedTensor& s : saved) s.visit(v);
-  }
-  size_t num_saved() const noexcept override { return kSaved; }
-  SavedTensor* saved_slot(size_t i) noexcept override { return saved.data() + i; }
   OpText op_text() const noexcept override {
     return {Op::spec.name, Op::spec.args, Op::spec.returns};
   }
   static std::string node_name(const char* op_name);
 
   [[no_unique_address]] typename Ctx<Op>::State state{};
-  std::array<SavedTensor, static_cast<size_t>(kSaved)> saved;
 
  private:
   // Stores the result of a backward that returns its single gradient instead of assigning it.
@@ -324,34 +333,34 @@ bool any_transformed(const Args&... args) {
 }
 // True if the device stage must handle this call: it asks for another device than this thread's
 // place, or has a tensor on one.
-template <class Op, class... Args>
-bool elsewhere(const Args&... args) {
-  bool any = false;
-  if constexpr (asks_for_device<Op>()) {
-    any = Boxed<Op>::elsewhere(args...);
-  } else if constexpr (mixes_devices<Op>()) {
-    const Tensor& first = std::get<0>(std::tie(args...));
-    any = first.defined() && first->device != thread_place.now;
-  } else {
-    each_edge(
-        [&](const Tensor* t) {
-          any |= t != nullptr && t->defined() && (*t)->device != thread_place.now;
-        },
-        args...);
+template <class... A>
+bool BoxedArgs<std::tuple<A...>>::elsewhere(GateFacts facts, RecordOf record, const A&... args) {
+  if ((facts & kAsksForDevice) != 0) {
+    const auto v = values(args...);
+    return device_of_call(record(), v.data(), {}) != thread_place.now;
   }
+  bool any = false, first = true;
+  each_edge(
+      [&](const Tensor* t) {
+        if (first || (facts & kMixesDevices) == 0)
+          any |= t != nullptr && t->defined() && (*t)->device != thread_place.now;
+        first = false;
+      },
+      args...);
   return any;
 }
 // True if a stage in front of the op may have to handle this call. Transforms leave a composition
 // to the ops that it consists of, unless it reads values.
-template <class Op, class... Args>
-[[gnu::cold, gnu::noinline]] bool to_stages(const CallForm& call, const Args&... args) {
+template <class... A>
+bool BoxedArgs<std::tuple<A...>>::to_stages(GateFacts facts, RecordOf record, const CallForm& call,
+                                            const A&... args) {
   if (call.passed) return false;
-  if (thread_state.observer != nullptr || elsewhere<Op>(args...)) return true;
+  if (thread_state.observer != nullptr || elsewhere(facts, record, args...)) return true;
+  const bool draws = (facts & kDraws) != 0 && thread_state.vmaps > 0;
   if (call.form == Form::Out)
-    return (*call.target)->device != thread_place.now || transformed(*call.target) ||
-           (draws<Op>() && thread_state.vmaps > 0) || any_transformed(args...);
-  if constexpr (Traits<Op>::composite && !looped<Op>()) return false;
-  return (draws<Op>() && thread_state.vmaps > 0) || any_transformed(args...);
+    return (*call.target)->device != thread_place.now || transformed(*call.target) || draws ||
+           any_transformed(args...);
+  return (facts & kLeaves) == 0 && (draws || any_transformed(args...));
 }
 [[noreturn]] COGRAD_API void fail_dtype(const char* op, DType t);
 // How an op that does not claim complex dtypes treats the wide unsigned integers.

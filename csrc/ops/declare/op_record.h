@@ -15,6 +15,8 @@ constexpr bool has_form(Form form) {
 }
 
 [[noreturn]] void fail_numbers_only(const char* op, const Value& first);
+// Raises because a call has a form that the op's flags do not declare.
+[[noreturn]] void fail_form(const char* op);
 
 // Raises if all operands are Python scalars, unless the op has kNumbers.
 template <class Op, size_t... I>
@@ -53,6 +55,7 @@ void boxed_run(const OpRecord& r, const CallForm& form, const Value* v, Result& 
       return enter<Op, Form::Out>(form, ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...);
     }
   }
+  if (form.form != Form::Plain) fail_form(Op::spec.name);
   r.call_plain(v, out, form);
 }
 
@@ -75,20 +78,12 @@ constexpr Result::Kind result_kind() {
 }
 
 template <class Tuple>
-struct ArgKinds;
+struct ArgShapes;
 template <class... A>
-struct ArgKinds<std::tuple<A...>> {
-  static std::vector<ArgInfo> make() {
-    std::vector<ArgInfo> v(sizeof...(A));
-    size_t i = 0;
-    ((v[i].kind = ArgTraits<A>::kind, v[i].nullable = ArgTraits<A>::nullable, ++i), ...);
-    return v;
-  }
+struct ArgShapes<std::tuple<A...>> {
+  static constexpr std::array<ArgShape, sizeof...(A)> all{
+      ArgShape{ArgTraits<A>::kind, ArgTraits<A>::nullable}...};
 };
-
-}  // namespace detail
-
-namespace detail {
 
 template <class... A>
 constexpr bool boxable(std::tuple<A...>*) {
@@ -96,34 +91,41 @@ constexpr bool boxable(std::tuple<A...>*) {
 }
 
 template <class Op>
-[[gnu::cold]] OpRecord* make_record() {
+constexpr RecordFacts record_facts() {
   using T = Traits<Op>;
-  using Index = std::make_index_sequence<std::tuple_size_v<typename T::Args>>;
-  auto* r = new OpRecord;
-  r->spec = Op::spec;
-  r->args = ArgKinds<typename T::Args>::make();
-  r->differentiable = (T::composite || has_backward<Op>()) && (Op::spec.flags & kNondiff) == 0;
-  r->facts = traits_of<Op>();
-  r->composite = T::composite;
-  r->looped = looped<Op>();
-  r->result = result_kind<typename T::Out>();
+  RecordFacts f{};
+  f.traits = traits_of<Op>();
+  f.result = result_kind<typename T::Out>();
+  f.num_results = 1;
   if constexpr (requires { std::tuple_size<typename T::Out>::value; })
-    r->num_results = std::tuple_size_v<typename T::Out>;
-  r->call_plain = [](const Value* v, Result& out, const CallForm& form) {
-    boxed_call<Op>(form, v, out, Index{});
-  };
-  r->has_inplace = has_form<Op>(Form::InPlace);
-  r->has_out = has_form<Op>(Form::Out);
-  r->run = [](const OpRecord& record, const CallForm& form, const Value* v, Result& out) {
-    boxed_run<Op>(record, form, v, out, Index{});
-  };
-  return r;
+    f.num_results = std::tuple_size_v<typename T::Out>;
+  f.differentiable = (T::composite || has_backward<Op>()) && (Op::spec.flags & kNondiff) == 0;
+  f.composite = T::composite;
+  f.looped = looped<Op>();
+  f.has_inplace = has_form<Op>(Form::InPlace);
+  f.has_out = has_form<Op>(Form::Out);
+  return f;
 }
 
 template <class Op>
-const OpRecord& record_of() {
-  static const OpRecord* record = make_record<Op>();
-  return *record;
+[[gnu::cold]] OpRecord* make_record() {
+  using Args = typename Traits<Op>::Args;
+  using Index = std::make_index_sequence<std::tuple_size_v<Args>>;
+  static constexpr RecordFacts kFacts = record_facts<Op>();
+  return new_record(
+      Op::spec, kFacts, ArgShapes<Args>::all,
+      [](const Value* v, Result& out, const CallForm& form) {
+        boxed_call<Op>(form, v, out, Index{});
+      },
+      [](const OpRecord& record, const CallForm& form, const Value* v, Result& out) {
+        boxed_run<Op>(record, form, v, out, Index{});
+      });
+}
+
+template <class Op>
+[[gnu::cold]] const OpRecord& record_of() {
+  static constinit std::atomic<const OpRecord*> record{nullptr};
+  return made_once(record, make_record<Op>);
 }
 
 }  // namespace detail

@@ -61,6 +61,49 @@ constexpr const char* kOpKindNames[] = {
 const char* kind_name(ArgKind k) noexcept { return kArgKindNames[static_cast<int>(k)]; }
 const char* kind_name(uint32_t flags) noexcept { return kOpKindNames[(flags & kKindMask) >> 16]; }
 
+namespace detail {
+
+std::vector<ArgInfo> arg_infos(std::span<const ArgShape> shapes) {
+  std::vector<ArgInfo> infos(shapes.size());
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    infos[i].kind = shapes[i].kind;
+    infos[i].nullable = shapes[i].nullable;
+  }
+  return infos;
+}
+
+OpRecord* new_record(const OpSpec& spec, const RecordFacts& facts, std::span<const ArgShape> args,
+                     OpRecord::Call call_plain, OpRecord::Run run) {
+  auto* r = new OpRecord;
+  r->spec = spec;
+  r->args = arg_infos(args);
+  r->differentiable = facts.differentiable;
+  r->composite = facts.composite;
+  r->looped = facts.looped;
+  r->facts = facts.traits;
+  r->result = facts.result;
+  r->num_results = facts.num_results;
+  r->has_inplace = facts.has_inplace;
+  r->has_out = facts.has_out;
+  r->call_plain = call_plain;
+  r->run = run;
+  return r;
+}
+
+const OpRecord& made_once(std::atomic<const OpRecord*>& slot, OpRecord* (*make)()) {
+  const OpRecord* record = slot.load(std::memory_order_acquire);
+  if (record == nullptr) {
+    const OpRecord* made = make();
+    if (slot.compare_exchange_strong(record, made, std::memory_order_acq_rel))
+      record = made;
+    else
+      delete made;
+  }
+  return *record;
+}
+
+}  // namespace detail
+
 const std::vector<OpRecord*>& op_table() {
   if (!pending_aliases().empty()) make_aliases();
   return table();

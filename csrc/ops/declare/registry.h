@@ -2,6 +2,8 @@
 // The table of ops: one record per op, made from its declaration. Bindings, stubs, docs and
 // generated tests are all derived from it.
 #pragma once
+#include <atomic>
+
 #include "ops/declare/call_form.h"
 #include "ops/declare/parameters.h"
 #include "ops/declare/traits.h"
@@ -27,6 +29,7 @@ inline constexpr OpFlags kNoCpp = 2048;         // no generated C++ function in 
 inline constexpr OpFlags kOutApart = 4096;    // any input
 inline constexpr OpFlags kOutIsInput = 8192;  // any input but the first
 inline constexpr OpFlags kNumbers = 16384;    // operands may all be Python numbers: add(2, 3)
+inline constexpr OpFlags kAlias = 32768;  // returns its first argument's memory, but not a view
 
 // An op's own declaration, the `spec` member of its struct.
 struct OpSpec {
@@ -71,6 +74,29 @@ struct OpRecord {
     run(*this, CallForm::into(out, {v, args.size()}), v, none);
   }
 };
+
+namespace detail {
+
+// The kind of a parameter, by its C++ type.
+struct ArgShape {
+  ArgKind kind;
+  bool nullable;
+};
+// The part of a record that follows from the op's struct, beside its spec and parameters.
+struct RecordFacts {
+  OpTraits traits;
+  Result::Kind result;
+  uint8_t num_results;
+  bool differentiable, composite, looped, has_inplace, has_out;
+};
+COGRAD_API std::vector<ArgInfo> arg_infos(std::span<const ArgShape> shapes);
+COGRAD_API OpRecord* new_record(const OpSpec& spec, const RecordFacts& facts,
+                                std::span<const ArgShape> args, OpRecord::Call call_plain,
+                                OpRecord::Run run);
+// Returns the record in `slot`, which make() has made at the first call.
+COGRAD_API const OpRecord& made_once(std::atomic<const OpRecord*>& slot, OpRecord* (*make)());
+
+}  // namespace detail
 
 // Returns all records in registration order; overloads share a name. Complete once the library is
 // loaded.

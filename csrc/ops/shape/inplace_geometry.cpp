@@ -43,7 +43,7 @@ template <class... Args>
 bool add_resize(const char* name, const char* args, const char* doc, OpRecord::Run run) {
   auto* r = new OpRecord;
   r->spec = {name, args, kInplace, doc, "none: changes the tensor's geometry; tested by hand"};
-  r->args = detail::ArgKinds<std::tuple<Args...>>::make();
+  r->args = detail::arg_infos(detail::ArgShapes<std::tuple<Args...>>::all);
   r->result = Result::Kind::Tensor;
   r->call_plain = [](const Value*, Result&, const CallForm&) {};
   r->has_inplace = true;

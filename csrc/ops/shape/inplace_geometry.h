@@ -31,7 +31,7 @@ bool add_geometry_op(const char* name = Op::spec.name, const char* args = Op::sp
   r->spec.doc = "In-place form: changes the shape and strides of the tensor itself.";
   r->spec.samples = "none: changes the tensor's geometry; tested by hand";
   r->spec.ref = "";
-  r->args = detail::ArgKinds<Args>::make();
+  r->args = detail::arg_infos(detail::ArgShapes<Args>::all);
   r->differentiable = true;
   r->result = Result::Kind::Tensor;
   r->call_plain = [](const Value* v, Result& out, const CallForm& form) {
