@@ -35,6 +35,10 @@ extern constinit COGRAD_API thread_local ThreadPlace thread_place
 // Returns a distinct address for `nbytes` of a meta tensor; nothing can be read or written there.
 COGRAD_API void* meta_address(int64_t nbytes);
 
+// True if there may be ops that the device has no kernel for; see ops/declare/fallback.h.
+inline bool may_lack_kernels(Device d) noexcept {
+  return d.type != DeviceType::CPU && d.type != DeviceType::Meta;
+}
 inline bool on_host() noexcept { return thread_place.now.type == DeviceType::CPU; }
 
 // Copies bytes of a tensor on device d to the host, for an op that decides by values. Raises on the

@@ -12,7 +12,7 @@ namespace {
 struct Kinked {
   static constexpr OpSpec spec{
       "_kinked",          "input, other",
-      kInternal | kOther, "The input, with a zero derivative with respect to other.",
+      kInternal | kOther | kAlias, "The input, with a zero derivative with respect to other.",
       "T(3, 4), T(2)",    "input"};
   static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr bool kHolomorphic = false;  // nothing to conjugate
@@ -39,7 +39,7 @@ COGRAD_OP(Kinked)
 struct KinkedInput {
   static constexpr OpSpec spec{
       "_kinked_input",    "input",
-      kInternal | kOther, "The input, whose gradient has a zero derivative.",
+      kInternal | kOther | kAlias, "The input, whose gradient has a zero derivative.",
       "T(3, 4)",          "input"};
   static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr bool kHolomorphic = false;

@@ -355,7 +355,8 @@ template <class... A>
 bool BoxedArgs<std::tuple<A...>>::to_stages(GateFacts facts, RecordOf record, const CallForm& call,
                                             const A&... args) {
   if (call.passed) return false;
-  if (thread_state.observer != nullptr || elsewhere(facts, record, args...)) return true;
+  if (thread_state.observer != nullptr || may_lack_kernels(thread_place.now)) return true;
+  if (elsewhere(facts, record, args...)) return true;
   const bool draws = (facts & kDraws) != 0 && thread_state.vmaps > 0;
   if (call.form == Form::Out)
     return (*call.target)->device != thread_place.now || transformed(*call.target) || draws ||

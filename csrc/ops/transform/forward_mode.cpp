@@ -15,7 +15,7 @@ using Rule = TangentRule::Rule;
 
 struct Values {
   static constexpr OpSpec spec{"_values",          "input",
-                               kInternal | kOther, "The same memory, but not a view for autograd.",
+                               kInternal | kOther | kAlias, "The same memory, but not a view for autograd.",
                                "T(3, 4)",          "input"};
   static constexpr const char* kNodeName = "AliasBackward0";
   static constexpr DTypeSet kDTypes = kEveryType;

@@ -12,7 +12,8 @@ namespace cograd {
 namespace {
 // In the order in which calls pass them. vmap levels come before tangents: a batched tensor itself
 // has neither history nor tangents. Whoever observes calls sees those that run.
-constexpr Stage kStages[] = {sparse_stage, device_stage, vmap_stage, tangent_stage, observer_stage};
+constexpr Stage kStages[] = {sparse_stage, device_stage,  fallback_stage,
+                             vmap_stage,   tangent_stage, observer_stage};
 }  // namespace
 
 void run_stages(const OpRecord& r, const CallForm& form, const Value* args, Result& out) {

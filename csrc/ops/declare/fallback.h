@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The fallback: a call of an op for which its device has no kernel runs on the host.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "cograd/error.h"
+
+namespace cograd {
+
+// What a call that falls back says: one warning per op and process, nothing, or an error.
+enum class FallbackPolicy : uint8_t { Warn, Silent, Error };
+COGRAD_API void set_fallback(FallbackPolicy policy) noexcept;
+COGRAD_API FallbackPolicy fallback_policy() noexcept;
+
+struct FallbackCount {
+  std::string op;
+  int64_t calls = 0;
+  int64_t bytes = 0;  // copied between the device and the host
+};
+// Returns what fell back since the process started, or since the last clear_fallbacks().
+COGRAD_API std::vector<FallbackCount> fallbacks();
+COGRAD_API void clear_fallbacks();
+
+// Makes every op but views, casts, factories and copies fall back: a test of the fallback.
+COGRAD_API void force_fallback(bool on) noexcept;
+
+}  // namespace cograd

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The fallback stage. It copies the arguments to the host, calls the op there and copies back what
+// it returns and writes. The copies are recorded ops, so gradients, vmap and forward mode flow
+// through them, and this file knows nothing of these.
+#include "ops/declare/fallback.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+
+#include "autograd/graph/variable.h"
+#include "ops/compute/elementwise.h"
+#include "ops/compute/overlap.h"
+#include "ops/declare/device_stage.h"
+#include "ops/declare/op.h"
+#include "ops/declare/ops.h"
+#include "ops/declare/stages.h"
+#include "tensor/warn.h"
+
+namespace cograd {
+
+namespace {
+
+constinit std::atomic<FallbackPolicy> g_policy{FallbackPolicy::Warn};
+constinit std::atomic<bool> g_forced{false};
+
+class Counts {
+ public:
+  // Returns true at the first call for the op.
+  bool add(const char* op, int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    FallbackCount& c = counts_[op];
+    c.bytes += bytes;
+    return ++c.calls == 1;
+  }
+  std::vector<FallbackCount> list() {
+    const std::lock_guard lock(mutex_);
+    std::vector<FallbackCount> all;
+    for (const auto& [op, count] : counts_) all.push_back({op, count.calls, count.bytes});
+    return all;
+  }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    counts_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, FallbackCount> counts_;
+};
+Counts& counts() {
+  static auto* c = new Counts;  // never freed: a thread may run an op while the process exits
+  return *c;
+}
+
+// True if the device of the thread's place has kernels for the op.
+bool has_kernels(const OpRecord& r) {
+  if (r.foreign != nullptr) return false;
+  if (!g_forced.load(std::memory_order_relaxed)) return true;
+  const uint32_t kind = r.spec.flags & kKindMask;
+  return kind == kView || kind == kCast || kind == kCreation || r.facts.mixes_devices ||
+         (r.composite && !r.looped) || (r.spec.flags & kAlias) != 0;
+}
+
+// A call of an op on copies of its arguments.
+class HostCall {
+ public:
+  explicit HostCall(const StagedCall& call) : call_(call), device_(thread_place.now) {
+    const size_t n = call.record.args.size();
+    values_.assign(call.args, call.args + n);
+    lists_.reserve(n);  // values_ points into it
+    for (Value& v : values_) move_value(v);
+  }
+
+  void run() {
+    const CallForm& form = call_.form;
+    if (form.form == Form::Plain) {
+      call_host(form, call_.out);
+      write_back(nullptr);
+      bring_back(call_.out);
+    } else if (form.form == Form::InPlace) {
+      run_inplace();
+    } else {
+      run_out();
+    }
+    report();
+  }
+
+ private:
+  struct Copy {
+    Tensor there, here;
+    uint32_t version;  // of `here`, before the call
+  };
+
+  void move_value(Value& v) {
+    if (v.has_tensor()) {
+      v.set_tensor(host(v.tensor()).impl());
+    } else if (v.kind == COGRAD_TENSORS) {
+      std::vector<Tensor>& list = lists_.emplace_back(v.tensors().begin(), v.tensors().end());
+      for (Tensor& t : list)
+        if (t.defined()) t = host(t);
+      v.set_list(COGRAD_TENSORS, list.data(), list.size());
+    } else if (v.kind == COGRAD_DEVICE) {
+      v.set_device(kHost);
+    }
+  }
+  // Returns the one copy of `t` on the host, so that arguments that are one tensor remain one.
+  Tensor host(const Tensor& t) {
+    if (t->device == kHost) return t;
+    for (const Copy& c : copies_)
+      if (c.there.is(t)) return c.here;
+    Tensor here = to_device(t, kHost);
+    bytes_ += t.numel() * t.itemsize();
+    copies_.push_back({t, here, here->version()});
+    return here;
+  }
+  Tensor back(const Tensor& t) {
+    bytes_ += t.numel() * t.itemsize();
+    return to_device(t, device_);
+  }
+  void call_host(const CallForm& form, Result& out) {
+    const PlaceGuard host(kHost);
+    run_stages(call_.record, form, values_.data(), out);
+  }
+
+  void run_inplace() {
+    const Tensor& self = *call_.form.target;
+    const bool tracked = thread_state.grad_enabled && any_requires_grad();
+    if (!transformed(self)) check_inplace(self, name(), tracked);
+    each_tensor(call_.record, call_.args, [&](size_t i, const Tensor& t) {
+      if (i != 0 && overlaps_partially(self, t)) fail_overlap(name());
+    });
+    const Tensor here = host(self);
+    CallForm form = call_.form;
+    form.target = &here;
+    form.values = {values_.data(), values_.size()};
+    Result none;
+    call_host(form, none);
+    write_back(&self);
+    copy_(self, back(here));
+  }
+  void run_out() {
+    const Tensor& out = *call_.form.target;
+    detail::check_outs(call_.record.spec, {&out, 1}, {call_.args, values_.size()},
+                       any_requires_grad());
+    const Tensor here = host(out);
+    CallForm form = call_.form;
+    form.target = &here;
+    form.values = {values_.data(), values_.size()};
+    Result none;
+    {
+      const GradGuard no_grad(false);
+      call_host(form, none);
+      write_back(&out);
+      detail::finish_target(call_.record.spec, out, back(here), false);
+    }
+    out->bump_version();
+  }
+
+  bool any_requires_grad() const {
+    bool any = false;
+    each_tensor(call_.record, call_.args,
+                [&](size_t, const Tensor& t) { any = any || requires_grad(t); });
+    return any;
+  }
+  // Writes what the op wrote into its arguments, apart from `target`.
+  void write_back(const Tensor* target) {
+    for (const Copy& c : copies_) {
+      if (c.here->version() == c.version || (target != nullptr && c.there.is(*target))) continue;
+      copy_(c.there, back(c.here));
+    }
+  }
+  void bring_back(Result& out) {
+    const auto move = [&](Tensor& t) {
+      if (!t.defined() || t->device != kHost) return;
+      for (const Copy& c : copies_) {
+        if (c.here.is(t)) {
+          t = c.there;
+          return;
+        }
+        COGRAD_CHECK_NOT_IMPLEMENTED(transformed(t) || t.numel() == 0 || t->storage != c.here->storage, name(),
+                                     "(): it returns a view of its argument, which cannot run on ",
+                                     "the host instead of on ", to_string(device_));
+      }
+      t = back(t);
+    };
+    move(out.tensor);
+    for (Tensor& t : out.tensors) move(t);
+    if (out.more != nullptr)
+      for (Result& r : out.more->items) bring_back(r);
+  }
+
+  const char* name() const noexcept { return call_.record.spec.name; }
+  void report() const {
+    if (counts().add(name(), bytes_) && fallback_policy() == FallbackPolicy::Warn)
+      warn(detail::concat(name(), "(): there is no kernel for ", to_string(device_),
+                          ", so it ran on the CPU; ", bytes_,
+                          " bytes were copied to the CPU and back. This is said once per op"));
+  }
+
+  const StagedCall& call_;
+  Device device_;
+  std::vector<Value> values_;
+  std::vector<std::vector<Tensor>> lists_;
+  std::vector<Copy> copies_;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace
+
+void set_fallback(FallbackPolicy policy) noexcept { g_policy = policy; }
+FallbackPolicy fallback_policy() noexcept { return g_policy; }
+std::vector<FallbackCount> fallbacks() { return counts().list(); }
+void clear_fallbacks() { counts().clear(); }
+void force_fallback(bool on) noexcept { g_forced = on; }
+
+bool fallback_stage(const StagedCall& call) {
+  const Device d = thread_place.now;
+  if (!may_lack_kernels(d) || has_kernels(call.record)) return false;
+  COGRAD_CHECK_NOT_IMPLEMENTED(fallback_policy() != FallbackPolicy::Error, call.record.spec.name,
+                               "(): there is no kernel for ", to_string(d),
+                               ", and set_fallback('error') forbids to run it on the CPU");
+  HostCall(call).run();
+  return true;
+}
+
+}  // namespace cograd
