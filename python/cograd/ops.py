@@ -2,12 +2,16 @@
 """Registered ops by name: `cograd.ops.<namespace>.<op>(...)`.
 
 Ops come from C++ and C (COGRAD_LIBRARY, `cograd/c_api.h`) and from `cograd.library`. A namespace
-is looked up when it is accessed, so code may name ops before the library is loaded.
+is looked up when it is accessed, so code may name ops before the library is loaded. An import,
+`from cograd.ops.<namespace> import <op>`, needs the op to be registered.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from cograd import _C
@@ -19,31 +23,64 @@ if TYPE_CHECKING:
 __all__ = ["load_library", "loaded_libraries"]
 
 _namespaces: dict[str, Namespace] = {}
+_PREFIX = "cograd.ops."
+__path__: list[str] = []  # makes this module a package, whose modules are the namespaces
 
 
-class Namespace:
+class Namespace(ModuleType):
     """The ops of one namespace, as attributes."""
 
     def __init__(self, name: str) -> None:
-        self.__name__ = name
+        super().__init__(_PREFIX + name)
+        self.__path__: list[str] = []  # an import of an unknown op then asks _Finder, which explains
 
     def __getattr__(self, op: str) -> Any:
+        if op == "__all__":
+            return dir(self)
         if op.startswith("__"):
             raise AttributeError(op)
-        found = _find(f"{self.__name__}::{op}")
-        if found is None and self.__name__ in _op_table.stand_ins:
-            found = _op_table.stand_ins[self.__name__](op)
+        space = self.__name__.removeprefix(_PREFIX)
+        found = _find(f"{space}::{op}")
+        if found is None and space in _op_table.stand_ins:
+            found = _op_table.stand_ins[space](op)
         if found is None:
-            raise AttributeError(_unknown(self.__name__, op), name=op, obj=self)
+            raise AttributeError(_unknown(space, op), name=op, obj=self)
         self.__dict__[op] = found
         return found
 
     def __dir__(self) -> list[str]:
-        prefix = f"{self.__name__}::"
+        prefix = f"{self.__name__.removeprefix(_PREFIX)}::"
         return sorted(n[len(prefix) :] for n in _names() if n.startswith(prefix))
 
     def __repr__(self) -> str:
-        return f"<cograd.ops.{self.__name__}: {', '.join(dir(self)) or 'no ops'}>"
+        return f"<{self.__name__}: {', '.join(dir(self)) or 'no ops'}>"
+
+
+class _Finder:
+    """Finds the namespaces that have ops, for `from cograd.ops.<namespace> import <op>`."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if not name.startswith(_PREFIX):
+            return None
+        space, _, op = name.removeprefix(_PREFIX).partition(".")
+        if op:
+            raise ImportError(_unknown(space, op), name=name)
+        namespace = __getattr__(space)
+        if space not in _op_table.stand_ins and not dir(namespace):
+            raise ModuleNotFoundError(
+                f"{name}: no op of this namespace is registered; {_loaded_namespaces()}", name=name
+            )
+        return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _namespaces[spec.name.removeprefix(_PREFIX)]
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Does nothing: the namespace looks ops up itself."""
+
+
+if not any(type(f).__qualname__ == "_Finder" and type(f).__module__ == __name__ for f in sys.meta_path):
+    sys.meta_path.append(_Finder())
 
 
 def _find(qualified: str) -> Any:
@@ -94,9 +131,14 @@ def _unknown(namespace: str, op: str) -> str:
     own = sorted(n for n in names if n.startswith(f"{namespace}::"))
     if own:
         return f"{text}; the namespace has {', '.join(own[:10])}"
-    spaces = sorted({n.partition("::")[0] for n in names})
+    return f"{text}; {_loaded_namespaces()}"
+
+
+def _loaded_namespaces() -> str:
+    """Returns the end of a message about a namespace that has no ops."""
+    spaces = sorted({n.partition("::")[0] for n in _names()})
     loaded = f"; loaded namespaces: {', '.join(spaces[:10])}" if spaces else ""
-    return f"{text}; was its library loaded? See cograd.ops.load_library{loaded}"
+    return f"was its library loaded? See cograd.ops.load_library{loaded}"
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 """The commands of ``python -m cograd``.
 
 A command is a module here with ``main(arguments) -> int``, imported when it is called, and a row
-of ``COMMANDS``.
+of ``COMMANDS``. The module of a command with a hyphen has an underscore there.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS = {
     "config": "print how this cograd was built and what it found here",
     "doctor": "say what is wrong with this installation; exit status 1 if something is",
+    "new-extension": "write a small package with an op in C++ or C, with a test and a build",
     "run": "run a program that imports torch, with cograd in its place",
 }
 
@@ -26,6 +27,11 @@ def _usage() -> str:
     width = max(map(len, COMMANDS))
     lines = [f"  {name:{width}}  {text}" for name, text in COMMANDS.items()]
     return "\n".join(["usage: python -m cograd COMMAND ...", "", *lines])
+
+
+def module_name(command: str) -> str:
+    """Returns the name of the module of a command."""
+    return f"cograd.commands.{command.replace('-', '_')}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"python -m cograd: no command {given[0]!r}\n", file=sys.stderr)
         print(_usage(), file=sys.stderr)
         return 2
-    command = import_module(f"cograd.commands.{given[0]}")
+    command = import_module(module_name(given[0]))
     try:
         status = int(command.main(given[1:]))
         sys.stdout.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import types
 from collections.abc import Iterable
 from typing import Any
@@ -154,28 +155,74 @@ def load_python(name: str, path: str, registers: bool, data: bytes | None = None
     return module
 
 
-def load_library(path: str | os.PathLike[str]) -> None:
+def load_library(path: str | os.PathLike[str], package: str | None = None) -> None:
     """Loads a shared object; the ops it registers become attributes of `cograd.ops`.
 
     Loading the same file again does nothing; a file that was rebuilt since replaces its ops.
 
     Args:
         path: the shared object, built by `cograd.utils.cpp_extension`, CMake or by hand.
+        package: `__name__` of the package that contains it; a relative path is then looked for in
+            the directories of this package, which may be several in an editable install.
 
     Raises:
         ImportError: the file does not exist or has another ABI, symbols are unresolved, or an op of
             that name exists.
     """
-    full = os.path.realpath(os.fspath(path))
-    try:
-        status = os.stat(full)
-    except OSError as e:
-        raise ImportError(
-            f"cograd.ops.load_library: {os.fspath(path)}: {e.strerror}", path=full
-        ) from e
+    name = os.fspath(path)
+    places = [name]
+    if package is not None and not os.path.isabs(name):
+        places = [os.path.join(folder, name) for folder in _folders(package)]
+    places = [os.path.realpath(place) for place in places]
+    full = next((place for place in places if os.path.isfile(place)), "")
+    if not full:
+        raise ImportError(_not_found(name, places), path=places[0] if places else name)
+    status = os.stat(full)
     stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
     if _loaded.get(full) == stamp:
         return
     register(_copy(full) if full in _loaded else full, f"file:{full}")
     _loaded[full] = stamp
-    loaded_libraries.add(os.fspath(path))
+    loaded_libraries.add(full if package is not None else name)
+
+
+def _folders(package: str) -> list[str]:
+    """Returns the directories of an imported package.
+
+    Raises:
+        ImportError: it is not imported, or not a package.
+    """
+    module = sys.modules.get(package)
+    folders = [*getattr(module, "__path__", ())]
+    if not folders:
+        what = "is not a package" if module is not None else "is not imported"
+        raise ImportError(
+            f"cograd.ops.load_library: package={package!r} {what}; pass __name__ from its "
+            "__init__.py",
+            name=package,
+        )
+    return folders
+
+
+def _not_found(name: str, places: list[str]) -> str:
+    """Returns the message for a library that is in none of the places."""
+    lines = [f"cograd.ops.load_library: {name}: No such file or directory. Looked for:"]
+    for place in places:
+        folder = os.path.dirname(place)
+        try:
+            others = sorted(n for n in os.listdir(folder) if ".so" in n)
+        except OSError:
+            lines.append(f"  {place} (there is no directory {folder})")
+            continue
+        beside = f"the directory has {', '.join(others[:5])}" if others else "no .so file is there"
+        lines.append(f"  {place} ({beside})")
+    folder = os.path.dirname(places[0])
+    while folder != os.path.dirname(folder):
+        if os.path.exists(os.path.join(folder, "pyproject.toml")):
+            lines.append(
+                f"{folder} is a source tree, where nothing may have been built: install the package "
+                f"(pip install {folder}) and import it from there, or load the file that you built"
+            )
+            break
+        folder = os.path.dirname(folder)
+    return "\n".join(lines)
