@@ -280,6 +280,95 @@ def test_errors_of_load_library(tmp_path):
         torch.ops.load_library(broken)
 
 
+def test_a_missing_library_says_where_it_was_looked_for(tmp_path, monkeypatch):
+    package = tmp_path / "project" / "t_lost"
+    package.mkdir(parents=True)
+    write(tmp_path / "project" / "pyproject.toml", "")
+    write(package / "__init__.py", "")
+    write(package / "_other.so", "")
+    monkeypatch.syspath_prepend(tmp_path / "project")
+    import t_lost
+
+    with pytest.raises(ImportError) as e:
+        torch.ops.load_library("_ops.so", package="t_lost")
+    text = str(e.value)
+    assert f"{package / '_ops.so'} (the directory has _other.so)" in text
+    assert f"{tmp_path / 'project'} is a source tree" in text
+    more = tmp_path / "installed"
+    t_lost.__path__.append(str(more))
+    with pytest.raises(ImportError, match="there is no directory .*installed"):
+        torch.ops.load_library("_ops.so", package="t_lost")
+    with pytest.raises(ImportError, match="package='t_nowhere' is not imported; pass __name__"):
+        torch.ops.load_library("_ops.so", package="t_nowhere")
+    with pytest.raises(ImportError, match="package='shutil' is not a package"):
+        torch.ops.load_library("_ops.so", package="shutil")
+    file = write(tmp_path / "a.cpp", value_source("t_found", 3))
+    more.mkdir()
+    built = cpp_extension.load("t_found_build", str(file), is_python_module=False)
+    shutil.copy(built, more / "_ops.so")
+    code = (
+        "import sys, types, cograd\n"
+        "package = sys.modules['t_two'] = types.ModuleType('t_two')\n"
+        "package.__path__ = sys.argv[1:]\n"
+        "cograd.ops.load_library('_ops.so', package='t_two')\n"
+        "print(cograd.ops.t_found.plus(cograd.zeros(1)).item())\n"
+    )
+    command = [sys.executable, "-c", code, str(package), str(more)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "3.0\n"
+
+
+def test_a_missing_dependency_says_where_it_was_looked_for(tmp_path, monkeypatch):
+    compiler = shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("there is no C compiler gcc or clang")
+    write(tmp_path / "dep.c", "int dep(void) { return 1; }")
+    write(tmp_path / "op.c", "int dep(void); int op(void) { return dep(); }")
+    shared = [compiler, "-shared", "-fPIC"]
+    subprocess.run([*shared, "dep.c", "-o", "libt_dep.so"], cwd=tmp_path, check=True)
+    link = ["-L.", "-lt_dep", "-Wl,-rpath,$ORIGIN/../lib", "-o", "op.so"]
+    subprocess.run([*shared, "op.c", *link], cwd=tmp_path, check=True)
+    (tmp_path / "libt_dep.so").unlink()
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/t_elsewhere")
+    with pytest.raises(ImportError) as e:
+        torch.ops.load_library(tmp_path / "op.so")
+    text = str(e.value)
+    assert "needs libt_dep.so, which was looked for in" in text
+    assert f"{tmp_path.parent / 'lib'} (the run path of op.so)" in text
+    assert "/t_elsewhere (LD_LIBRARY_PATH)" in text
+
+
+def test_ops_can_be_imported_by_name():
+    with pytest.raises(ModuleNotFoundError, match="no op of this namespace is registered"):
+        from cograd.ops.t_imported import axpby
+    cpp_extension.load_inline("t_imported", AXPBY, functions="axpby")
+    from cograd.ops.t_imported import axpby
+
+    assert axpby is torch.ops.t_imported.axpby
+    import cograd.ops.t_imported as module
+
+    assert module is torch.ops.t_imported and module is sys.modules["cograd.ops.t_imported"]
+    assert module.__name__ == "cograd.ops.t_imported"
+    with pytest.raises(ImportError, match=r"cograd\.ops\.t_imported\.axpbi: .*did you mean"):
+        from cograd.ops.t_imported import axpbi  # noqa: F401
+    scope = {}
+    exec("from cograd.ops.t_imported import *", scope)
+    assert scope["axpby"] is axpby
+    cpp_extension.load_inline("t_imported", AXPBY.replace("x * a", "x * a * 2"), functions="axpby")
+    from cograd.ops.t_imported import axpby as fresh
+
+    assert fresh is not axpby and fresh is torch.ops.t_imported.axpby
+
+
+def test_python_ops_can_be_imported_by_name():
+    @torch.library.custom_op("t_imported_python::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    from cograd.ops.t_imported_python import twice as found
+
+    assert found(torch.ones(1)).item() == 2
+
+
 def test_unknown_op_names_near_ones():
     cpp_extension.load_inline("t_axpby", AXPBY, functions="axpby")
     with pytest.raises(AttributeError, match="did you mean t_axpby::axpby"):

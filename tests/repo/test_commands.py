@@ -10,7 +10,7 @@ from importlib import import_module
 import pytest
 
 import cograd
-from cograd.commands import COMMANDS, main
+from cograd.commands import COMMANDS, main, module_name
 
 
 def cograd_command(*arguments, **env):
@@ -25,7 +25,7 @@ def cograd_command(*arguments, **env):
 
 def test_every_command_is_a_module_with_main():
     for name in COMMANDS:
-        assert callable(import_module(f"cograd.commands.{name}").main)
+        assert callable(import_module(module_name(name)).main)
 
 
 def test_help_and_unknown_commands(capsys):

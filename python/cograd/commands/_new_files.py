@@ -301,7 +301,7 @@ def files(kind: str) -> dict[str, str]:
         "@REQUIRES@": '"scikit-build-core>=0.10"' if cmake else '"setuptools>=70.1"',
         "@BACKEND@": "scikit_build_core.build" if cmake else "setuptools.build_meta",
         "@TOOL@": _TOOL["cmake" if cmake else "setuptools"],
-        "@TOOLS@": "scikit-build-core, cmake and ninja" if cmake else "setuptools",
+        "@TOOLS@": "scikit-build-core, cmake and ninja" if cmake else "setuptools 70.1 or later",
     }
     texts = {
         "pyproject.toml": _PROJECT,

@@ -12,6 +12,7 @@ from typing import Any
 
 from cograd import _C
 from cograd._base import registered_ops as _op_table
+from cograd.utils.cpp_extension import _not_found
 from cograd.utils.cpp_extension._job import abi_version
 
 _MARK = re.compile(rb"COGRAD_ABI:(\d+)\.(\d+);")
@@ -74,7 +75,13 @@ def register(path: str, owner: str, data: bytes | None = None) -> list[str]:
     if path in _opened:
         fresh = _copy(path)  # runs the registration again, which was replaced since
     _opened.add(path)
-    names = [str(n) for n in _C._load_library(fresh, owner)]
+    try:
+        names = [str(n) for n in _C._load_library(fresh, owner)]
+    except ImportError as e:
+        more = _not_found.needed_library(path, str(e))
+        if not more:
+            raise
+        raise ImportError(f"{e}{more}", path=path) from None
     gone = set(_names.get(owner, ())) - set(names)
     _current[owner], _names[owner] = path, names
     _op_table.changed(names, gone)
@@ -176,7 +183,7 @@ def load_library(path: str | os.PathLike[str], package: str | None = None) -> No
     places = [os.path.realpath(place) for place in places]
     full = next((place for place in places if os.path.isfile(place)), "")
     if not full:
-        raise ImportError(_not_found(name, places), path=places[0] if places else name)
+        raise ImportError(_not_found.library(name, places), path=places[0] if places else name)
     status = os.stat(full)
     stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
     if _loaded.get(full) == stamp:
@@ -202,27 +209,3 @@ def _folders(package: str) -> list[str]:
             name=package,
         )
     return folders
-
-
-def _not_found(name: str, places: list[str]) -> str:
-    """Returns the message for a library that is in none of the places."""
-    lines = [f"cograd.ops.load_library: {name}: No such file or directory. Looked for:"]
-    for place in places:
-        folder = os.path.dirname(place)
-        try:
-            others = sorted(n for n in os.listdir(folder) if ".so" in n)
-        except OSError:
-            lines.append(f"  {place} (there is no directory {folder})")
-            continue
-        beside = f"the directory has {', '.join(others[:5])}" if others else "no .so file is there"
-        lines.append(f"  {place} ({beside})")
-    folder = os.path.dirname(places[0])
-    while folder != os.path.dirname(folder):
-        if os.path.exists(os.path.join(folder, "pyproject.toml")):
-            lines.append(
-                f"{folder} is a source tree, where nothing may have been built: install the package "
-                f"(pip install {folder}) and import it from there, or load the file that you built"
-            )
-            break
-        folder = os.path.dirname(folder)
-    return "\n".join(lines)
