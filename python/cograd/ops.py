@@ -32,7 +32,9 @@ class Namespace(ModuleType):
 
     def __init__(self, name: str) -> None:
         super().__init__(_PREFIX + name)
-        self.__path__: list[str] = []  # an import of an unknown op then asks _Finder, which explains
+        self.__path__: list[
+            str
+        ] = []  # an import of an unknown op then asks _Finder, which explains
 
     def __getattr__(self, op: str) -> Any:
         if op == "__all__":
@@ -79,7 +81,9 @@ class _Finder:
         """Does nothing: the namespace looks ops up itself."""
 
 
-if not any(type(f).__qualname__ == "_Finder" and type(f).__module__ == __name__ for f in sys.meta_path):
+if not any(
+    type(f).__qualname__ == "_Finder" and type(f).__module__ == __name__ for f in sys.meta_path
+):
     sys.meta_path.append(_Finder())
 
 

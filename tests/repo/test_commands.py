@@ -3,6 +3,8 @@
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -45,6 +47,64 @@ def test_config_command_honours_the_level():
     assert told["simd"]["chosen"] in told["simd"]["built"]
     assert told["threads"]["cograd"] == 3
     assert told["variables"]["COGRAD_ISA"] == "base"
+
+
+PROGRAM = """
+#include <cograd/extension.h>
+#include <cstdio>
+int main() { std::printf("%g\\n", cograd::tensor({1.0, 2.0}).sum().item<double>()); }
+"""
+
+
+def test_config_prints_what_a_compiler_needs(tmp_path):
+    """The flags compile, link and run a program, as $(...) in a shell passes them."""
+    compiler = shutil.which("c++") or shutil.which("g++")
+    if compiler is None:
+        pytest.skip("there is no C++ compiler")
+    (tmp_path / "program.cpp").write_text(PROGRAM)
+    config = f"{shlex.quote(sys.executable)} -m cograd config"
+    script = (
+        f"c++ $({config} --cflags) -c program.cpp -o program.o && "
+        f"c++ program.o $({config} --ldflags) -o program && ./program"
+    )
+    command = ["sh", "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "3\n"
+
+
+def test_config_prints_directories(capsys):
+    def told(*options):
+        assert main(["config", *options]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    includes, libdir, cmakedir = told("--cmakedir", "--includes", "--libdir")
+    assert includes == f"-I{told('--includedir')[0]}"
+    assert os.path.exists(os.path.join(libdir, "libcograd.so"))
+    assert cmakedir == os.path.join(cograd.utils.cmake_prefix_path, "cograd")
+    assert told("--cmake_dir") == told("--cmake-dir") == [cmakedir]
+    assert told("--include_dir") == told("--includedir")
+    assert told("--version") == [cograd.__version__]
+    assert "torch_compat" in told("--includes", "--with-torch-compat")[0]
+    assert "-DCOGRAD_TORCH_COMPAT=1" in told("--cflags", "--with-torch-compat")[0]
+    for wrong in (["--json", "--libdir"], ["--with-torch-compat"]):
+        with pytest.raises(SystemExit):
+            main(["config", *wrong])
+
+
+def test_cmake_finds_cograd_by_the_directory(tmp_path, capsys):
+    if shutil.which("cmake") is None:
+        pytest.skip("cmake is not installed")
+    assert main(["config", "--cmakedir"]) == 0
+    folder = capsys.readouterr().out.strip()
+    if not os.path.exists(os.path.join(folder, "cogradConfig.cmake")):
+        pytest.skip("cograd is not installed, only built")
+    lists = "cmake_minimum_required(VERSION 3.20)\nproject(p NONE)\nfind_package(cograd CONFIG REQUIRED)\n"
+    (tmp_path / "CMakeLists.txt").write_text(lists)
+    for i, variable in enumerate(["cograd_DIR", "cograd_ROOT", "CMAKE_PREFIX_PATH"]):
+        command = ["cmake", "-S", tmp_path, "-B", tmp_path / str(i), f"-D{variable}={folder}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
 
 
 def test_a_reader_that_stops_is_no_error():

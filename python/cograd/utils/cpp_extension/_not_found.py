@@ -46,7 +46,9 @@ def needed_library(path: str, message: str) -> str:
         return ""
     own = run_path(path)
     origin = os.path.dirname(os.path.realpath(path))
-    places = [os.path.normpath(p.replace("$ORIGIN", origin).replace("${ORIGIN}", origin)) for p in own]
+    places = [
+        os.path.normpath(p.replace("$ORIGIN", origin).replace("${ORIGIN}", origin)) for p in own
+    ]
     lines = [f"  {place} (the run path of {os.path.basename(path)})" for place in places]
     variable = os.environ.get("LD_LIBRARY_PATH", "")
     lines += [f"  {place} (LD_LIBRARY_PATH)" for place in variable.split(os.pathsep) if place]
