@@ -60,6 +60,10 @@ def _cmakedir(_compat: bool) -> str:
     return os.path.join(_paths.cmake_prefix_path(), "cograd")
 
 
+def _debugger(_compat: bool) -> str:
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "_debugger.py")
+
+
 # Option -> its help, and the function that returns its line.
 _OPTIONS: dict[str, tuple[str, Callable[[bool], str]]] = {
     "version": ("version of cograd", lambda _: cograd.__version__),
@@ -73,6 +77,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[bool], str]]] = {
         '--cmakedir)"',
         _cmakedir,
     ),
+    "debugger": ("file for gdb's `source` and lldb's `command script import`", _debugger),
 }
 
 

@@ -75,7 +75,9 @@ def _make(job: Job, key: str, beat: Any) -> Entry:
     folder = _cache.make_temporary(job.directory)
     try:
         job.prepare()
-        deps, objects = _compile(job, folder, beat)
+        # A debugger looks for generated sources where they will be, which is then decided now.
+        chosen = digest(os.path.basename(folder).encode())[:8] if job.has_debug_info else ""
+        deps, objects = _compile(job, folder, beat, f"{key}-{chosen}" if chosen else "")
         stamps, volatile = _stamp(deps, job)
         _write_stub(job, folder)
         built = os.path.join(folder, job.file_name)
@@ -98,7 +100,9 @@ def _make(job: Job, key: str, beat: Any) -> Entry:
             for name in objects:
                 os.unlink(os.path.join(folder, name))
         os.chmod(folder, 0o755)
-        variant = digest(repr((compiler, [s[0::3] for s in stamps], volatile)).encode())[:8]
+        variant = (
+            chosen or digest(repr((compiler, [s[0::3] for s in stamps], volatile)).encode())[:8]
+        )
         final = os.path.join(job.directory, f"{key}-{variant}")
         _cache.publish(folder, final)
     except BaseException:
@@ -163,8 +167,14 @@ def _object_name(index: int, source: Source) -> str:
     return f"{index}_{os.path.splitext(os.path.basename(source.path or source.label))[0]}.o"
 
 
-def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
+def _compile(job: Job, folder: str, beat: Any, published: str = "") -> tuple[list[str], list[str]]:
     """Compiles and links in `folder`; returns the included files and the objects' names.
+
+    Args:
+        job: the job.
+        folder: the directory to work in.
+        beat: called about once a second.
+        published: the later name of `folder`, for the debugger.
 
     Raises:
         CompileError: a command failed.
@@ -182,6 +192,11 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
         from cograd.utils.cpp_extension import _python_modules
 
         prelude, deps, beside = _python_modules.precompiled(job)
+    moved: list[str] = []
+    if published:
+        here = os.path.realpath(folder)
+        there = os.path.join(os.path.dirname(here), published)
+        moved = [f"-fdebug-prefix-map={here}={there}"]
     commands: list[Command] = []
     objects: list[str] = []
     linked: list[str] = []
@@ -194,7 +209,7 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
         command += _compiler.compile_flags(job, source.language)
         if source.language == "c++":
             command += prelude
-        command += [*_compiler.include_flags(job), "-MD", "-MF", f"{name}.d"]
+        command += [*moved, *_compiler.include_flags(job), "-MD", "-MF", f"{name}.d"]
         command += ["-c", source.path or source.label, "-o", name]
         label = source.label if source.path else "inline sources"
         commands.append(Command(command, label))

@@ -207,6 +207,12 @@ class Job:
         return "python" if self.uses_python else "ops"
 
     @property
+    def has_debug_info(self) -> bool:
+        """Whether a debugger will look for the sources: `debug`, or a flag such as -g or -ggdb."""
+        flags = [f for f in self.cflags if re.fullmatch(r"-g([0-3]|gdb\d?|dwarf.*)?", f)]
+        return flags[-1] != "-g0" if flags else self.debug
+
+    @property
     def languages(self) -> tuple[str, ...]:
         """The languages whose compilers are needed; always C++, because its compiler links."""
         has_c = any(s.language == "c" for s in self.sources)
