@@ -84,7 +84,7 @@ def copied(environment, name):
     return path
 
 
-@pytest.mark.parametrize("name", ["inline", "setuptools", "cmake", "c", "standalone"])
+@pytest.mark.parametrize("name", ["inline", "setuptools", "cmake", "c", "standalone", "trained"])
 def test_readme_is_short(name):
     lines = (EXAMPLES / name / "README.md").read_text().splitlines()
     assert 5 <= len(lines) <= 14
@@ -155,6 +155,17 @@ def test_standalone(environment):
     run("cmake", "-S", ".", "-B", "build", f"-DCMAKE_PREFIX_PATH={prefix}", cwd=folder, env=env)
     run("cmake", "--build", "build", cwd=folder, env=env)
     assert "standalone: ok" in run("build/train", cwd=folder, env=env)
+
+
+def test_trained(environment):
+    if shutil.which("cmake", path=environment.env["PATH"]) is None:
+        pytest.skip("cmake is not installed")
+    folder, prefix = copied(environment, "trained"), environment.prefix()
+    env = environment.env
+    environment("train.py", cwd=folder)
+    run("cmake", "-S", ".", "-B", "build", f"-Dcograd_DIR={prefix / 'cograd'}", cwd=folder, env=env)
+    run("cmake", "--build", "build", cwd=folder, env=env)
+    assert "trained: ok" in run("build/predict", "spirals.safetensors", cwd=folder, env=env)
 
 
 def test_no_file_of_the_examples_is_unlisted():
