@@ -65,6 +65,7 @@ BOXES = {
     "String": "string",
 }
 RESERVED = {"default": "default_"}
+SHORT = ("arange", "eye")  # factories that torch also has with fewer parameters before the options
 
 
 class Parameter:
@@ -180,6 +181,14 @@ class Op:
             f"return {self.call(self.passed)}; }}\n"
         )
 
+    def short_function(self) -> str:
+        """Returns the overload without the defaults before `options`, as in eye(n, options)."""
+        *others, options = self.parameters
+        given = [p for p in others if p.default is None]
+        params = ", ".join([*(p.declaration() for p in given), f"{options.type} {options.name}"])
+        passed = ", ".join([p.default or p.name for p in others] + [options.name])
+        return f"inline {self.result} {self.name}({params}) {{ return {self.name}({passed}); }}\n"
+
     def method(self, inplace: bool) -> str:
         name = self.name + ("_" if inplace else "")
         params = ", ".join(p.declaration() for p in self.parameters[1:])
@@ -238,6 +247,8 @@ def generate() -> dict[str, str]:
         if key not in seen and public and not record["internal"]:
             seen.add(key)
             functions.append(op.function())
+            if op.name in SHORT and len(op.parameters) > 2:
+                functions.append(op.short_function())
         if not first_is_self(record):
             continue
         if record["method"] and ("m", *key[1:]) not in seen:

@@ -39,7 +39,7 @@ struct Cube : Function<Cube> {
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     Tensor x = ctx->get_saved_variables()[0];
-    return {grads[0] * (3.0 * ctx->saved_data["scale"].toDouble()) * x * x, Tensor()};
+    return {grads[0] * (3.0 * ctx->saved_data["scale"].to_double()) * x * x, Tensor()};
   }
 };
 """

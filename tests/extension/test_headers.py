@@ -88,7 +88,7 @@ struct Two : cograd::autograd::Function<Two> {
   }
   static variable_list backward(AutogradContext* ctx, variable_list g) {
     const auto saved = ctx->get_saved_variables();
-    return {g[0] * saved[0] * ctx->saved_data["a"].toDouble(), g.back(), Tensor()};
+    return {g[0] * saved[0] * ctx->saved_data["a"].to_double(), g.back(), Tensor()};
   }
   static variable_list jvp(AutogradContext*, variable_list t) { return {t[0], t[1]}; }
   static std::pair<variable_list, int64_t> vmap(const cograd::VmapInfo&, const cograd::InDims&,

@@ -36,7 +36,7 @@ struct MaybeList : Function<MaybeList> {
   }
   static variable_list backward(AutogradContext* ctx, variable_list g) {
     variable_list out{g[0]};
-    for (int64_t i = 0; i < ctx->saved_data["n"].toInt(); ++i)
+    for (int64_t i = 0; i < ctx->saved_data["n"].to_int(); ++i)
       out.push_back(g[0] * static_cast<double>(i + 2));
     return out;
   }

@@ -32,8 +32,8 @@ struct Needs : Function<Needs> {
     return x + y;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    double* out = ctx->saved_data["out"].toTensor().data_ptr<double>();
-    out[0] = static_cast<double>(ctx->saved_data["forward"].toInt());
+    double* out = ctx->saved_data["out"].to_tensor().data_ptr<double>();
+    out[0] = static_cast<double>(ctx->saved_data["forward"].to_int());
     out[1] = (ctx->needs_input_grad(0) ? 1 : 0) + (ctx->needs_input_grad(1) ? 2 : 0);
     out[2] = ctx->needs_input_grad({{0, 2}}) ? 1 : 0;
     return {grads[0], grads[0], Tensor()};
@@ -108,7 +108,7 @@ struct TwoOutputs : Function<TwoOutputs<Materialize>> {
     return {x * 2, x * 3};
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    double* seen = ctx->saved_data["seen"].toTensor().template data_ptr<double>();
+    double* seen = ctx->saved_data["seen"].to_tensor().template data_ptr<double>();
     Tensor g;
     for (size_t i = 0; i < 2; ++i) {
       seen[i] = grads[i].defined() ? 1 : 0;
@@ -143,17 +143,17 @@ struct Saved : Function<Saved> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     auto& d = ctx->saved_data;
     COGRAD_CHECK(d.size() == 14 && d.count("int") == 1 && d.count("nowhere") == 0, "size");
-    COGRAD_CHECK(d["none"].isNone() && d["bool"].toBool() && d["int"].toInt() == 3, "scalars");
-    COGRAD_CHECK(d["double"].toDouble() == 2.5 && d["float"].toDouble() == 0.5, "doubles");
-    COGRAD_CHECK(d["string"].toString() == "text" && d["string"].isString(), "string");
-    COGRAD_CHECK(!d["undefined"].toTensor().defined(), "undefined");
-    COGRAD_CHECK(d["tensors"].toTensorVector().size() == 2, "tensors");
-    COGRAD_CHECK(d["ints"].toIntVector() == (std::vector<int64_t>{1, 2, 3}), "ints");
-    COGRAD_CHECK(d["doubles"].toDoubleVector()[1] == 1.5, "doubles");
-    COGRAD_CHECK(d["scalar"].toScalar().to_int() == 7 && d["some"].to<double>() == 1.25, "scalar");
-    COGRAD_CHECK(d["maybe"].isNone() && d.at("int").to<int>() == 3, "at");
-    const Tensor x = d["tensor"].toTensor();
-    return {grads[0] * d["tensors"].toTensorVector()[1] * 0 + grads[0] * 2 + x * 0 * grads[0]};
+    COGRAD_CHECK(d["none"].is_none() && d["bool"].to_bool() && d["int"].to_int() == 3, "scalars");
+    COGRAD_CHECK(d["double"].to_double() == 2.5 && d["float"].to_double() == 0.5, "doubles");
+    COGRAD_CHECK(d["string"].to_string() == "text" && d["string"].is_string(), "string");
+    COGRAD_CHECK(!d["undefined"].to_tensor().defined(), "undefined");
+    COGRAD_CHECK(d["tensors"].to_tensors().size() == 2, "tensors");
+    COGRAD_CHECK(d["ints"].to_ints() == (std::vector<int64_t>{1, 2, 3}), "ints");
+    COGRAD_CHECK(d["doubles"].to_doubles()[1] == 1.5, "doubles");
+    COGRAD_CHECK(d["scalar"].to_scalar().to_int() == 7 && d["some"].to<double>() == 1.25, "scalar");
+    COGRAD_CHECK(d["maybe"].is_none() && d.at("int").to<int>() == 3, "at");
+    const Tensor x = d["tensor"].to_tensor();
+    return {grads[0] * d["tensors"].to_tensors()[1] * 0 + grads[0] * 2 + x * 0 * grads[0]};
   }
 };
 struct WrongKind : Function<WrongKind> {
@@ -162,13 +162,13 @@ struct WrongKind : Function<WrongKind> {
     return x * 2;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    return {grads[0] * ctx->saved_data["n"].toDouble()};
+    return {grads[0] * ctx->saved_data["n"].to_double()};
   }
 };
 struct MissingKey : Function<MissingKey> {
   static Tensor forward(AutogradContext*, const Tensor& x) { return x * 2; }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    return {grads[0] * ctx->saved_data.at("nowhere").toDouble()};
+    return {grads[0] * ctx->saved_data.at("nowhere").to_double()};
   }
 };
 
@@ -186,9 +186,9 @@ struct Mixed : Function<Mixed> {
     return out;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    variable_list out = {Tensor(), grads[0] * ctx->saved_data["a"].toDouble(),
-                         ctx->saved_data["y"].toBool() ? grads[0] : Tensor()};
-    for (int64_t i = 0; i < ctx->saved_data["n"].toInt(); ++i) out.push_back(grads[0] * 2);
+    variable_list out = {Tensor(), grads[0] * ctx->saved_data["a"].to_double(),
+                         ctx->saved_data["y"].to_bool() ? grads[0] : Tensor()};
+    for (int64_t i = 0; i < ctx->saved_data["n"].to_int(); ++i) out.push_back(grads[0] * 2);
     out.emplace_back();
     return out;
   }
@@ -204,7 +204,7 @@ struct FirstRow : Function<FirstRow> {
     return x[0];
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    Tensor g = zeros(ctx->saved_data["sizes"].toIntVector(), grads[0].options());
+    Tensor g = zeros(ctx->saved_data["sizes"].to_ints(), grads[0].options());
     g.index_put_({0}, grads[0] * 7);
     return {g};
   }
@@ -237,7 +237,7 @@ struct SquareData : Function<SquareData> {
     return x * x;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    return {grads[0] * ctx->saved_data["twice"].toTensor()};
+    return {grads[0] * ctx->saved_data["twice"].to_tensor()};
   }
 };
 // Keeps its own output in saved_data, the classic cycle.
@@ -249,7 +249,7 @@ struct Cycle : Function<Cycle> {
     return y;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    return {grads[0] * 2 + ctx->saved_data["y"].toTensor() * 0};
+    return {grads[0] * 2 + ctx->saved_data["y"].to_tensor() * 0};
   }
 };
 struct TooFew : Function<TooFew> {
@@ -334,7 +334,7 @@ struct Latin : Function<Latin<InBackward>> {
     return x * 2;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    fail(ctx->saved_data["kind"].toStringRef().c_str());
+    fail(ctx->saved_data["kind"].to_string().c_str());
     return {grads[0], Tensor()};
   }
 };

@@ -27,17 +27,17 @@ struct Mistake : Function<Mistake> {
     }
     if (mistake == "grads") return {grads[2]};
     if (mistake == "needs") ctx->needs_input_grad(9);
-    if (mistake == "name") return {grads[0] * ctx->saved_data["b"].toDouble()};
-    if (mistake == "name_at") return {grads[0] * ctx->saved_data.at("b").toDouble()};
-    if (mistake == "name_tensor") return {ctx->saved_data["b"].toTensor()};
-    if (mistake == "kind") return {ctx->saved_data["a"].toTensor()};
-    if (mistake == "kind_list") return {ctx->saved_data["tensors"].toTensorVector()[2]};
-    return {grads[0] * ctx->saved_data["a"].toDouble() + grads[1], Tensor()};
+    if (mistake == "name") return {grads[0] * ctx->saved_data["b"].to_double()};
+    if (mistake == "name_at") return {grads[0] * ctx->saved_data.at("b").to_double()};
+    if (mistake == "name_tensor") return {ctx->saved_data["b"].to_tensor()};
+    if (mistake == "kind") return {ctx->saved_data["a"].to_tensor()};
+    if (mistake == "kind_list") return {ctx->saved_data["tensors"].to_tensors()[2]};
+    return {grads[0] * ctx->saved_data["a"].to_double() + grads[1], Tensor()};
   }
   static variable_list jvp(AutogradContext* ctx, variable_list tangents) {
     if (mistake == "tangents") return {tangents[2], tangents[0]};
     if (mistake == "jvp_saved") return {ctx->get_saved_variables()[0]};
-    return {tangents[0] * ctx->saved_data["a"].toDouble(), tangents[0]};
+    return {tangents[0] * ctx->saved_data["a"].to_double(), tangents[0]};
   }
 };
 

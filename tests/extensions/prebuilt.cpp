@@ -15,7 +15,7 @@ struct Sinc : autograd::Function<Sinc> {
   }
   static variable_list backward(autograd::AutogradContext* ctx, variable_list grads) {
     const Tensor x = ctx->get_saved_variables()[0];
-    const double a = ctx->saved_data["scale"].toDouble();
+    const double a = ctx->saved_data["scale"].to_double();
     return {grads[0] * ((x * a).cos() * a * x - (x * a).sin()) / (x * x), Tensor()};
   }
 };

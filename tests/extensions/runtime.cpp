@@ -39,7 +39,7 @@ struct Raises : Function<Raises> {
     return x * 2;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    raise(ctx->saved_data["kind"].toString());
+    raise(ctx->saved_data["kind"].to_string());
     return {grads[0] * 2, Tensor(), Tensor()};
   }
 };

@@ -29,7 +29,7 @@ struct CubeBase : Function<T> {
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const Tensor x = ctx->get_saved_variables()[0];
-    return {grads[0] * (3 * ctx->saved_data["k"].toDouble()) * x * x, Tensor()};
+    return {grads[0] * (3 * ctx->saved_data["k"].to_double()) * x * x, Tensor()};
   }
 };
 struct Plain : CubeBase<Plain> {};
@@ -37,7 +37,7 @@ struct WithRules : CubeBase<WithRules> {
   static Tensor jvp(AutogradContext* ctx, variable_list tangents) {
     ++calls;
     const Tensor x = ctx->get_saved_variables()[0];
-    return tangents[0] * (3 * ctx->saved_data["k"].toDouble()) * x * x;
+    return tangents[0] * (3 * ctx->saved_data["k"].to_double()) * x * x;
   }
   static std::pair<Tensor, int64_t> vmap(const VmapInfo& info, const InDims& in_dims,
                                          const Tensor& x, double k) {
@@ -55,7 +55,7 @@ struct Generated : Function<Generated> {
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const Tensor x = ctx->get_saved_variables()[0];
-    return {grads[0] * (3 * ctx->saved_data["k"].toDouble()) * x * x, Tensor()};
+    return {grads[0] * (3 * ctx->saved_data["k"].to_double()) * x * x, Tensor()};
   }
 };
 

@@ -59,43 +59,42 @@ class BasicIValue {
   BasicIValue(const std::optional<T>& v) {  // NOLINT
     if (v) *this = BasicIValue(*v);
   }
-  bool isNone() const noexcept { return kind_ == Kind::None; }
-  bool isTensor() const noexcept { return kind_ == Kind::Tensor; }
-  bool isInt() const noexcept { return kind_ == Kind::Int; }
-  bool isDouble() const noexcept { return kind_ == Kind::Double; }
-  bool isBool() const noexcept { return kind_ == Kind::Bool; }
-  bool isString() const noexcept { return kind_ == Kind::String; }
-  bool toBool() const { return need(Kind::Bool, "bool").i_ != 0; }
-  int64_t toInt() const { return need(Kind::Int, "int").i_; }
-  double toDouble() const { return need(Kind::Double, "double").d_; }
-  const std::string& toStringRef() const { return need(Kind::String, "string").s_; }
-  std::string toString() const { return toStringRef(); }
-  const Tensor& toTensor() const { return need(Kind::Tensor, "Tensor").tensors_[0]; }
-  const variable_list& toTensorVector() const { return need(Kind::Tensors, "Tensors").tensors_; }
-  const variable_list& toTensorList() const { return toTensorVector(); }
-  const std::vector<int64_t>& toIntVector() const { return need(Kind::Ints, "ints").ints_; }
-  const std::vector<int64_t>& toIntList() const { return toIntVector(); }
-  const std::vector<double>& toDoubleVector() const {
-    return need(Kind::Doubles, "doubles").doubles_;
-  }
-  Scalar toScalar() const {
+  bool is_none() const noexcept { return kind_ == Kind::None; }
+  bool is_tensor() const noexcept { return kind_ == Kind::Tensor; }
+  bool is_int() const noexcept { return kind_ == Kind::Int; }
+  bool is_double() const noexcept { return kind_ == Kind::Double; }
+  bool is_bool() const noexcept { return kind_ == Kind::Bool; }
+  bool is_string() const noexcept { return kind_ == Kind::String; }
+  // These raise TypeError if the value has another kind.
+  bool to_bool() const { return need(Kind::Bool, "bool").i_ != 0; }
+  int64_t to_int() const { return need(Kind::Int, "int").i_; }
+  double to_double() const { return need(Kind::Double, "double").d_; }
+  const std::string& to_string() const { return need(Kind::String, "string").s_; }
+  const Tensor& to_tensor() const { return need(Kind::Tensor, "Tensor").tensors_[0]; }
+  const variable_list& to_tensors() const { return need(Kind::Tensors, "Tensors").tensors_; }
+  const std::vector<int64_t>& to_ints() const { return need(Kind::Ints, "ints").ints_; }
+  const std::vector<double>& to_doubles() const { return need(Kind::Doubles, "doubles").doubles_; }
+  Scalar to_scalar() const {
     return kind_ == Kind::Double ? Scalar(d_)
-           : kind_ == Kind::Bool ? Scalar(toBool())
-                                 : Scalar(static_cast<long>(toInt()));
+           : kind_ == Kind::Bool ? Scalar(to_bool())
+                                 : Scalar(static_cast<long>(to_int()));
   }
   template <class T>
   T to() const {
     if constexpr (std::is_same_v<T, Tensor>)
-      return toTensor();
+      return to_tensor();
     else if constexpr (std::is_same_v<T, bool>)
-      return toBool();
+      return to_bool();
     else if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(toInt());
+      return static_cast<T>(to_int());
     else if constexpr (std::is_floating_point_v<T>)
-      return static_cast<T>(toDouble());
+      return static_cast<T>(to_double());
     else
-      return toString();
+      return to_string();
   }
+#ifdef COGRAD_TORCH_COMPAT
+#include "cograd/torch_compat/impl/ivalue_members.inc"
+#endif
   // For the context: the tensors in this value, which become saved tensors after forward.
   variable_list& tensors() noexcept { return tensors_; }
   // For the context: a value that was never set; reading it raises `why`.

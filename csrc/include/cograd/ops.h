@@ -31,6 +31,7 @@ inline Tensor angle(const Tensor& self) { static ext::OpRef op("angle"); return 
 inline Tensor any(const Tensor& self, const OptInts& dim = {}, bool keepdim = false) { static ext::OpRef op("any"); return op.tensor({ext::box_tensor(self), ext::box_opt_ints(dim), ext::box_bool(keepdim)}); }
 inline Tensor arange(const Scalar& end, const TensorOptions& options = {}) { static ext::OpRef op("arange"); return op.tensor({ext::box_scalar(end), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
 inline Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step = Scalar(1), const TensorOptions& options = {}) { static ext::OpRef op("arange"); return op.tensor({ext::box_scalar(start), ext::box_scalar(end), ext::box_scalar(step), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor arange(const Scalar& start, const Scalar& end, const TensorOptions& options) { return arange(start, end, Scalar(1), options); }
 inline Tensor arccos(const Tensor& self) { static ext::OpRef op("arccos"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor arccosh(const Tensor& self) { static ext::OpRef op("arccosh"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor arcsin(const Tensor& self) { static ext::OpRef op("arcsin"); return op.tensor({ext::box_tensor(self)}); }
@@ -157,6 +158,7 @@ inline Tensor exp(const Tensor& self) { static ext::OpRef op("exp"); return op.t
 inline Tensor exp2(const Tensor& self) { static ext::OpRef op("exp2"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor expm1(const Tensor& self) { static ext::OpRef op("expm1"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor eye(int64_t n, std::optional<int64_t> m = std::nullopt, const TensorOptions& options = {}) { static ext::OpRef op("eye"); return op.tensor({ext::box_int(n), ext::box_opt_int(m), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor eye(int64_t n, const TensorOptions& options) { return eye(n, std::nullopt, options); }
 inline Tensor feature_alpha_dropout(const Tensor& self, double p, bool train) { static ext::OpRef op("feature_alpha_dropout"); return op.tensor({ext::box_tensor(self), ext::box_double(p), ext::box_bool(train)}); }
 inline Tensor feature_dropout(const Tensor& self, double p, bool train) { static ext::OpRef op("feature_dropout"); return op.tensor({ext::box_tensor(self), ext::box_double(p), ext::box_bool(train)}); }
 inline Tensor fill(const Tensor& self, const TensorOrScalar& value) { static ext::OpRef op("fill"); return op.tensor({ext::box_tensor(self), ext::box_operand(value)}); }

@@ -123,7 +123,6 @@ class Tensor {
     ext::check(cograd_tensor_summary(p_, text, sizeof text));
     return text;
   }
-  std::string toString() const { return summary(); }
 
   // --- elements ---
   void* data_ptr() const { return readable(cograd_tensor_data(need())); }
@@ -211,10 +210,11 @@ class Tensor {
   // --- conversion ---
   Tensor to(DType t) const;
   Tensor to(const TensorOptions& o) const { return o.has_dtype() ? to(o.dtype()) : *this; }
+  // With `copy`, the result is a new tensor even if nothing has to be converted.
+  Tensor to(const TensorOptions& o, bool non_blocking, bool copy = false) const;
   Tensor to(Device d) const;
   Tensor to(Device d, DType t) const { return to(d).to(t); }
   Tensor cpu() const { return *this; }
-  Tensor toType(DType t) const { return to(t); }
   // Copies the elements of `src` into this tensor, converted and broadcast.
   Tensor& copy_(const Tensor& src, bool non_blocking = false) const;
 

@@ -75,6 +75,10 @@ inline Tensor Tensor::to(DType t) const {
   static ext::OpRef op("to");
   return ext::call<Tensor>(op, *this, t);
 }
+inline Tensor Tensor::to(const TensorOptions& o, bool, bool copy) const {
+  const Tensor t = to(o);
+  return copy && t.is_same(*this) ? clone() : t;
+}
 inline Tensor Tensor::to(Device) const { return *this; }
 inline Tensor& Tensor::copy_(const Tensor& src, bool) const {
   static ext::OpRef op("copy_");
@@ -119,35 +123,58 @@ inline Tensor empty_strided(const Ints& sizes, const Ints& strides, const Tensor
   if (o.requires_grad()) t.set_requires_grad(true);
   return t;
 }
-// Returns a tensor over memory of the caller, which must outlive the tensor.
-inline Tensor from_blob(void* data, const Ints& sizes, const TensorOptions& o = {}) {
+namespace ext {
+inline Tensor over_memory(void* data, const Ints& sizes, const int64_t* strides,
+                          const TensorOptions& o, void (*deleter)(void*) = nullptr,
+                          void* context = nullptr) {
   cograd_tensor r = nullptr;
-  ext::check(cograd_tensor_from_blob(data, static_cast<int32_t>(o.dtype()),
-                                     static_cast<int32_t>(sizes.size()), sizes.data(), nullptr,
-                                     nullptr, nullptr, &r));
+  check(cograd_tensor_from_blob(data, static_cast<int32_t>(o.dtype()),
+                                static_cast<int32_t>(sizes.size()), sizes.data(), strides, deleter,
+                                context, &r));
   Tensor t = Tensor::steal(r);
   if (o.requires_grad()) t.set_requires_grad(true);
   return t;
 }
-// The same; `deleter(data)` is called when the last tensor over the memory is destroyed.
+inline const int64_t* as_many(const Ints& sizes, const Ints& strides) {
+  COGRAD_CHECK_VALUE(sizes.size() == strides.size(), "from_blob(): got ", sizes.size(),
+                     " sizes and ", strides.size(), " strides, expected as many");
+  return strides.data();
+}
+// Calls deleter(data) once.
 template <class D>
+struct Deletion {
+  D deleter;
+  void* data;
+  static void run(void* p) {
+    auto* d = static_cast<Deletion*>(p);
+    d->deleter(d->data);
+    delete d;
+  }
+};
+template <class D>
+using IfDeleter = decltype(std::declval<D&>()(static_cast<void*>(nullptr)), 0);
+}  // namespace ext
+
+// Returns a tensor over memory of the caller, which must outlive the tensor.
+inline Tensor from_blob(void* data, const Ints& sizes, const TensorOptions& o = {}) {
+  return ext::over_memory(data, sizes, nullptr, o);
+}
+inline Tensor from_blob(void* data, const Ints& sizes, const Ints& strides,
+                        const TensorOptions& o = {}) {
+  return ext::over_memory(data, sizes, ext::as_many(sizes, strides), o);
+}
+// The same; `deleter(data)` is called when the last tensor over the memory is destroyed.
+template <class D, ext::IfDeleter<D> = 0>
 Tensor from_blob(void* data, const Ints& sizes, D deleter, const TensorOptions& o = {}) {
-  struct Context {
-    D deleter;
-    void* data;
-    static void run(void* p) {
-      auto* c = static_cast<Context*>(p);
-      c->deleter(c->data);
-      delete c;
-    }
-  };
-  cograd_tensor r = nullptr;
-  ext::check(cograd_tensor_from_blob(data, static_cast<int32_t>(o.dtype()),
-                                     static_cast<int32_t>(sizes.size()), sizes.data(), nullptr,
-                                     Context::run, new Context{std::move(deleter), data}, &r));
-  Tensor t = Tensor::steal(r);
-  if (o.requires_grad()) t.set_requires_grad(true);
-  return t;
+  auto* context = new ext::Deletion<D>{std::move(deleter), data};
+  return ext::over_memory(data, sizes, nullptr, o, ext::Deletion<D>::run, context);
+}
+template <class D, ext::IfDeleter<D> = 0>
+Tensor from_blob(void* data, const Ints& sizes, const Ints& strides, D deleter,
+                 const TensorOptions& o = {}) {
+  const int64_t* given = ext::as_many(sizes, strides);
+  auto* context = new ext::Deletion<D>{std::move(deleter), data};
+  return ext::over_memory(data, sizes, given, o, ext::Deletion<D>::run, context);
 }
 // Returns a 1-D tensor of the values, with the default dtype for floating T and int64 for integers.
 template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>

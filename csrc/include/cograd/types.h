@@ -173,6 +173,9 @@ class TensorOptions {
   Device device() const { return Device(); }
   Layout layout() const { return Layout::Strided; }
   bool requires_grad() const noexcept { return requires_grad_; }
+#ifdef COGRAD_TORCH_COMPAT
+#include "cograd/torch_compat/impl/options_members.inc"
+#endif
 
  private:
   optional<DType> dtype_;

@@ -97,7 +97,7 @@ struct Rk4 : Function<Rk4> {
     const auto path = saved[0].accessor<double, 3>();
     const auto g = grads[0].accessor<double, 3>();
     const Rates p = rates_of(saved[1]);
-    const double dt = ctx->saved_data["dt"].toDouble();
+    const double dt = ctx->saved_data["dt"].to_double();
     Tensor dy = cograd::empty({path.size(1), 2}, saved[0].options()),
            dp = cograd::zeros_like(saved[1]);
     const auto out = dy.accessor<double, 2>();

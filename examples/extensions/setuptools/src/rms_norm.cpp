@@ -48,7 +48,7 @@ struct RmsNorm : Function<RmsNorm> {
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
-    const double eps = ctx->saved_data["eps"].toDouble();
+    const double eps = ctx->saved_data["eps"].to_double();
     if (cograd::GradMode::is_enabled()) {  // create_graph=True: use ops, which are differentiable
       const Tensor &input = saved[0], &weight = saved[1];
       const Tensor r = (input.square().mean(-1, true) + eps).rsqrt();

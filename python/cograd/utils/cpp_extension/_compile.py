@@ -307,6 +307,13 @@ def _hints(job: Job, output: str) -> list[str]:
     if std:
         headers = "<cmath>, <algorithm>, <memory> and the like are not among cograd's headers"
         hints.append(f"include the standard header that declares std::{std[0]}: {headers}")
+    spelled = re.search(r"no member named ['‘]((?:to|is)[A-Z]\w*)['’]", output)
+    if spelled and not job.torch_compat:
+        own = re.sub(r"([A-Z])", r"_\1", spelled[1]).lower()
+        hints.append(
+            f"{spelled[1]} is torch's name; cograd's has the form {own}. with_torch_compat=True "
+            "adds torch's names"
+        )
     undefined = dict.fromkeys(re.findall(r"undefined reference to [`'‘]([^'’`]+)['’]", output))
     for name in list(undefined)[:3]:
         hints.append(f"{name} is declared but not defined in the sources or linked libraries")

@@ -155,9 +155,10 @@ struct CppTypeToScalarType : std::integral_constant<ScalarType, dtype_of<T>> {};
 inline bool is_custom_op(const Tensor&) = delete;
 
 // Overloads that torch has and cograd does not. A memory format has no effect here.
-using ::cograd::arange;
-inline Tensor arange(const Scalar& start, const Scalar& end, const TensorOptions& o) {
-  return ::cograd::arange(start, end, Scalar(1), o);
+using ::cograd::normal;
+inline Tensor normal(double mean, double std, const Ints& sizes, std::nullopt_t,
+                     const TensorOptions& o = {}) {
+  return ::cograd::normal(mean, std, sizes, o);
 }
 using ::cograd::empty;
 using ::cograd::empty_like;
