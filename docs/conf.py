@@ -25,6 +25,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "c_reference",
+    "cpp_reference",
     "formulas",
     "navigation",
     "op_pages",

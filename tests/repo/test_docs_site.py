@@ -37,7 +37,11 @@ def test_no_version_is_an_error(tmp_path):
     assert result.returncode == 1 and "no version is here" in result.stderr
 
 
-MADE = {"ops.md", "c.md"}  # the build makes these in docs/api, and a directory of the ops' pages
+MADE = {
+    "ops.md",
+    "c.md",
+    "cpp.md",
+}  # the build makes these in docs/api, and a directory of the ops' pages
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/api/*.md")]
 PAGES = sorted(p for p in PAGES if p.parent.name != "api" or p.name not in MADE)
 
@@ -90,3 +94,90 @@ def test_the_sidebar_is_the_same_tree_seen_from_each_page(monkeypatch):
     )
     assert 'href="api/ops.html">Ops' in tree.show("start") and len(calls) == 1
     assert 'class="current reference internal" href="#">Start' in tree.show("start")
+
+
+@pytest.fixture
+def reference(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
+    import cpp_reference
+
+    return cpp_reference
+
+
+def test_the_cpp_reference_lists_public_declarations_only(reference):
+    text = reference.page()
+    for line in (
+        "class Tensor {",
+        "  int64_t size(int64_t d) const;",
+        "  Tensor& copy_(const Tensor& src, bool non_blocking = false) const;",
+        "  // Returns the only element; raises RuntimeError unless there is exactly one.",
+        "class AutogradContext {",
+        "  double to_double() const;",
+        "  explicit SafeTensors(std::string path);",
+        "  Class<T> class_(const char* name, const char* doc = nullptr);",
+        "#define COGRAD_LIBRARY(ns, m)",
+        "Tensor eye(int64_t n, const TensorOptions& options);",
+        "### `autograd::grad`",
+        "A reference to consecutive elements that something else owns.",
+    ):
+        assert line in text.splitlines(), line
+    for hidden in (
+        "p_ = ",
+        "toDouble",
+        "BasicIValue",
+        "NOLINT",
+        "### ``",
+        "static_assert",
+        "stow(",
+    ):
+        assert hidden not in text, hidden
+    code = "".join(re.findall(r"^```cpp\n(.*?)^```", text, re.M | re.S))
+    assert code.count("{") == code.count("}") and code.count("(") == code.count(")")
+    assert not re.search(r"^\s*;$", code, re.M)
+
+
+def test_classes_of_the_cpp_interface_are_described(reference):
+    bare = []
+    for header in reference.HEADERS:
+        head, _, rest = (reference.INCLUDE / header).read_text().partition("#pragma once")
+        for item in reference.parse(reference.macros(reference.renamed(rest))):
+            if item.items and not item.comment:
+                bare.append((header, item.name))
+    # These headers are part of the core, too, and say in their first lines what the class is for.
+    assert set(bare) <= {("error.h", "Error"), ("dtype.h", "TypeTag")}
+
+
+def test_the_forms_of_cpp_that_the_reference_reads(reference):
+    text = """
+    namespace cograd {
+    namespace ext { void hidden(); }  // namespace ext
+    class Gone;
+    // A pair.
+    class Pair {
+     public:
+      explicit Pair(int a, int b = 1) : a_{a}, b_(b) { check("}"); }
+      Pair(const Pair&) = delete;
+      ~Pair() {}
+      // The sum;
+      // of both.
+      [[nodiscard]] int sum() const noexcept { return a_ + b_; }
+      template <class T>
+      T as() const;
+
+     private:
+      int secret() const;
+      int a_, b_;
+    };
+    inline constexpr int kList[] = {1, 2};
+    enum class Kind : uint8_t { A, B };
+    }  // namespace cograd
+    """
+    pair, table, kind = reference.parse(reference.macros(text))
+    assert (pair.code, pair.comment, pair.name) == ("class Pair", "A pair.", "Pair")
+    assert [(m.code, m.comment) for m in pair.items] == [
+        ("explicit Pair(int a, int b = 1)", ""),
+        ("int sum() const noexcept", "The sum;\nof both."),
+        ("template <class T>\nT as() const", ""),
+    ]
+    assert (table.code, table.name) == ("constexpr int kList[]", "kList")
+    assert kind.code == "enum class Kind : uint8_t { A, B }"

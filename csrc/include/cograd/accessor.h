@@ -19,6 +19,7 @@ inline void check_index([[maybe_unused]] int64_t i, [[maybe_unused]] int64_t siz
 }
 }  // namespace ext
 
+// What x.accessor<T, N>() returns; it borrows the memory of x.
 template <class T, int N>
 class TensorAccessor {
  public:
@@ -41,6 +42,7 @@ class TensorAccessor {
   const int64_t* strides_;
 };
 
+// With one dim left, an index gives an element.
 template <class T>
 class TensorAccessor<T, 1> {
  public:

@@ -6,6 +6,7 @@
 namespace cograd {
 inline namespace abi1 {
 
+// Switches the recording of this thread on or off for its scope.
 class AutoGradMode {
  public:
   explicit AutoGradMode(bool enabled) : previous_(cograd_grad_enabled()) {
@@ -18,9 +19,11 @@ class AutoGradMode {
  private:
   int32_t previous_;
 };
+// Records nothing in its scope.
 struct NoGradGuard : AutoGradMode {
   NoGradGuard() : AutoGradMode(false) {}
 };
+// In its scope nothing is recorded, and new tensors can never be part of a graph.
 class InferenceMode {
  public:
   explicit InferenceMode(bool enabled = true)
@@ -35,6 +38,7 @@ class InferenceMode {
   int32_t previous_;
   AutoGradMode no_grad_;
 };
+// Says whether this thread records: inside a backward, whether the run records a graph.
 struct GradMode {
   static bool is_enabled() { return cograd_grad_enabled() != 0; }
   static void set_enabled(bool v) { cograd_set_grad_enabled(v); }

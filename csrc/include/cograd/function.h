@@ -173,6 +173,7 @@ class BasicSavedData {
 
 using SavedData = BasicSavedData<void>;
 
+// What a call of a Function carries from forward to backward: `ctx`.
 template <class Tag>
 class BasicContext {
  public:
@@ -456,6 +457,7 @@ void hand_out_tangents(const char* node, Result found, cograd_tensor* out, size_
 
 }  // namespace ext
 
+// The base of a Function: struct T : Function<T>, with static functions forward and backward.
 template <class T>
 struct Function {
   // Runs T::forward; records a node if an argument requires grad.

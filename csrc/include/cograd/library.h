@@ -399,6 +399,7 @@ class OpDefinition {
 template <class T>
 class Class;  // cograd/class.h
 
+// A namespace of ops in a COGRAD_LIBRARY block.
 class Library {
  public:
   explicit Library(const char* name) : name_(name) {}
