@@ -99,8 +99,9 @@ def test_cmake_finds_cograd_by_the_directory(tmp_path, capsys):
     folder = capsys.readouterr().out.strip()
     if not os.path.exists(os.path.join(folder, "cogradConfig.cmake")):
         pytest.skip("cograd is not installed, only built")
-    lists = "cmake_minimum_required(VERSION 3.20)\nproject(p NONE)\nfind_package(cograd CONFIG REQUIRED)\n"
-    (tmp_path / "CMakeLists.txt").write_text(lists)
+    lists = ["cmake_minimum_required(VERSION 3.20)", "project(p NONE)"]
+    lists.append("find_package(cograd CONFIG REQUIRED)\n")
+    (tmp_path / "CMakeLists.txt").write_text("\n".join(lists))
     for i, variable in enumerate(["cograd_DIR", "cograd_ROOT", "CMAKE_PREFIX_PATH"]):
         command = ["cmake", "-S", tmp_path, "-B", tmp_path / str(i), f"-D{variable}={folder}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -132,6 +132,7 @@ def test_the_cpp_reference_lists_public_declarations_only(reference):
     ):
         assert hidden not in text, hidden
     code = "".join(re.findall(r"^```cpp\n(.*?)^```", text, re.M | re.S))
+    code = re.sub(r"//.*", "", code)
     assert code.count("{") == code.count("}") and code.count("(") == code.count(")")
     assert not re.search(r"^\s*;$", code, re.M)
 
