@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     """Writes the package into the folder NAME and returns 0, or 1 if the name cannot be used."""
     parser = argparse.ArgumentParser(
         prog="python -m cograd new-extension",
-        description="Writes a package with an op, its gradient and a test into the new folder NAME.",
+        description="Writes a package with an op, its gradient and a test into the folder NAME.",
     )
     parser.add_argument("name", metavar="NAME", help="name of the package, an identifier: my_ops")
     kinds = parser.add_mutually_exclusive_group()

@@ -26,7 +26,7 @@ def library(name: str, places: list[str]) -> str:
     while folder != os.path.dirname(folder) and not folder.endswith("-packages"):
         if os.path.exists(os.path.join(folder, "pyproject.toml")):
             lines.append(
-                f"{folder} is a source tree, where nothing may have been built: install the package "
+                f"{folder} is a source tree, where nothing may have been built: install it "
                 f"(pip install {folder}) and import it from there, or load the file that you built"
             )
             break
