@@ -19,45 +19,40 @@ __all__ = ["main"]
 
 
 def _includes(compat: bool) -> str:
-    from cograd.utils.cpp_extension import _paths
+    from cograd.utils import cpp_extension
 
-    folders = _paths.include_paths(with_torch_compat=compat)
+    folders = cpp_extension.include_paths(with_torch_compat=compat)
     return shlex.join(f"-I{folder}" for folder in folders)
 
 
 def _includedir(_compat: bool) -> str:
-    from cograd.utils.cpp_extension import _paths
+    from cograd.utils import cpp_extension
 
-    return _paths.include_dir()
+    return cpp_extension.include_paths()[0]
 
 
 def _cflags(compat: bool) -> str:
-    from cograd.utils.cpp_extension import _compiler
-
-    own = [_compiler.COMPAT] if compat else []
+    own = " -DCOGRAD_TORCH_COMPAT=1" if compat else ""
     # Not -std=: C sources need the same flags, and every compiler's default has been C++17 or later
     # since GCC 11 and clang 16.
-    return f"{_includes(compat)} {shlex.join(['-fPIC', '-fvisibility=hidden', *own])}"
+    return f"{_includes(compat)} -fPIC -fvisibility=hidden{own}"
 
 
-def _ldflags(_compat: bool) -> str:
-    from cograd.utils.cpp_extension import _compiler, _paths
-
-    library = _paths.library_dir()
-    flags = [f"-L{library}", "-lcograd", f"-Wl,-rpath,{library}", *_compiler.openblas_flags()]
-    return shlex.join(flags)
+def _ldflags(compat: bool) -> str:
+    library = _libdir(compat)
+    # libcograd.so finds its own dependencies, so linking a program need not resolve them.
+    flags = ["-lcograd", f"-Wl,-rpath,{library}", "-Wl,--allow-shlib-undefined"]
+    return shlex.join([f"-L{library}", *flags])
 
 
 def _libdir(_compat: bool) -> str:
-    from cograd.utils.cpp_extension import _paths
+    from cograd.utils import cpp_extension
 
-    return _paths.library_dir()
+    return cpp_extension.library_paths()[0]
 
 
 def _cmakedir(_compat: bool) -> str:
-    from cograd.utils.cpp_extension import _paths
-
-    return os.path.join(_paths.cmake_prefix_path(), "cograd")
+    return os.path.join(cograd.utils.cmake_prefix_path, "cograd")
 
 
 def _debugger(_compat: bool) -> str:
