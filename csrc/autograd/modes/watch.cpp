@@ -132,8 +132,10 @@ std::string element_text(const Tensor& t, int64_t element) {
   const PlaceGuard here(t->device);
   const int64_t at = element_offset(t, element) * t.itemsize();
   const Complex<double> v = kernels::shown_value(t.dtype(), t.bytes() + at);
-  if (!is_complex(t.dtype())) return detail::concat(v.re);
-  return detail::concat("(", v.re, " + ", v.im, "j)");
+  // The sign of a nan says nothing.
+  const auto part = [](double x) { return x == x ? detail::concat(x) : std::string("nan"); };
+  if (!is_complex(t.dtype())) return part(v.re);
+  return detail::concat("(", part(v.re), " + ", part(v.im), "j)");
 }
 
 int64_t now_ns() noexcept {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ enum WatchModes : uint32_t {
   kWatchCallback = 64,  // before_write is called
   kWatchCaptures = 128  // a transformed function runs: writes to captured tensors raise
 };
+inline constexpr uint32_t kWatchValues = kWatchNan | kWatchInf;
 // Applies to the whole process, as in torch: threads that start later are watched too.
 extern COGRAD_API constinit std::atomic<uint32_t> watch_modes;
 inline bool watching(uint32_t modes) noexcept {
@@ -40,6 +42,8 @@ struct WatchHandlers {
   // Returns the place that created a node, "file.py:12 in train", or "" if it was not watched.
   std::string (*created_at)(const Node*) = nullptr;
   void (*before_write)(const Tensor&, const char* op) = nullptr;
+  // Says why gradient `output` of a node has an element that is not finite; "" if that is unknown.
+  std::string (*explain)(Node*, std::span<const Tensor> grads, size_t output) = nullptr;
 };
 extern COGRAD_API WatchHandlers watch_handlers;
 

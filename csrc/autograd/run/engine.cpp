@@ -186,27 +186,6 @@ Tensor* slot_of(const NodeExtra& extra, const NodeExtra::Retained& r) {
   }
 }
 
-// Raises torch's error for a gradient that is not finite, with the value and its index added.
-[[gnu::noinline, gnu::cold]] void check_finite(const Node* n, const BackwardArgs& args,
-                                               uint32_t watch, std::span<const Tensor> grads) {
-  const bool inf = (watch & kWatchInf) != 0;
-  for (size_t i = 0; i < args.out.size(); ++i) {
-    const Tensor& t = args.out[i];
-    if (!t.defined()) continue;
-    const int64_t at = find_nonfinite(t, true, inf);
-    if (at < 0) continue;
-    // When infinities are searched for, blame only a node whose incoming gradients are all finite.
-    if (inf)
-      for (const Tensor& g : grads)
-        if (g.defined() && find_nonfinite(g, true, true) >= 0) return;
-    const std::string text = element_text(t, at);
-    detail::fail(ErrorKind::Runtime, "Function '", n->name(), "' returned ",
-                 text.find("nan") != std::string::npos ? "nan" : "inf", " values in its ", i,
-                 "th output. The first is ", text, " at index ", coordinates(t, at),
-                 " of a gradient of shape ", to_string(t.sizes()), ".");
-  }
-}
-
 }  // namespace
 
 void Run::call_backward(Node* n, BackwardArgs& args) {
@@ -256,7 +235,7 @@ void Run::run_node(Node* n, ParallelRun* parallel) {
     check_gradients(*n, grad_span);
   }
   std::vector<Tensor> kept;  // the incoming gradients, for post hooks
-  if ((extra != nullptr && has_hooks(*n, &NodeExtra::post_hooks)) || (watch_ & kWatchInf) != 0)
+  if ((extra != nullptr && has_hooks(*n, &NodeExtra::post_hooks)) || (watch_ & kWatchValues) != 0)
     kept.assign(grads.begin(), grads.end());
 
   SmallVec<Tensor, 2> results(edges.size());
@@ -270,10 +249,12 @@ void Run::run_node(Node* n, ParallelRun* parallel) {
   call_backward(n, args);
   args.unpacked.reset();
   grads.clear();
+  if ((watch_ & kWatchValues) != 0) check_finite(n, args, watch_, kept, /*hooked=*/false);
   if (!request_.keep_graph) n->release_saved();
-  if (n->extra_or_null() != nullptr)
+  if (n->extra_or_null() != nullptr) {
     call_node_hooks(*this, *n, &NodeExtra::post_hooks, args.out, &kept);
-  if ((watch_ & (kWatchNan | kWatchInf)) != 0) check_finite(n, args, watch_, kept);
+    if ((watch_ & kWatchValues) != 0) check_finite(n, args, watch_, kept, /*hooked=*/true);
+  }
   kept.clear();
   for (size_t i = 0; i < edges.size(); ++i)
     if (edges[i].node != nullptr) pass_on(n, i, edges[i], std::move(results[i]), parallel);

@@ -118,6 +118,11 @@ inline void call_backward(Node& n, BackwardArgs& args) {
     return staged_backward(n, args);
   n.backward(args);
 }
+// Raises torch's error if a gradient that a node returned is not finite, with the value, its index
+// and the reason. Called before the saved tensors are released, and, with `hooked`, after post
+// hooks; the first call searches only if there are none (finite.cpp).
+void check_finite(Node* n, const BackwardArgs& args, uint32_t watch, std::span<const Tensor> grads,
+                  bool hooked);
 // Executes `request` on a new thread on behalf of this one (nested.cpp). If no thread could start,
 // `started` stays false.
 std::vector<Tensor> run_on_new_thread(BackwardRequest& request, bool* started);

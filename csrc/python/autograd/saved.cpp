@@ -313,6 +313,19 @@ py::tuple raw_saved_tensors(Node* n) {
   return out;
 }
 
+py::list plain_saved_tensors(Node* n) {
+  py::list out;
+  if (n->saved_owner()->released) return out;
+  const std::vector<std::string> names = slot_names(n);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const SavedTensor& s = *n->saved_slot(i);
+    if (s.packed_slot() != nullptr || !s.raw().defined()) continue;
+    const Tensor plain = Tensor::steal(s.raw()->alias());
+    out.append(py::make_tuple(names[i], py::reinterpret_steal<py::object>(wrap(plain))));
+  }
+  return out;
+}
+
 void init_saved(py::module_& m) {
   py::class_<RawSaved> saved(m, "SavedTensor", "One slot of a node's saved tensors.");
   forbid_new(saved);

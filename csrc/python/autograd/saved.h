@@ -13,6 +13,8 @@ namespace cograd::python {
 PyObject* node_saved_attribute(Node* n, std::string_view name);
 py::list node_saved_names(Node* n);
 py::tuple raw_saved_tensors(Node* n);
+// Returns [(name, tensor), ...] for the slots that no pack hook replaced, without histories.
+py::list plain_saved_tensors(Node* n);
 // Returns the tensor that a slot keeps, or the one a pack hook returned for it; undefined if that
 // is no tensor.
 Tensor held_tensor(const SavedTensor& s);

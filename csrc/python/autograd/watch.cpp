@@ -118,6 +118,20 @@ void node_failed(Node* n, std::exception_ptr& error) noexcept {
   PyGILState_Release(gil);
 }
 
+std::string explain(Node* n, std::span<const Tensor> grads, size_t output) {
+  if (!Py_IsInitialized()) return {};
+  const Gil gil;
+  const py::error_scope keep;  // keeps a pending error
+  try {
+    py::list in;
+    for (const Tensor& g : grads)
+      in.append(g.defined() ? py::reinterpret_steal<py::object>(wrap(g)) : py::none());
+    return py::cast<std::string>(helper("_reason")(n->name(), in, plain_saved_tensors(n), output));
+  } catch (py::error_already_set&) {
+    return {};
+  }
+}
+
 void before_write(const Tensor& t, const char* op) {
   const Gil gil;
   if (write_callback == nullptr) return;
@@ -332,6 +346,7 @@ void init_watch(py::module_& m) {
   watch_handlers.caller = caller;
   watch_handlers.created_at = created_at;
   watch_handlers.before_write = before_write;
+  watch_handlers.explain = explain;
   m.def("_set_anomaly", &set_anomaly);
   m.def("is_anomaly_enabled", [] { return watching(kWatchNodes); }, "True if anomaly mode is on.");
   m.def(

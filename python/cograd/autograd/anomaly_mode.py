@@ -7,6 +7,7 @@ import linecache
 import os
 import warnings
 from types import CodeType
+from typing import Any
 
 from cograd import _C
 
@@ -37,6 +38,13 @@ def _place(frames: Frames) -> str:
         if not code.co_filename.startswith(_PACKAGE):
             return f"{code.co_filename}:{line} in {code.co_name}"
     return ""
+
+
+def _reason(name: str, grads: list[Any], saved: list[tuple[str, Any]], output: int) -> str:
+    """Returns what _poles knows of a gradient that is not finite."""
+    from cograd.autograd._poles import explain
+
+    return explain(name, grads, saved, output)
 
 
 def _explanation(origins: list[tuple[str, Frames | None]]) -> list[str]:
