@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SummaryWriter: event files for TensorBoard, written by tensorboardX."""
+"""SummaryWriter: event files for TensorBoard, written by the package tensorboard alone."""
 
-from cograd.utils.tensorboard.writer import SummaryWriter
+from cograd.utils.tensorboard.writer import FileWriter, SummaryWriter
 
-__all__ = ["SummaryWriter"]
+__all__ = ["FileWriter", "SummaryWriter"]
