@@ -39,6 +39,14 @@ def test_help_and_unknown_commands(capsys):
     assert "no command 'nonsense'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_version(option, capsys):
+    assert main([option]) == 0
+    assert capsys.readouterr().out == f"cograd {cograd.__version__}\n"
+    result = cograd_command(option)
+    assert result.returncode == 0 and result.stdout == f"cograd {cograd.__version__}\n"
+
+
 def test_config_command_honours_the_level():
     result = cograd_command("config", "--json", COGRAD_ISA="base", COGRAD_NUM_THREADS="3")
     assert result.returncode == 0, result.stderr

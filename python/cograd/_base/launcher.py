@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-__all__ = ["announce", "position", "rank_variables"]
+__all__ = ["announce", "library_kind", "position", "rank_variables", "started_by"]
 
 # (rank, size, local rank, local size) of: mpich and its derivatives, Open MPI, srun.
 _LAUNCHERS = (
@@ -43,6 +43,27 @@ def position() -> tuple[int, int] | None:
     """Returns (rank, size) of this process in its launcher's job; None without a launcher."""
     found = rank_variables(os.environ)
     return (int(found["RANK"]), int(found["WORLD_SIZE"])) if found else None
+
+
+def library_kind(text: str) -> str:
+    """Returns "MPICH" or "Open MPI" for what a library or launcher says of itself; "": unknown.
+
+    Libraries with MPICH's interface, such as Intel's, start each other's ranks.
+    """
+    if any(name in text for name in ("Open MPI", "OpenRTE", "Open RTE", "PRRTE")):
+        return "Open MPI"
+    if any(name in text for name in ("MPICH", "HYDRA", "MVAPICH", "Intel(R) MPI")):
+        return "MPICH"
+    return ""
+
+
+def started_by() -> tuple[str, int]:
+    """Returns the kind of mpiexec that started this process, and its number of ranks."""
+    for kind, size in (("Open MPI", "OMPI_COMM_WORLD_SIZE"), ("MPICH", "PMI_SIZE")):
+        text = os.environ.get(size, "")
+        if text.isdecimal():
+            return kind, int(text)
+    return "", 1
 
 
 def announce() -> None:

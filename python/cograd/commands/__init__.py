@@ -20,13 +20,15 @@ COMMANDS = {
     "doctor": "say what is wrong with this installation; exit status 1 if something is",
     "new-extension": "write a small package with an op in C++ or C, with a test and a build",
     "run": "run a program that imports torch, with cograd in its place",
+    "torchrun": "start the ranks of a program by MPI's launcher, with torchrun's options",
 }
 
 
 def _usage() -> str:
     width = max(map(len, COMMANDS))
     lines = [f"  {name:{width}}  {text}" for name, text in COMMANDS.items()]
-    return "\n".join(["usage: python -m cograd COMMAND ...", "", *lines])
+    head = "usage: python -m cograd COMMAND ...\n       python -m cograd --version"
+    return "\n".join([head, "", *lines])
 
 
 def module_name(command: str) -> str:
@@ -46,6 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in ("-h", "--help"):
         print(_usage())
+        return 0
+    if given and given[0] in ("-V", "--version"):
+        from cograd import __version__
+
+        print(f"cograd {__version__}")
         return 0
     if not given or given[0] not in COMMANDS:
         if given:

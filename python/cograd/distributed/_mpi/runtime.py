@@ -142,7 +142,9 @@ def start(limit: float) -> Runtime:
     if _launcher.position() is not None:
         _check_is_rank()
     with _ended_after(limit):
-        current = Runtime(_import())
+        mpi = _import()
+        _check_launcher(mpi)
+        current = Runtime(mpi)
     os.register_at_fork(after_in_child=_in_child)
     atexit.register(_at_exit, current)
     _hook_exceptions(current)
@@ -174,6 +176,21 @@ def _check_is_rank() -> None:
         "init_process_group: this process was started by a rank of mpiexec and cannot be a rank "
         "itself; to let it run alone take PMI_FD, PMI_RANK and PMI_SIZE out of its environment"
     )
+
+
+def _check_launcher(mpi: Any) -> None:
+    """Raises if another MPI's mpiexec started this process: each rank would be alone."""
+    kind, size = _launcher.started_by()
+    version = mpi.Get_library_version()
+    library = _launcher.library_kind(version)
+    if size > 1 and mpi.COMM_WORLD.size == 1 and library and kind != library:
+        line = " ".join(version.splitlines()[0].split())
+        raise RuntimeError(
+            f"init_process_group: the mpiexec of {kind} started {size} processes, but mpi4py uses "
+            f"{library} ({line[:80]}), for which each of them is alone. Start the program with "
+            f"the mpiexec of {library} (python -m cograd torchrun finds it), or install mpi4py "
+            f"for {kind}"
+        )
 
 
 @contextlib.contextmanager

@@ -199,7 +199,7 @@ def layout(charts: Mapping[str, Mapping[str, Sequence[Any]]]) -> Any:
             if kind == "Margin":
                 if len(tags) != 3:
                     raise ValueError(
-                        f"add_custom_scalars(): {title!r} is a Margin chart: 3 tags, not {len(tags)}"
+                        f"add_custom_scalars(): Margin chart {title!r} has {len(tags)} tags, not 3"
                     )
                 series = pb.MarginChartContent.Series(value=tags[0], lower=tags[1], upper=tags[2])
                 made.append(pb.Chart(title=title, margin=pb.MarginChartContent(series=[series])))
