@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """inspect.signature of all public callables."""
 
+import importlib
 import inspect
 import pydoc
 
@@ -43,6 +44,63 @@ def test_every_public_function_has_a_signature(space):
     assert seen
 
 
+PUBLIC = ("", ".nn.functional", ".linalg", ".fft", ".special")
+
+
+def written_out(f):
+    """False if a signature is (*args, **kwargs) and so says nothing."""
+    kinds = [p.kind for name, p in inspect.signature(f).parameters.items() if name != "self"]
+    P = inspect.Parameter
+    return kinds != [P.VAR_POSITIONAL, P.VAR_KEYWORD]
+
+
+def raises_always(f):
+    return inspect.signature(f).return_annotation == "NoReturn"  # a name that is absent here
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_function_of_all_names_its_parameters(name):
+    space = importlib.import_module(f"cograd{name}")
+    functions = {n: getattr(space, n) for n in space.__all__}
+    functions = {n: f for n, f in functions.items() if callable(f) and not isinstance(f, type)}
+    assert len(functions) > 15
+    assert [n for n, f in functions.items() if not written_out(f)] == []
+
+
+def test_every_method_of_tensors_names_its_parameters():
+    methods = dict(public_functions(torch.Tensor))
+    vague = [n for n, f in methods.items() if not (raises_always(f) or written_out(f))]
+    assert len(methods) > 500 and vague == []
+    for name, text in {
+        "view": "(input, *size, dtype=None)",
+        "max": "(input, dim=None, keepdim=False, other=None, *, out=None)",
+        "squeeze": "(input, dim=None)",
+        "round": "(input, *, decimals=None, out=None)",
+        "to_sparse_csr": "(self: 'Tensor', dense_dim: 'int | None' = None) -> 'Tensor'",
+    }.items():
+        assert str(inspect.signature(getattr(torch.Tensor, name))) == text, name
+
+
+def test_merged_signatures_bind_every_form():
+    groups = {}
+    for record in torch._C._op_table():
+        if not record["internal"]:
+            groups.setdefault(record["name"], []).append(record)
+    merged = {name: records for name, records in groups.items() if len(records) > 1}
+    assert len(merged) > 30
+    for name, records in merged.items():
+        f = getattr(torch, name, getattr(torch.Tensor, name, None))
+        if f is None or f.__doc__.count(f"{name}(") < len(records):  # nn.functional's, or Python's
+            continue
+        for record in records:
+            args = [a for a in record["args"] if not a["keyword_only"]]
+            named = {a["name"]: 0 for a in record["args"] if a["keyword_only"]}
+            try:
+                inspect.signature(f).bind(*[0] * len(args), **named)
+            except TypeError as error:
+                pytest.fail(f"{name}{inspect.signature(f)}: {error}")
+
+
 def test_second_names_have_the_signature_of_the_first():
     for second, first in (("arccos", "acos"), ("clip", "clamp"), ("ger", "outer")):
         assert inspect.signature(getattr(torch, second)) == inspect.signature(getattr(torch, first))
@@ -53,7 +111,7 @@ def test_signatures_bind_what_the_functions_take():
     x = torch.ones(2, 3)
     for f, args, kwargs in (
         (torch.sum, (x,), {"dim": 1, "keepdim": True}),
-        (torch.max, (x, 1), {"keepdim": True}),  # one of several: accepts anything
+        (torch.max, (x, 1), {"keepdim": True}),  # one of several forms
         (x.sum, (1,), {}),
         (x.max, (1,), {}),
         (x.size, (), {"dim": 0}),

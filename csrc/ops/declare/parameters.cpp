@@ -182,6 +182,57 @@ std::string names_text(const std::vector<ArgInfo>& args, bool out) {
   return text;
 }
 
+namespace {
+
+struct MergedName {
+  const ArgInfo* arg;
+  size_t lists = 0;  // how many have it
+  bool optional = false, positional = false;
+};
+
+void merge_names(std::vector<MergedName>& all, const std::vector<ArgInfo>& args) {
+  size_t at = 0;  // after the parameters that both have
+  for (const ArgInfo& a : args) {
+    size_t i = 0;
+    while (i < all.size() && all[i].arg->name != a.name) ++i;
+    if (i == all.size()) {
+      i = at;
+      all.insert(all.begin() + static_cast<std::ptrdiff_t>(i), MergedName{&a});
+    }
+    ++all[i].lists;
+    all[i].optional |= a.has_default;
+    all[i].positional |= !a.keyword_only;
+    if (a.has_default && !all[i].arg->has_default) all[i].arg = &a;
+    at = std::max(at, i + 1);
+  }
+}
+
+}  // namespace
+
+std::string merged_names(const std::vector<const std::vector<ArgInfo>*>& lists, bool out) {
+  std::vector<MergedName> all;
+  for (const std::vector<ArgInfo>* args : lists) merge_names(all, *args);
+  const bool rest = std::ranges::any_of(all, [](const auto& m) { return m.arg->variadic; });
+  // What only some records have is passed by keyword if another has any number of values.
+  const auto group = [&](const MergedName& m) {
+    if (m.arg->variadic) return 1;
+    return !m.positional ? 3 : rest && m.lists != lists.size() ? 2 : 0;
+  };
+  std::ranges::stable_sort(all, {}, group);
+  bool optional = false, by_keyword = false;
+  std::string text;
+  for (const MergedName& m : all) {
+    if (!m.positional && !by_keyword) text += text.empty() ? "*" : ", *";
+    by_keyword |= !m.positional || m.arg->variadic;
+    optional |= m.optional || m.lists != lists.size();
+    text += (text.empty() ? "" : ", ") + std::string(m.arg->variadic ? "*" : "") + m.arg->name;
+    if (optional && !m.arg->variadic)
+      text += "=" + (m.arg->has_default ? m.arg->default_text : std::string("None"));
+  }
+  if (out) text += by_keyword ? ", out=None" : ", *, out=None";
+  return text;
+}
+
 Schema read_schema(std::string_view text, const std::string& who) {
   const size_t open = text.find('('), arrow = text.rfind("->");
   const size_t close = text.rfind(')', arrow == std::string_view::npos ? text.size() : arrow);

@@ -41,6 +41,10 @@ COGRAD_API Schema read_schema(std::string_view text, const std::string& who);
 COGRAD_API std::string parameter_name(std::string_view text, size_t k);
 // Returns names, defaults and stars as in a Python signature, with out=None at the end if `out`.
 COGRAD_API std::string names_text(const std::vector<ArgInfo>& args, bool out = false);
+// Returns the parameters of several records as one list that binds what any of them takes: what
+// some lack, or what follows such a parameter, has a default.
+COGRAD_API std::string merged_names(const std::vector<const std::vector<ArgInfo>*>& lists,
+                                    bool out);
 // Returns the word for a kind in a schema.
 COGRAD_API const char* type_word(ArgKind kind) noexcept;
 

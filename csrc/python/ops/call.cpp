@@ -570,8 +570,17 @@ PyObject* op_doc(PyObject* o, void*) {
 }
 PyObject* op_text_signature(PyObject* o, void*) {
   const OpGroup& g = group_of(o);
-  if (g.records.size() != 1) return PyUnicode_FromString("(*args, **kwargs)");  // see __doc__
-  return PyUnicode_FromString(parameters_text(g, *g.records[0]).c_str());
+  std::string text = parameters_text(g, *g.records[0]);
+  if (g.records.size() > 1) {  // see __doc__ for each of them
+    bool out = false;
+    std::vector<const std::vector<ArgInfo>*> lists;
+    for (const OpRecord* r : g.records) {
+      lists.push_back(&r->args);
+      out |= parameters_text(g, *r).ends_with("out=None)");
+    }
+    text = "(" + merged_names(lists, out) + ")";
+  }
+  return PyUnicode_FromString(text.c_str());
 }
 PyObject* op_reduce(PyObject* o, PyObject*) {
   return guarded([&] {

@@ -136,14 +136,6 @@ def _slice_inverse(
 
 
 # A method is the function of the same name that cograd.sparse has for both kinds of tensors.
-_CONVERT = {
-    "sparse_mask": "Returns the elements at the positions of a sparse ``mask``, with its layout.",
-    "to_dense": "Returns the tensor itself, or a copy in another dtype.",
-    "to_sparse": "Returns the elements that are not 0 as a tensor of a sparse layout.",
-    "to_sparse_coo": "Returns the elements that are not 0, with their coordinates.",
-    "to_sparse_csc": "Returns the elements of a matrix that are not 0, in compressed columns.",
-    "to_sparse_csr": "Returns the elements of a matrix that are not 0, in compressed rows.",
-}
 _ROWS, _COLUMNS = "sparse row compressed tensor", "sparse column compressed tensor"
 _COO = "sparse coordinate tensor"
 _EXPECTED = {
@@ -158,15 +150,50 @@ _EXPECTED = {
 }
 
 
-def _converting(name: str, doc: str) -> Any:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if not registered:
-            cograd.sparse.SparseTensor  # noqa: B018, imports it
-        result: Tensor = registered["handlers"][name](self, *args, **kwargs)
-        return result
+def _convert(name: str, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Calls the function of cograd.sparse, which is imported when it is first needed."""
+    if not registered:
+        cograd.sparse.SparseTensor  # noqa: B018, imports it
+    result: Tensor = registered["handlers"][name](x, *args, **kwargs)
+    return result
 
-    method.__name__, method.__doc__ = name, doc
-    return method
+
+def _sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
+    """Returns the elements at the positions of a sparse ``mask``, with its layout."""
+    return _convert("sparse_mask", self, mask)
+
+
+def _to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """Returns the tensor itself, or a copy in another dtype."""
+    return _convert("to_dense", self, dtype, masked_grad=masked_grad)
+
+
+def _to_sparse(
+    self: Tensor,
+    sparse_dim: Any = None,
+    *,
+    layout: Any = None,
+    blocksize: Any = None,
+    dense_dim: int | None = None,
+) -> Tensor:
+    """Returns the elements that are not 0 as a tensor of a sparse layout."""
+    options = {"layout": layout, "blocksize": blocksize, "dense_dim": dense_dim}
+    return _convert("to_sparse", self, sparse_dim, **options)
+
+
+def _to_sparse_coo(self: Tensor) -> Tensor:
+    """Returns the elements that are not 0, with their coordinates."""
+    return _convert("to_sparse_coo", self)
+
+
+def _to_sparse_csc(self: Tensor, dense_dim: int | None = None) -> Tensor:
+    """Returns the elements of a matrix that are not 0, in compressed columns."""
+    return _convert("to_sparse_csc", self, dense_dim)
+
+
+def _to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
+    """Returns the elements of a matrix that are not 0, in compressed rows."""
+    return _convert("to_sparse_csr", self, dense_dim)
 
 
 def _refusing(name: str, expected: str) -> Any:
@@ -209,6 +236,11 @@ METHODS: dict[str, Any] = {
     "slice_inverse": _slice_inverse,
     "dense_dim": _dense_dim,
     "sparse_dim": _sparse_dim,
-    **{name: _converting(name, doc) for name, doc in _CONVERT.items()},
+    "sparse_mask": _sparse_mask,
+    "to_dense": _to_dense,
+    "to_sparse": _to_sparse,
+    "to_sparse_coo": _to_sparse_coo,
+    "to_sparse_csc": _to_sparse_csc,
+    "to_sparse_csr": _to_sparse_csr,
     **{name: _refusing(name, expected) for name, expected in _EXPECTED.items()},
 }

@@ -11,7 +11,7 @@ from cograd import Tensor
 from ._lists import for_lists, step_lists
 from ._options import number, rate, within
 from ._rule import Rule, State, counter
-from .optimizer import Optimizer
+from .optimizer import Optimizer, ParamsT
 
 __all__ = ["Adafactor", "adafactor"]
 
@@ -94,8 +94,8 @@ class Adafactor(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-2,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
         beta2_decay: float = -0.8,
         eps: tuple[float | None, float] = (None, 1e-3),
         d: float = 1.0,

@@ -11,7 +11,7 @@ from cograd import Tensor
 
 from ._options import number, rate, within
 from ._rule import Rule, zeros
-from .optimizer import Optimizer
+from .optimizer import Optimizer, ParamsT
 
 __all__ = ["Muon"]
 
@@ -93,8 +93,8 @@ class Muon(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-3,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
         weight_decay: float = 0.1,
         momentum: float = 0.95,
         nesterov: bool = True,

@@ -11,7 +11,7 @@ from ._formula import decayed
 from ._lists import for_lists, step_lists
 from ._options import not_negative, within
 from ._rule import Rule, counter, zeros
-from .optimizer import Optimizer
+from .optimizer import Optimizer, ParamsT
 
 __all__ = ["Adadelta", "adadelta"]
 
@@ -61,8 +61,8 @@ class Adadelta(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1.0,
+        params: ParamsT,
+        lr: float | Tensor = 1.0,
         rho: float = 0.9,
         eps: float = 1e-6,
         weight_decay: float = 0,

@@ -12,7 +12,7 @@ from ._lists import for_lists, step_lists
 from ._options import not_negative
 from ._rule import Rule, counter, filled
 from ._sparse import adagrad_step
-from .optimizer import Optimizer
+from .optimizer import Optimizer, ParamsT
 
 __all__ = ["Adagrad", "adagrad"]
 
@@ -64,8 +64,8 @@ class Adagrad(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-2,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
         lr_decay: float = 0,
         weight_decay: float = 0,
         initial_accumulator_value: float = 0,

@@ -12,7 +12,7 @@ from ._formula import decayed
 from ._lists import for_lists, step_lists
 from ._options import check_betas, not_negative
 from ._rule import Rule, counter, zeros
-from .optimizer import Optimizer
+from .optimizer import Optimizer, ParamsT
 
 __all__ = ["Adamax", "adamax"]
 
@@ -62,9 +62,9 @@ class Adamax(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 2e-3,
-        betas: tuple[Any, Any] = (0.9, 0.999),
+        params: ParamsT,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
         foreach: bool | None = None,

@@ -10,6 +10,7 @@ from cograd import Tensor
 
 from ._lists import for_lists, step_lists
 from .adam import Adam
+from .optimizer import ParamsT
 
 __all__ = ["AdamW", "adamw"]
 
@@ -40,9 +41,9 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-3,
-        betas: tuple[Any, Any] = (0.9, 0.999),
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         amsgrad: bool = False,

@@ -12,7 +12,7 @@ from ._formula import counter_value, decayed, used
 from ._lists import for_lists, step_lists
 from ._options import not_negative, number
 from ._rule import Rule, counter, zeros
-from .optimizer import Optimizer
+from .optimizer import Optimizer, ParamsT
 
 __all__ = ["ASGD", "asgd"]
 
@@ -66,8 +66,8 @@ class ASGD(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-2,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
         lambd: float = 1e-4,
         alpha: float = 0.75,
         t0: float = 1e6,

@@ -11,7 +11,7 @@ from cograd import Tensor
 
 from ._options import number
 from ._rule import Rule
-from .optimizer import Optimizer
+from .optimizer import Optimizer, ParamsT
 
 __all__ = ["LBFGS"]
 
@@ -134,8 +134,8 @@ class LBFGS(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1,
+        params: ParamsT,
+        lr: float | Tensor = 1,
         max_iter: int = 20,
         max_eval: int | None = None,
         tolerance_grad: float = 1e-7,

@@ -11,7 +11,7 @@ from ._formula import decayed
 from ._lists import for_lists, step_lists
 from ._options import not_negative
 from ._rule import Rule, counter, zeros
-from .optimizer import Optimizer
+from .optimizer import Optimizer, ParamsT
 
 __all__ = ["RMSprop", "rmsprop"]
 
@@ -75,8 +75,8 @@ class RMSprop(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-2,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
         alpha: float = 0.99,
         eps: float = 1e-8,
         weight_decay: float = 0,

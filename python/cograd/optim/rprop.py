@@ -11,7 +11,7 @@ from cograd import Tensor
 from ._lists import for_lists, step_lists
 from ._options import within
 from ._rule import Rule, counter, filled, zeros
-from .optimizer import Optimizer
+from .optimizer import Optimizer, ParamsT
 
 __all__ = ["Rprop", "rprop"]
 
@@ -65,8 +65,8 @@ class Rprop(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-2,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
         etas: tuple[float, float] = (0.5, 1.2),
         step_sizes: tuple[float, float] = (1e-6, 50),
         *,

@@ -12,7 +12,7 @@ from ._lists import for_lists, step_lists
 from ._options import not_negative
 from ._rule import Rule, State
 from ._sparse import sgd_step
-from .optimizer import Optimizer
+from .optimizer import Optimizer, ParamsT
 
 __all__ = ["SGD", "sgd"]
 
@@ -78,8 +78,8 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-3,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
         momentum: float = 0,
         dampening: float = 0,
         weight_decay: float = 0,

@@ -6,11 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 import cograd
+from cograd import Tensor
 
 from ._options import check_betas, within
 from ._rule import Rule, State, zeros
 from ._sparse import adam_step
-from .optimizer import Optimizer
+from .optimizer import Optimizer, ParamsT
 
 __all__ = ["SparseAdam"]
 
@@ -53,9 +54,9 @@ class SparseAdam(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
         eps: float = 1e-8,
         maximize: bool = False,
     ) -> None:
