@@ -272,6 +272,14 @@ class profile:
         """Writes a page; see :meth:`cograd.autograd.profiler.EventList.export_html`."""
         self.events().export_html(path)
 
+    def _repr_html_(self) -> str | None:
+        """Returns the page that a notebook shows; None before something was recorded."""
+        try:
+            events = self.events()
+        except (AssertionError, RuntimeError):
+            return None
+        return events._repr_html_()
+
     def export_memory_timeline(self, path: str, device: str | None = None) -> None:
         """Writes the page of :meth:`export_html`, which shows memory under ``profile_memory``.
 

@@ -8,13 +8,14 @@ import shutil
 import subprocess
 import warnings
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, overload
 
 from cograd import _C
+from cograd._base import notebook
 from cograd._C import Node, Tensor
 from cograd.autograd._graph_page import ModuleCalls, page
 
-__all__ = ["draw", "to_dot", "to_mermaid"]
+__all__ = ["Drawing", "draw", "to_dot", "to_mermaid"]
 
 _PICTURES = "svg png pdf jpg jpeg gif webp ps eps".split()  # the formats of Graphviz
 
@@ -131,23 +132,57 @@ def to_mermaid(
     return "\n".join(lines) + "\n"
 
 
+class Drawing:
+    """A page that shows a graph; a notebook shows it below the cell.
+
+    Attributes:
+        html: the page, as ``draw(value, "graph.html")`` writes it.
+    """
+
+    def __init__(self, html: str) -> None:
+        self.html = html
+
+    def _repr_html_(self) -> str:
+        return notebook.frame(self.html)
+
+    def __repr__(self) -> str:
+        return "<a drawing, which notebooks show; draw(value, 'graph.html') writes it>"
+
+
+@overload
+def draw(
+    value: Tensor | Node | Iterable[Any],
+    path: None = None,
+    params: dict[str, Tensor] | None = None,
+    modules: ModuleCalls | None = None,
+) -> Drawing: ...
+@overload
 def draw(
     value: Tensor | Node | Iterable[Any],
     path: str | os.PathLike[str],
     params: dict[str, Tensor] | None = None,
     modules: ModuleCalls | None = None,
-) -> str:
-    """Writes a picture of the graph; returns the path of the file that was written.
+) -> str: ...
+def draw(
+    value: Tensor | Node | Iterable[Any],
+    path: str | os.PathLike[str] | None = None,
+    params: dict[str, Tensor] | None = None,
+    modules: ModuleCalls | None = None,
+) -> str | Drawing:
+    """Writes a picture of the graph and returns the file's path; without a path, returns a Drawing.
 
     ``.html`` is a self-contained page: pan, zoom, search, and nodes that fold by module if
     ``modules`` (from :class:`record_modules`) is given, else by runs of neighbours. It supports
-    graphs of a million nodes. Under anomaly mode a node shows the line that created it.
+    graphs of a million nodes. Under anomaly mode a node shows the line that created it. Without
+    ``path``, a notebook shows this page below the cell.
 
     ``.dot``/``.gv`` and ``.mmd``/``.md`` are text and always work. Other suffixes (svg, png, pdf)
     need Graphviz: the ``dot`` program or the ``graphviz`` package that calls it. Without it, and
     for a suffix that is not a picture format, it warns and writes a Mermaid file beside the
     requested name.
     """
+    if path is None:
+        return Drawing(page(_roots(value), params, modules, "graph"))
     target = os.fspath(path)
     suffix = os.path.splitext(target)[1].lower().lstrip(".")
     if suffix in ("html", "htm"):

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import cograd
 from cograd import _C
+from cograd._base import notebook
 from cograd._C import Tensor
 from cograd.autograd._saved import saved_tensors_hooks
 
@@ -57,18 +58,40 @@ class SavedMemory(list[SavedRecord]):
         """Bytes on disk."""
         return sum(r.bytes for r in self if r.spilled)
 
+    def _title(self) -> str:
+        return f"{len(self)} saved tensors, {self.total_bytes} bytes"
+
     def __str__(self) -> str:
-        lines = [f"{len(self)} saved tensors, {self.total_bytes} bytes"]
+        lines = [self._title()]
         for r in self:
-            shape = "?" if r.shape is None else "x".join(map(str, r.shape)) or "scalar"
-            marks = "".join(
-                f" ({m})"
-                for m, on in (("shared", r.shared), ("hooks", r.packed), ("disk", r.spilled))
-                if on
-            )
             at = f" at {r.made_at}" if r.made_at else ""
-            lines.append(f"{r.bytes:>12}  {shape:<20} {r.node}.{r.slot}{marks}{at}")
+            marks = "".join(f" ({m})" for m in _marks(r))
+            lines.append(f"{r.bytes:>12}  {_shape(r):<20} {r.node}.{r.slot}{marks}{at}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Returns the table that a notebook shows: the largest records."""
+        rows = [
+            (r.bytes, _shape(r), r.dtype, f"{r.node}.{r.slot}", ", ".join(_marks(r)), r.made_at)
+            for r in self[:_SHOWN]
+        ]
+        title = self._title()
+        if len(self) > _SHOWN:
+            title += f"; the largest {_SHOWN}"
+        head = ("bytes", "shape", "dtype", "saved by", "", "made at")
+        return notebook.table(title, head, rows)
+
+
+_SHOWN = 200  # records in a notebook's table
+
+
+def _shape(r: SavedRecord) -> str:
+    return "?" if r.shape is None else "x".join(map(str, r.shape)) or "scalar"
+
+
+def _marks(r: SavedRecord) -> list[str]:
+    marks = (("shared", r.shared), ("hooks", r.packed), ("disk", r.spilled))
+    return [name for name, on in marks if on]
 
 
 def saved_memory() -> SavedMemory:

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from cograd import _C
@@ -205,6 +206,15 @@ class EventList(list[Any]):
         with open(path, "w", encoding="utf-8") as f:
             f.write(page(self, title))
 
+    def _repr_html_(self) -> str:
+        """Returns what a notebook shows: the page of events, or the table of averages."""
+        from cograd._base import notebook
+        from cograd.autograd._profile_page import page
+
+        if self and isinstance(self[0], FunctionEvent):
+            return notebook.frame(page(self, "profile"))
+        return f"<pre>{escape(self.table())}</pre>"
+
     def __str__(self) -> str:
         return self.table()
 
@@ -313,6 +323,11 @@ class profile:
     def self_cpu_time_total(self) -> float:
         """Microseconds spent in all events."""
         return self.function_events.self_cpu_time_total
+
+    def _repr_html_(self) -> str | None:
+        """Returns the page that a notebook shows; None before the end of the profile."""
+        finished = self._raw is not None or bool(self._sorted)
+        return self.function_events._repr_html_() if finished else None
 
     def __str__(self) -> str:
         finished = self._raw is not None or bool(self._sorted)

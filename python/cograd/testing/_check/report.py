@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from cograd._base import notebook
+
 __all__ = ["CheckError", "CheckReport", "CheckResult", "Fault", "Inapplicable", "Remark"]
 
 
@@ -104,12 +106,20 @@ class CheckReport:
         """Whether no check failed."""
         return not self.failures
 
-    def __str__(self) -> str:
+    def _title(self) -> str:
         counts = dict.fromkeys(("pass", "fail", "note", "skip"), 0)
         for result in self.results:
             counts[result.outcome] += 1
         summary = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
-        lines = [f"check of {self.name}: {summary}"]
+        return f"check of {self.name}: {summary}"
+
+    def _repr_html_(self) -> str:
+        """Returns the table that a notebook shows."""
+        rows = [(r.check, r.outcome, r.where, r.detail) for r in self.results]
+        return notebook.table(self._title(), ("check", "outcome", "where", "detail"), rows)
+
+    def __str__(self) -> str:
+        lines = [self._title()]
         width = max((len(result.check) for result in self.results), default=0)
         margin = " " * (width + 8)
         for result in self.results:
