@@ -407,7 +407,8 @@ PyMethodDef tensor_methods[] = {
     {"get_device", method_get_device, METH_NOARGS,
      "get_device($self, /)\n--\n\nReturns the index of the device: -1 for the CPU."},
     {"cuda", FASTCALL(method_cuda), METH_VARARGS | METH_KEYWORDS,
-     "cuda($self, device=None, non_blocking=False, memory_format=None)\n--\n\nNot available: CPU only."},
+     "cuda($self, device=None, non_blocking=False, memory_format=None)\n--\n\nNot available: CPU "
+     "only."},
     {"item", method_item, METH_NOARGS,
      "item($self, /)\n--\n\nReturns the only element as a Python number."},
     {"detach", method_detach, METH_NOARGS,
