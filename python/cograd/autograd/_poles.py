@@ -228,7 +228,10 @@ def _slots(saved: Sequence[tuple[str, Any]]) -> Saved:
 
 
 def _elementwise(row: Row, grad: Any, s: Saved) -> str:
-    derivative = np.asarray(row.derivative(s))
+    try:
+        derivative = np.asarray(row.derivative(s))
+    except KeyError:  # a hook packed it, such as a checkpoint's
+        return f"The values are with a pack hook. {_advice(row)}"
     shape = np.broadcast_shapes(np.shape(grad), derivative.shape)
     g, d = np.broadcast_to(grad, shape), np.broadcast_to(derivative, shape)
     product = g * d
