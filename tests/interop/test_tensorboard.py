@@ -272,6 +272,7 @@ def test_embeddings(writer, tmp_path):
         writer.add_embedding(torch.eye(3), metadata=["a"])
     with pytest.raises(AssertionError, match="2D"):
         writer.add_embedding(torch.ones(3))
+    writer.add_embedding(torch.ones(1, 1), tag='../../"o\nut', global_step=1234567)
     folder = tmp_path / "run" / "00007" / "x"
     assert (folder / "tensors.tsv").read_text() == "1\t0\t0\n0\t1\t0\n0\t0\t1\n"
     assert (folder / "metadata.tsv").read_text() == "a\nb c\nd\n"
@@ -281,7 +282,10 @@ def test_embeddings(writer, tmp_path):
     from tensorboard.plugins.projector.projector_config_pb2 import ProjectorConfig
 
     config = text_format.Parse(text, ProjectorConfig())
-    first, second = config.embeddings
+    first, second, third = config.embeddings
+    assert third.tensor_name == '../../"o\nut:1234567'
+    assert third.tensor_path == "1234567/_o_ut/tensors.tsv"
+    assert (tmp_path / "run" / third.tensor_path).read_text() == "1\n"
     assert first.tensor_path == "00007/x/tensors.tsv"
     assert list(first.sprite.single_image_dim) == [2, 2]
     assert second.metadata_path == "00000/default/metadata.tsv"

@@ -94,7 +94,7 @@ _erf = np.vectorize(math.erf, otypes=[float])
 _LN2, _LN10 = math.log(2), math.log(10)
 _HYPOT = "hypot(where(m, x, 1), y)"
 
-# Node name, without the number at its end -> the row of each input.
+# Node name -> the row of each input.
 _ELEMENTWISE: dict[str, tuple[Row, ...]] = {
     "SqrtBackward0": _inverse("sqrt", lambda r: 0.5 / r, lambda r: r * r),
     "RsqrtBackward0": _inverse("rsqrt", lambda r: -0.5 * r**3, lambda r: 1 / (r * r)),
