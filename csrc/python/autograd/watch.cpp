@@ -97,7 +97,8 @@ py::list origins(Node* n) {
 // Warns as torch does and adds the forward call's traceback to the exception.
 void node_failed(Node* n, std::exception_ptr& error) noexcept {
   if (!Py_IsInitialized()) return;
-  const PyGILState_STATE gil = ensure_gil();
+  // The analyzer takes the rethrown exception for the end of this function.
+  const PyGILState_STATE gil = ensure_gil();  // NOLINT(clang-analyzer-deadcode.DeadStores)
   {
     const py::error_scope keep;  // keeps a pending error
     try {
