@@ -117,6 +117,12 @@ def test_histograms(writer):
     writer.add_histogram("joined", torch.arange(100.0), bins=50, max_bins=5)
     writer.add_histogram("ints", np.arange(4))
     writer.add_histogram("low", values.to(torch.bfloat16))
+    writer.add_histogram("edges", values, bins=np.array([-1.0, 0.0, 3.0]))
+    writer.add_histogram("huge", torch.tensor([1e30, -1e30, 1.0]))
+    writer.add_histogram("bools", torch.tensor([True, False]))
+    for bad in (torch.ones(2, dtype=torch.complex64), "words"):
+        with pytest.raises(TypeError, match="'bad' must be real numbers"):
+            writer.add_histogram("bad", bad)
     with pytest.raises(ValueError, match="'none' are empty"):
         writer.add_histogram("none", torch.zeros(0))
     with pytest.warns(UserWarning, match="2 of 4 values of 'bad' are not finite"):
@@ -129,6 +135,8 @@ def test_histograms(writer):
     found = {tag: array(value) for tag, value in written(writer).items()}  # rows: low, high, count
     for tag in ("default", "three", "low"):
         assert found[tag][:, 2].sum() == 4, tag
+    assert found["edges"][:, 2].tolist()[-2:] == [1, 3]
+    assert found["huge"][:, 2].sum() == 3 and found["bools"][:, 2].sum() == 2
     assert found["bad"][:, 2].sum() == 2 and found["ints"][:, 2].sum() == 4
     assert len(found["joined"][:, 2]) <= 6 and found["joined"][:, 2].sum() == 100
     assert found["raw"][:, 2].tolist() == [1, 2]

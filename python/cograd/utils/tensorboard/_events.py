@@ -69,6 +69,8 @@ def tensor(tag: str, array: Any) -> Any:
 
 def histogram(tag: str, values: Any, bins: Any, max_bins: int | None) -> Any:
     """Counts in bins; leaves out what is not finite, with a warning."""
+    if values.dtype.kind not in "fiub":
+        raise TypeError(f"add_histogram(): {tag!r} must be real numbers, got {values.dtype}")
     flat = values.reshape(-1).astype(np.float64)
     if flat.size == 0:
         raise ValueError(f"add_histogram(): the values of {tag!r} are empty")
@@ -81,7 +83,11 @@ def histogram(tag: str, values: Any, bins: Any, max_bins: int | None) -> Any:
         )
     if finite.size == 0:
         return raw_histogram(tag, 0.0, 0.0, 0, 0.0, 0.0, [0.0], [0.0])
-    counts, limits = np.histogram(finite, _edges() if bins == "tensorflow" else bins)
+    if isinstance(bins, str) and bins == "tensorflow":
+        edges = _edges()
+        counts, limits = np.histogram(np.clip(finite, edges[0], edges[-1]), edges)
+    else:
+        counts, limits = np.histogram(finite, bins)
     if max_bins is not None and len(counts) > max_bins:
         step = -(-len(counts) // max_bins)
         counts = np.add.reduceat(counts, np.arange(0, len(counts), step))
