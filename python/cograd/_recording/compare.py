@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Compares two recordings of one function: what differs was read from the example inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cograd
+from cograd._recording.recorder import Recording
+from cograd.fx.node import Node
+
+__all__ = ["check_same"]
+
+
+class _Differs(Exception):
+    pass
+
+
+def check_same(first: Recording, second: Recording, ignored: Any = None) -> str | None:
+    """Returns how the second recording differs in its calls, or None.
+
+    Args:
+        ignored: called with a node and the name or place of an argument; true if it may differ.
+    """
+    pairs: dict[Node, Node] = {}
+    a_nodes, b_nodes = list(first.graph.nodes), list(second.graph.nodes)
+    for a, b in zip(a_nodes, b_nodes, strict=False):
+        where = _where(a)
+        if a.op != b.op or (a.target != b.target and a.op != "get_attr"):
+            return f"another call, {_name(a)} or {_name(b)}, {where}"
+        pairs[a] = b
+        for key, left, right in _arguments(a, b):
+            if ignored is not None and ignored(a, key):
+                continue
+            try:
+                _compare(left, right, pairs)
+            except _Differs as found:
+                return f"{_name(a)}() gets {found} {where}"
+        if a.op == "get_attr" and a.target in first.constants:
+            x, y = first.constants[a.target], second.constants.get(str(b.target))
+            if y is None or not _equal(x, y):
+                user = next(iter(a.users), a)
+                return f"{_name(user)}() gets a tensor that depends on the inputs {_where(user)}"
+    if len(a_nodes) != len(b_nodes):
+        return f"{len(a_nodes)} or {len(b_nodes)} calls"
+    return None
+
+
+def _equal(x: Any, y: Any) -> bool:
+    same = x.dtype == y.dtype and x.shape == y.shape
+    return same and bool(cograd.allclose(x, y, equal_nan=True) if x.numel() else True)
+
+
+def _name(node: Node) -> str:
+    return str(getattr(node.target, "__name__", node.target))
+
+
+def _where(node: Node) -> str:
+    file, line = node.meta.get("place", ("", 0))
+    return f"at {file}:{line}" if file else ""
+
+
+def _arguments(a: Node, b: Node) -> list[tuple[Any, Any, Any]]:
+    if len(a.args) != len(b.args) or list(a.kwargs) != list(b.kwargs):
+        return [("", len(a.args), len(b.args))]
+    by_place = list(zip(range(len(a.args)), a.args, b.args, strict=True))
+    return by_place + [(key, a.kwargs[key], b.kwargs[key]) for key in a.kwargs]
+
+
+def _compare(a: Any, b: Any, pairs: dict[Node, Node]) -> None:
+    if isinstance(a, Node) or isinstance(b, Node):
+        if pairs.get(a) is not b:
+            raise _Differs("another value")
+    elif isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        if len(a) != len(b):
+            raise _Differs(f"{len(a)} or {len(b)} values")
+        for left, right in zip(a, b, strict=True):
+            _compare(left, right, pairs)
+    elif isinstance(a, dict) and isinstance(b, dict):
+        _compare(list(a.values()), list(b.values()), pairs)
+    elif isinstance(a, slice) and isinstance(b, slice):
+        _compare((a.start, a.stop, a.step), (b.start, b.stop, b.step), pairs)
+    elif a is not b and a != b and not (a != a and b != b):
+        raise _Differs(f"{a!r} or {b!r}, which was read from an input as a Python value")

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What each op is in ONNX: a table from its name to the function that writes its nodes."""
+
+from cograd.onnx._ops import (
+    activation,
+    attention,
+    conv,
+    create,
+    elementwise,
+    index,
+    linalg,
+    loss,
+    norm,
+    pool,
+    reduce,
+    resize,
+    rnn,
+    shape,
+    sort,
+)
+from cograd.onnx._ops._table import OPS
+
+__all__ = ["OPS"]
+
+del activation, attention, conv, create, elementwise, index, linalg, loss, norm, pool, reduce
+del resize, rnn, shape, sort
