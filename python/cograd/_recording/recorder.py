@@ -190,10 +190,11 @@ class _Recorder:
             to_graph = self.argument((args, kwargs))
             with _C.DisableTorchFunction():
                 result = func(*args, **kwargs)
+            goals = _goals(name, args, kwargs)
             written = [
                 node
                 for node, tensor, old in zip(nodes, tensors, versions, strict=True)
-                if tensor._version != old
+                if tensor._version != old and (goals is None or id(tensor) in goals)
             ]
             found = list(_tensors(result))
             if not found and not written:
@@ -254,6 +255,18 @@ class _Recorder:
             node.meta["val"] = tuple(n.meta.get("val") for n in node.users)
             return _like(result, items)
         return result
+
+
+def _goals(name: str, args: Any, kwargs: dict[str, Any]) -> set[int] | None:
+    """Returns the tensors that a call writes, or None for whatever changed.
+
+    Tensors that share memory share a version, so the version alone does not tell.
+    """
+    if kwargs.get("out") is not None:
+        return {id(tensor) for tensor in _tensors(kwargs["out"])}
+    if args and (name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))):
+        return {id(args[0])}
+    return None
 
 
 def _repeats(name: str) -> bool:

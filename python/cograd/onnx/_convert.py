@@ -64,12 +64,14 @@ class Converter:
     Args:
         writer: where the ONNX graph goes.
         dims: called with a node and the place of a result, returns its sizes, None where they vary.
+        known: called with a node, returns its value if it is a Python number that never varies.
         tensors: the parameters, buffers and constants by name.
         table: further conversions by name.
     """
 
-    def __init__(self, writer: Writer, dims: Any, tensors: Any, table: Any) -> None:
-        self.writer, self._dims, self._tensors, self._table = writer, dims, tensors, table
+    def __init__(self, writer: Writer, dims: Any, known: Any, tensors: Any, table: Any) -> None:
+        self.writer, self._tensors, self._table = writer, tensors, table
+        self._dims, self._known = dims, known
         self.values: dict[Node, Any] = {}
         self.needed: set[Node] = set()
         self._writes: dict[Node, int] = {}
@@ -203,7 +205,8 @@ class Converter:
     def _plain(self, value: Any) -> Any:
         """Returns arguments with values in place of nodes."""
         if isinstance(value, Node):
-            return self.read(value)
+            number = self._known(value)
+            return self.read(value) if number is None else number
         if isinstance(value, (list, tuple)):
             items = [self._plain(item) for item in value]
             return items if isinstance(value, list) else tuple(items)
@@ -224,6 +227,7 @@ class Converter:
         several = isinstance(val, tuple)
         w.dtypes = [_dtype(v) for v in (val if several else [val])]
         w.outs = self._dims(node)
+        w.is_method = node.op == "call_method"
         w.second_used = any(
             u in self.needed for u in node.users if u.meta.get("item") and u.args[1] == 1
         )

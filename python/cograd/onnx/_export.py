@@ -136,16 +136,21 @@ def _warn_of_branches(first: Recording, second: Recording) -> None:
 
 def _sizes(
     first: Recording, second: Recording | None, axes: dict[Node, dict[int, str]]
-) -> Callable[[Node], Any]:
-    """Returns a function from a node to the sizes of its results, None where they vary."""
+) -> tuple[Callable[[Node], Any], Callable[[Node], int | None]]:
+    """Returns what gives a node's sizes, None where they vary, and its number if it is constant."""
     others = {} if second is None else dict(zip(first.graph.nodes, second.graph.nodes, strict=True))
     unknown = second is None and any(axes.values())
 
-    def of(val: Any, other: Any) -> Any:
+    def of(node: Node, val: Any, other: Any) -> Any:
         if not isinstance(val, cograd.Tensor):
             return []
         sizes: list[int | None] = list(val.shape)
         if isinstance(other, cograd.Tensor):
+            if len(sizes) != other.dim():
+                raise OnnxExporterError(
+                    f"onnx.export: with other sizes of the dynamic axes a result of {name_of(node)}() "
+                    f"has {other.dim()} dims instead of {len(sizes)}"
+                )
             return [a if a == b else None for a, b in zip(sizes, other.shape, strict=True)]
         return [None] * len(sizes) if unknown else sizes
 
@@ -157,10 +162,16 @@ def _sizes(
             return [[None if i in varying else n for i, n in enumerate(val.shape)]]
         if isinstance(val, tuple):
             pairs = zip(val, other or [None] * len(val), strict=True)
-            return [of(a, b) for a, b in pairs]
-        return [of(val, other)]
+            return [of(node, a, b) for a, b in pairs]
+        return [of(node, val, other)]
 
-    return dims
+    def known(node: Node) -> int | None:
+        val = node.meta.get("val")
+        if not isinstance(val, int) or unknown:
+            return None
+        return val if node not in others or others[node].meta["val"] == val else None
+
+    return dims, known
 
 
 def _input_names(recording: Recording, given: Sequence[str] | None) -> list[str]:
@@ -367,7 +378,7 @@ def _written(
     """Returns the ONNX model of a recording."""
     names = [w.unique(name) for name in _input_names(first, input_names)]
     by_node = {n: axes.get(name, {}) for n, name in zip(first.inputs, names, strict=True)}
-    dims = _sizes(first, second, by_node)
+    dims, known = _sizes(first, second, by_node)
     results = _results(first)
     outputs = list(output_names or ())[: len(results)]
     outputs = [w.unique(n) for n in outputs]
@@ -375,7 +386,7 @@ def _written(
     state: dict[str, Any] = {}
     if isinstance(model, cograd.nn.Module):
         state = dict([*model.named_parameters(), *model.named_buffers()])
-    converter = Converter(w, dims, {**state, **first.constants}.__getitem__, table)
+    converter = Converter(w, dims, known, {**state, **first.constants}.__getitem__, table)
     inputs = []
     for node, name in zip(first.inputs, names, strict=True):
         value = Value(name, node.meta["val"].dtype, dims(node)[0])
@@ -387,6 +398,9 @@ def _written(
         if node in wanted:
             converter.convert(node)
     values = [converter.read(node) for node in results]
+    for node, value in zip(results, values, strict=True):
+        if value is None:
+            raise OnnxExporterError(f"onnx.export: this output of {name_of(node)}() is not supported")
     fixed = {*names, *(t.name for t in w.initializers.values())}
     _ends(w, values, outputs, fixed)
     typed = [

@@ -44,6 +44,7 @@ class Writer:
         self.dtypes: list[Any] = []
         self.outs: list[list[int | None]] = []
         self.second_used = False
+        self.is_method = False
         self._constants: dict[Any, str] = {}
         self._used: set[str] = set()
 

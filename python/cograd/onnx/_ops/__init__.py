@@ -17,10 +17,11 @@ from cograd.onnx._ops import (
     rnn,
     shape,
     sort,
+    windows,
 )
 from cograd.onnx._ops._table import OPS
 
 __all__ = ["OPS"]
 
 del activation, attention, conv, create, elementwise, index, linalg, loss, norm, pool, reduce
-del resize, rnn, shape, sort
+del resize, rnn, shape, sort, windows

@@ -123,7 +123,7 @@ def threshold(w: Writer, input: Value, threshold: Any, value: Any) -> Any:
 
 @op("prelu")
 def prelu(w: Writer, input: Value, weight: Value) -> Any:
-    slope = weight.name
+    slope = weight.name if input.rank else w.reshape(weight, [])
     if weight.dims != [1] and input.rank > 1:
         slope = w.reshape(weight, [-1] + [1] * (input.rank - 2))
     return _choose(w, "Greater", input, 0, input, w.emit("Mul", input, slope))

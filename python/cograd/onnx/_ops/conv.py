@@ -58,11 +58,17 @@ def _transposed(dims: int) -> Any:
         padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
     ) -> Any:
         x, added = batched(w, input, dims)
+        pads, more = per_dim(padding, dims), per_dim(output_padding, dims)
+        if all(n <= p for n, p in zip(more, pads, strict=True)):
+            # Less padding cut off at the end is the same, also where it exceeds the stride.
+            ends, more = [p - n for n, p in zip(more, pads, strict=True)], [0] * dims
+        else:
+            ends = pads
         found = w.emit(
             "ConvTranspose", x, weight, bias,
             kernel_shape=[w.static(k, "the size of the kernel") for k in w.sizes(weight)[2:]],
-            strides=per_dim(stride, dims), pads=per_dim(padding, dims) * 2,
-            output_padding=per_dim(output_padding, dims), dilations=per_dim(dilation, dims),
+            strides=per_dim(stride, dims), pads=pads + ends,
+            output_padding=more, dilations=per_dim(dilation, dims),
             group=groups,
         )
         return unbatched(w, found, added)
@@ -95,7 +101,7 @@ def padded(w: Writer, x: Any, rank: int, pad: Any, mode: str, value: str | None)
     return w.emit("Pad", x, w.shape([*before, *after]), value, axes, mode=mode)
 
 
-@op("pad", "constant_pad_nd")
+@op("pad")
 def pad(w: Writer, input: Value, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     if not pad:
         return w.emit("Identity", input)
@@ -126,3 +132,6 @@ def _circular(w: Writer, input: Value, pad: Any) -> Any:
             parts.append(w.emit("Slice", x, w.const([0]), w.const([after]), dim))
         x = w.emit("Concat", *parts, axis=axis)
     return x
+
+
+OPS["constant_pad_nd"] = lambda w, input, pad_by, value=0: pad(w, input, pad_by, "constant", value)

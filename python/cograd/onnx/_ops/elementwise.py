@@ -274,7 +274,9 @@ OPS["clamp_max"] = lambda w, input, max: clamp(w, input, None, max)
 def where(w: Writer, condition: Value, *choices: Any, input: Any = None, other: Any = None) -> Any:
     if not choices and input is None:
         raise refuse("where() with a condition alone")
-    first, second = choices or (input, other)
+    if w.is_method:  # x.where(condition, other)
+        condition, choices = choices[0], (condition, *choices[1:])
+    first, second = choices if len(choices) == 2 else (*choices, other)[:2] if choices else (input, other)
     return w.emit("Where", w.cast(condition, cograd.bool), w.to(first), w.to(second))
 
 
@@ -301,6 +303,37 @@ OPS["addcdiv"] = lambda w, input, a, b, *, value=1: addcmul(w, input, a, b, valu
 def hypot(w: Writer, input: Any, other: Any) -> Any:
     x, y = w.to(input), w.to(other)
     return w.emit("Sqrt", w.emit("Add", w.emit("Mul", x, x), w.emit("Mul", y, y)))
+
+
+def _constant_factor(factor: float) -> Callable[..., Any]:
+    return lambda w, input: w.emit("Mul", w.to(input), w.to(factor))
+
+
+OPS["deg2rad"] = _constant_factor(math.pi / 180)
+OPS["rad2deg"] = _constant_factor(180 / math.pi)
+
+
+@op("logit", "special_logit")
+def logit(w: Writer, input: Value, eps: Any = None) -> Any:
+    x = w.to(input)
+    if eps is not None:
+        x = w.emit("Min", w.emit("Max", x, w.to(eps)), w.to(1 - eps))
+    return w.emit("Log", w.emit("Div", x, w.emit("Sub", w.to(1), x)))
+
+
+@op("isclose")
+def isclose(
+    w: Writer, input: Value, other: Value, rtol: float = 1e-5, atol: float = 1e-8,
+    equal_nan: bool = False,
+) -> Any:
+    if equal_nan or not input.dtype.is_floating_point:
+        raise refuse("isclose() of integers or with equal_nan")
+    x, y = input, other
+    apart = w.emit("Abs", w.emit("Sub", x, y))
+    size = w.emit("Mul", w.emit("Abs", y), w.to(rtol, input.dtype))
+    near = w.emit("LessOrEqual", apart, w.emit("Add", size, w.to(atol, input.dtype)))
+    finite = w.emit("Less", w.emit("Abs", y), w.to(math.inf, input.dtype))
+    return w.emit("Or", w.emit("Equal", x, y), w.emit("And", near, finite))
 
 
 @op("xlogy", "special_xlogy")

@@ -271,6 +271,8 @@ def embedding(w: Writer, input: Value, weight: Value, *rest: Any, **other: Any) 
 
 @op("bucketize")
 def bucketize(w: Writer, input: Value, boundaries: Value, *, right: bool = False, **other: Any) -> Any:
+    if not isinstance(input, Value):
+        raise refuse("bucketize() of a number")
     x = w.emit("Unsqueeze", input, w.const([-1]))
     test = "GreaterOrEqual" if right else "Greater"
     above = w.emit("Cast", w.emit(test, x, w.to(boundaries, input.dtype)), to=w.type_of(cograd.int64))
@@ -289,3 +291,50 @@ def _index_add(w: Writer, x: Value, dim: int, index: Value, source: Value, alpha
     src = w.to(source, x.dtype)
     src = src if alpha == 1 else w.emit("Mul", src, w.to(alpha, x.dtype))
     return w.emit("ScatterElements", x, rows, src, axis=dim, reduction="add")
+
+
+def _rows(w: Writer, x: Value, dim: int, index: Value, source: Any) -> str:
+    """Returns an index of whole rows as an index of elements; ``source`` has their sizes."""
+    shape: list[int] = [1] * x.rank
+    shape[dim] = -1
+    return str(w.emit("Expand", w.reshape(index, shape), w.emit("Shape", source)))
+
+
+@op("index_copy")
+def index_copy(w: Writer, input: Value, dim: int, index: Value, source: Value) -> Any:
+    if not input.rank:
+        return w.emit("Identity", source)
+    rows = _rows(w, input, dim, index, source)
+    return w.emit("ScatterElements", input, rows, w.to(source), axis=dim)
+
+
+@op("index_fill")
+def index_fill(w: Writer, input: Value, dim: int, index: Value, value: Any) -> Any:
+    if not input.rank:
+        return w.to(value, input.dtype)
+    part = Value(w.emit("Gather", input, w.reshape(index, [-1]), axis=dim), input.dtype, input.dims)
+    rows = _rows(w, input, dim, index, part)
+    filled = w.emit("Expand", w.to(value, input.dtype), w.emit("Shape", part))
+    return w.emit("ScatterElements", input, rows, filled, axis=dim)
+
+
+@op("take")
+def take(w: Writer, input: Value, index: Value) -> Any:
+    return w.emit("Gather", w.reshape(input, [-1]), index, axis=0)
+
+
+def diagonal(w: Writer, input: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """Takes the diagonal of two dims, which becomes the last dim."""
+    first, second = dim1 % input.rank, dim2 % input.rank
+    rows = w.static(w.size(input, first), "the size of a diagonal's dim")
+    columns = w.static(w.size(input, second), "the size of a diagonal's dim")
+    count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+    at = [[i - min(offset, 0), i + max(offset, 0)] for i in range(count)]
+    rest = [d for d in range(input.rank) if d not in (first, second)]
+    moved = w.emit("Transpose", input, perm=[first, second, *rest])
+    places = w.const(cograd.tensor(at, dtype=cograd.int64).view(count, 2), None)
+    found = w.emit("GatherND", moved, places)
+    return w.emit("Transpose", found, perm=[*range(1, len(rest) + 1), 0])
+
+
+op("diagonal")(diagonal)

@@ -7,6 +7,7 @@ from typing import Any
 
 import cograd
 from cograd.onnx._ops._table import OPS, op, scaled
+from cograd.onnx._ops.shape import broadcast_shape
 from cograd.onnx._writer import Value, Writer
 
 
@@ -77,24 +78,15 @@ def bilinear(w: Writer, input1: Value, input2: Value, weight: Value, bias: Any =
 @op("cosine_similarity")
 def cosine_similarity(w: Writer, x1: Value, x2: Value, dim: int = 1, eps: float = 1e-8) -> Any:
     axis = w.const([dim])
+    shape = broadcast_shape(w, [x1, x2])
+    dims: list[Any] = [None] * max(x1.rank, x2.rank)
+    x1, x2 = (Value(w.emit("Expand", w.to(x), shape), w.dtype, dims) for x in (x1, x2))
 
     def unit(x: Value) -> str:
         squares = w.emit("ReduceSum", w.emit("Mul", x, x), axis, keepdims=1)
         length = w.emit("Max", w.emit("Sqrt", squares), w.to(eps))
         return str(w.emit("Div", x, length))
 
-    if x1.rank != x2.rank:
-        rank = max(x1.rank, x2.rank)
-        x1, x2 = (
-            x
-            if x.rank == rank
-            else Value(
-                w.emit("Unsqueeze", x, w.const(list(range(rank - x.rank)))),
-                x.dtype,
-                [1] * (rank - x.rank) + x.dims,
-            )
-            for x in (x1, x2)
-        )
     return w.emit("ReduceSum", w.emit("Mul", unit(x1), unit(x2)), axis, keepdims=0)
 
 

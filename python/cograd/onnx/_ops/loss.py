@@ -20,12 +20,17 @@ def _reduced(w: Writer, losses: str, reduction: str) -> Any:
 def _pointwise(formula: Any) -> Any:
     def convert(
         w: Writer, input: Value, target: Value, size_average: Any = None, reduce: Any = None,
-        reduction: str = "mean", **options: Any,
+        reduction: str = "mean", weight: Any = None,
     ) -> Any:
         if size_average is not None or reduce is not None:
             raise refuse("size_average and reduce of a loss")
         apart = w.emit("Sub", w.to(input), w.to(target))
-        return _reduced(w, formula(w, apart, **options), reduction)
+        losses = formula(w, apart)
+        if weight is not None:
+            if reduction == "mean":
+                raise refuse("a mean loss with weights")
+            losses = w.emit("Mul", losses, w.to(weight))
+        return _reduced(w, losses, reduction)
 
     return convert
 
@@ -92,9 +97,26 @@ def cross_entropy(
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Any:
-    if label_smoothing or target.dtype.is_floating_point:
-        raise refuse("cross_entropy() with label_smoothing or probabilities")
-    logs = w.emit("LogSoftmax", input, axis=min(1, input.rank - 1))
+    logs = w.emit("LogSoftmax", w.to(input), axis=min(1, input.rank - 1))
+    if target.dtype.is_floating_point and not label_smoothing:
+        return _of_probabilities(w, logs, input, target, weight, reduction)
+    if label_smoothing:
+        raise refuse("cross_entropy() with label_smoothing")
     return nll_loss(
         w, Value(logs, input.dtype, input.dims), target, weight, None, ignore_index, None, reduction
     )
+
+
+def _of_probabilities(
+    w: Writer, logs: str, input: Value, target: Value, weight: Any, reduction: str
+) -> Any:
+    axis = min(1, input.rank - 1)
+    losses = w.emit("Mul", logs, w.to(target))
+    if weight is not None:
+        losses = w.emit("Mul", losses, w.reshape(w.to(weight), [-1] + [1] * (input.rank - 1 - axis)))
+    losses = w.emit("Neg", w.emit("ReduceSum", losses, w.const([axis]), keepdims=0))
+    if reduction != "mean" or input.rank == 1:
+        return _reduced(w, losses, "sum" if reduction == "mean" else reduction)
+    count = w.emit("Size", losses) if input.rank > 1 else w.const(1)
+    total = w.emit("ReduceSum", losses, keepdims=0)
+    return w.emit("Div", total, w.cast(count, w.dtype, cograd.int64))

@@ -98,16 +98,3 @@ def _by_matrices(
             turned = w.emit("MatMul", w.emit("Transpose", found, perm=order), weights)
             found = w.emit("Transpose", turned, perm=order)
     return w.emit("Identity", found) if found == x.name else found
-
-
-@op("grid_sample", "_grid_sample", "grid_sampler")
-def grid_sample(
-    w: Writer, input: Value, grid: Value, mode: str = "bilinear", padding_mode: str = "zeros",
-    align_corners: Any = None,
-) -> Any:
-    if input.rank != 4 or not isinstance(mode, str):
-        raise refuse("grid_sample() of an input without 4 dims")
-    return w.emit(
-        "GridSample", input, grid, mode=mode, padding_mode=padding_mode,
-        align_corners=int(bool(align_corners)),
-    )

@@ -75,3 +75,27 @@ def _layer(
         onnx, x, ordered([p[0] for p in weights]), ordered([p[1] for p in weights]), biases, None,
         *initial, outputs=3 if onnx == "LSTM" else 2, **options,
     )
+
+
+@op("_lstm_cell")
+def lstm_cell(w: Writer, gates: Value, cx: Value) -> Any:
+    i, f, g, o = w.emit("Split", gates, outputs=4, axis=1, num_outputs=4)
+    kept = w.emit("Mul", w.emit("Sigmoid", f), cx)
+    new = w.emit("Mul", w.emit("Sigmoid", i), w.emit("Tanh", g))
+    return [w.emit("Sigmoid", o), w.emit("Add", kept, new)]
+
+
+@op("_rnn_layer")
+def rnn_layer(
+    w: Writer, input: Value, hx: Value, w_ih: Value, w_hh: Value, mode: int, reverse: bool = False,
+    batch_sizes: Any = None, cx: Any = None, b_ih: Any = None, b_hh: Any = None, w_hr: Any = None,
+) -> Any:
+    if batch_sizes is not None or w_hr is not None or reverse or mode == 2:
+        raise refuse("a recurrent layer in this form")
+    weights = [[w_ih, w_hh, *(b for b in (b_ih, b_hh) if b is not None)]]
+    one = w.const([0])
+    steps = w.reshape(input, [-1, w.size(hx, 0), w.size(input, 1)])
+    initial = [w.emit("Unsqueeze", hx, one)]
+    out, last = _layer(w, steps, mode, weights, initial, 1, b_ih is not None)
+    hidden = w.size(hx, 1)
+    return [w.reshape(out, [-1, hidden]), w.emit("Squeeze", last, one), None]

@@ -15,7 +15,7 @@ def sizes_of(args: Any) -> list[Any]:
     return list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args)
 
 
-@op("view", "reshape")
+@op("view", "reshape", "_unsafe_view")
 def reshape(w: Writer, input: Value, *shape: Any, **named: Any) -> Any:
     sizes = sizes_of(shape) if shape else list(next(iter(named.values())))
     if sizes and isinstance(sizes[0], cograd.dtype):
@@ -179,6 +179,23 @@ def stack(w: Writer, tensors: Any, dim: int = 0) -> Any:
     return w.emit("Concat", *(w.emit("Unsqueeze", w.to(x), axis) for x in tensors), axis=dim)
 
 
+@op("atleast_1d")
+def atleast_1d(w: Writer, input: Value) -> Any:
+    return w.emit("Identity", input) if input.rank else w.reshape(input, [1])
+
+
+@op("vstack", "row_stack")
+def vstack(w: Writer, tensors: Any) -> Any:
+    parts = [w.reshape(w.to(x), [1, -1]) if x.rank < 2 else w.to(x) for x in tensors]
+    return w.emit("Concat", *parts, axis=0)
+
+
+@op("column_stack")
+def column_stack(w: Writer, tensors: Any) -> Any:
+    parts = [w.reshape(w.to(x), [-1, 1]) if x.rank < 2 else w.to(x) for x in tensors]
+    return w.emit("Concat", *parts, axis=1)
+
+
 @op("hstack")
 def hstack(w: Writer, tensors: Any) -> Any:
     parts = [w.to(x) if x.rank else w.emit("Unsqueeze", w.to(x), w.const([0])) for x in tensors]
@@ -190,7 +207,7 @@ def _parts(w: Writer, x: Value, dim: int, sizes: Any, names: int) -> list[str]:
     return [found] if names == 1 else list(found)
 
 
-@op("split", "split_with_sizes", "chunk", "tensor_split")
+@op("split", "split_with_sizes", "chunk", "tensor_split", "unsafe_split", "unsafe_chunk")
 def split(w: Writer, input: Value, *rest: Any, **other: Any) -> Any:
     dim = other.get("dim", rest[1] if len(rest) > 1 else 0)
     sizes = [out[dim] for out in w.outs]
@@ -223,7 +240,7 @@ def narrow(w: Writer, input: Value, dim: int, start: Any, length: Any) -> Any:
     return w.emit("Slice", input, first, end, w.const([dim]))
 
 
-@op("flip", "fliplr", "flipud")
+@op("flip")
 def flip(w: Writer, input: Value, *dims: Any) -> Any:
     axes = sizes_of(dims)
     if not axes or not input.rank:
@@ -232,6 +249,10 @@ def flip(w: Writer, input: Value, *dims: Any) -> Any:
     return w.emit(
         "Slice", input, w.const([-1] * n), w.const([-(2**62)] * n), w.const(axes), w.const([-1] * n)
     )
+
+
+OPS["fliplr"] = lambda w, input: flip(w, input, 1)
+OPS["flipud"] = lambda w, input: flip(w, input, 0)
 
 
 @op("roll")
