@@ -41,12 +41,15 @@ class Recording:
         constants: the tensors by the names that the graph has for those without a name of theirs.
         result: what the function returned.
         inputs: the nodes of the tensors in the inputs, in order.
+        learned: the shapes of constants that require grad.
+        comparisons: file, line and value of each size that the program compared.
     """
 
     def __init__(self) -> None:
         self.graph = Graph()
         self.constants: dict[str, Tensor] = {}
         self.inputs: list[Node] = []
+        self.learned: list[tuple[int, ...]] = []
         self.comparisons: list[tuple[str, int, int]] = []
         self.result: Any = None
 
@@ -62,9 +65,10 @@ class _Calls(TorchFunctionMode):
 
 
 class _Recorder:
-    def __init__(self, names: dict[int, str], warn_of_sizes: bool) -> None:
+    def __init__(self, names: dict[int, str], warn_of_sizes: bool, prefix: str) -> None:
         self.made = Recording()
         self._names = names
+        self._prefix = prefix
         self._nodes: dict[int, Node] = {}
         self._alive: list[Any] = []
         self._memory: dict[int, list[Tensor]] = {}
@@ -153,7 +157,9 @@ class _Recorder:
                     )
         name = self._names.get(id(tensor))
         if name is None:
-            name = f"_tensor_constant{len(self.made.constants)}"
+            name = f"_tensor{self._prefix}_constant{len(self.made.constants)}"
+            if tensor.requires_grad:
+                self.made.learned.append(tuple(Tensor.size(tensor)))
             self.made.constants[name] = tensor.detach().clone()
         node = self.made.graph.get_attr(name)
         self._constant.add(node)
@@ -324,19 +330,21 @@ def record(
     *,
     root: Any = None,
     warn_of_sizes: bool = False,
+    prefix: str = "",
 ) -> Recording:
     """Runs ``function`` once, without gradients, and records what it calls.
 
     Args:
         root: the module whose parameters and buffers the graph names.
         warn_of_sizes: whether comparing a size warns.
+        prefix: what distinguishes the names of constants from those of other recordings.
     """
     kwargs = kwargs or {}
     named: dict[int, str] = {}
     if root is not None:
         for name, tensor in [*root.named_parameters(), *root.named_buffers()]:
             named.setdefault(id(tensor), name)
-    recorder = _Recorder(named, warn_of_sizes)
+    recorder = _Recorder(named, warn_of_sizes, prefix)
     names = _parameter_names(function, args, kwargs)
     values: list[Any] = [
         recorder.placeholder(name, value)

@@ -47,7 +47,7 @@ def _sizes(
                     f"{size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
                     "output size in (o1, o2, ...,oK) format."
                 )
-            sizes = [int(v) for v in size]
+            sizes = [v if isinstance(v, int) else int(v) for v in size]
         else:
             sizes = [int(size)] * n
         if recompute:

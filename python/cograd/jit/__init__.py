@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """torch.jit without TorchScript: decorators return what they decorate, and nothing is scripted.
 
-Tracing, saving and loading scripts are not supported; their names raise with an alternative.
+``trace`` records one run; ``save`` and ``load`` keep what it recorded in cograd's own format.
 """
 
 from __future__ import annotations
@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import cograd
 from cograd._base import absent as _absent
+from cograd.jit._archive import load, save
+from cograd.jit._module import ScriptFunction, ScriptModule, TopLevelTracedModule, TracedModule
+from cograd.jit._trace import TracingCheckError, trace, trace_module
+from cograd._recording import TracerWarning, is_recording as is_tracing
 
 __all__ = [
     "Attribute",
     "Final",
     "ScriptFunction",
     "ScriptModule",
+    "TopLevelTracedModule",
+    "TracedModule",
+    "TracerWarning",
+    "TracingCheckError",
     "annotate",
     "export",
     "fork",
@@ -24,9 +32,13 @@ __all__ = [
     "is_scripting",
     "is_tracing",
     "isinstance",
+    "load",
+    "save",
     "script",
     "script_if_tracing",
     "script_method",
+    "trace",
+    "trace_module",
     "unused",
     "wait",
 ]
@@ -34,20 +46,6 @@ __all__ = [
 _T = TypeVar("_T")
 
 # ---- rows of python/surface/faces.toml, written by make stubs ------------------------------------
-
-
-class ScriptModule:
-    """torch's type of scripted modules. It has no instances."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise _absent.refused("jit.ScriptModule", "jit")
-
-
-class ScriptFunction:
-    """torch's type of scripted functions. It has no instances."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise _absent.refused("jit.ScriptFunction", "jit")
 
 
 def script(obj: _T, optimize: Any = None, **options: Any) -> _T:
@@ -81,11 +79,6 @@ def unused(fn: _T) -> _T:
 
 
 def is_scripting() -> bool:
-    """Returns False."""
-    return False
-
-
-def is_tracing() -> bool:
     """Returns False."""
     return False
 
