@@ -81,6 +81,13 @@ def test_distributed_digits(tmp_path):
     assert is_picture(tmp_path / "timeline.png", 20_000)
 
 
+@pytest.mark.skipif(not has("onnx", "onnxruntime"), reason="needs onnx and onnxruntime")
+def test_onnx_export(tmp_path):
+    out = run_example("onnx_export.py", "--out", "bars.onnx", cwd=tmp_path)
+    assert float(re.search(r"difference: (\S+),", out)[1]) < 1e-4
+    assert float(re.search(r"onnxruntime: ([\d.]+)%", out)[1]) > 95
+
+
 def test_heat(tmp_path):
     """The derivative of the error leads to a weight that beats both ends of the search."""
     out = run_example("heat.py", cwd=tmp_path)

@@ -16,8 +16,8 @@ TOPICS = {
     "masked": "masked tensors are not offered: use masked_fill, where and nan-aware reductions",
     "named": "named tensors are not offered: use positions, or einops",
     "jit": (
-        "TorchScript is not offered: jit.script returns its argument and runs as Python; save "
-        "state_dict() instead of a script"
+        "TorchScript is not offered: jit.script returns its argument and runs as Python; use "
+        "jit.trace, or save state_dict()"
     ),
     "fx": (
         "symbolic sizes, make_fx and passes for compilers are not offered: fx traces modules and "
@@ -265,11 +265,10 @@ NAMES = {
     },
     "jit": {
         "jit": (
-            "CompilationUnit Error ScriptWarning TracedModule TracerWarning TracingCheckError "
-            "enable_onednn_fusion freeze fuser jit_module_from_flatbuffer load "
-            "onednn_fusion_enabled optimize_for_inference optimized_execution "
-            "run_frozen_optimizations save save_jit_module_to_flatbuffer set_fusion_strategy "
-            "set_module strict_fusion trace trace_module last_executed_optimized_graph "
+            "CompilationUnit Error ScriptWarning enable_onednn_fusion freeze fuser "
+            "jit_module_from_flatbuffer onednn_fusion_enabled optimize_for_inference "
+            "optimized_execution run_frozen_optimizations save_jit_module_to_flatbuffer "
+            "set_fusion_strategy set_module strict_fusion last_executed_optimized_graph "
             "export_opnames RecursiveScriptModule"
         ),
     },

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import inspect
-import keyword
 import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import cograd
-from cograd import Tensor, _C
+from cograd import _C, Tensor
 from cograd._recording.values import Traced, TracedInt, paused, place, set_active, warn
 from cograd.fx.graph import Graph
 from cograd.fx.node import Node, map_aggregate
@@ -41,6 +40,7 @@ class Recording:
         constants: the tensors by the names that the graph has for those without a name of theirs.
         result: what the function returned.
         inputs: the nodes of the tensors in the inputs, in order.
+        by_name: the names of the inputs that were passed by name, in order.
         learned: the shapes of constants that require grad.
         comparisons: file, line and value of each size that the program compared.
     """
@@ -49,6 +49,7 @@ class Recording:
         self.graph = Graph()
         self.constants: dict[str, Tensor] = {}
         self.inputs: list[Node] = []
+        self.by_name: list[str] = []
         self.learned: list[tuple[int, ...]] = []
         self.comparisons: list[tuple[str, int, int]] = []
         self.result: Any = None
@@ -239,11 +240,13 @@ class _Recorder:
 
     def _result(self, node: Node, result: Any, tensors: list[Tensor]) -> Any:
         if isinstance(result, Tensor):
-            if id(result) in self._nodes:  # an argument that was written
+            known = id(result) in self._nodes
+            if known and node.meta.get("writes"):
                 node.meta["same"] = self._nodes[id(result)]
                 node.meta["val"] = node.meta["same"].meta["val"]
                 return result
-            traced = result.as_subclass(Traced) if type(result) is Tensor else result
+            # An argument that comes back, as from contiguous(), may be a copy for other inputs.
+            traced = result.as_subclass(Traced) if known or type(result) is Tensor else result
             self._know(traced, node)
             memory = result.untyped_storage().data_ptr()
             shared = (t for t in tensors if t.untyped_storage().data_ptr() == memory)
@@ -304,23 +307,22 @@ def _tensors(value: Any) -> Iterable[Tensor]:
         yield from _tensors((value.start, value.stop, value.step))
 
 
-def _parameter_names(function: Any, args: Any, kwargs: dict[str, Any]) -> list[str]:
-    """Returns the names of the arguments' parameters."""
+def _parameter_names(function: Any, args: Any, kwargs: Any) -> tuple[list[str], list[str]]:
+    """Returns the names of the arguments by position, and those by name in their order."""
     target = getattr(function, "forward", function)
     try:
-        bound = inspect.signature(target).bind(*args, **kwargs)
+        signature = inspect.signature(target)
+        bound = signature.bind_partial(*args)
     except (TypeError, ValueError):  # the call itself explains; a builtin has no signature
-        return [f"input_{i}" for i in range(len(args))] + list(kwargs)
+        return [f"input_{i}" for i in range(len(args))], list(kwargs)
     names: list[str] = []
     for name, value in bound.arguments.items():
-        kind = bound.signature.parameters[name].kind
-        if kind is inspect.Parameter.VAR_POSITIONAL:
+        if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
             names += [f"{name}_{i}" for i in range(len(value))]
-        elif kind is inspect.Parameter.VAR_KEYWORD:
-            names += list(value)
         else:
             names.append(name)
-    return [f"{name}_" if keyword.iskeyword(name) else name for name in names]
+    order = [name for name in signature.parameters if name in kwargs]
+    return names, order + [name for name in kwargs if name not in order]
 
 
 def record(
@@ -345,12 +347,10 @@ def record(
         for name, tensor in [*root.named_parameters(), *root.named_buffers()]:
             named.setdefault(id(tensor), name)
     recorder = _Recorder(named, warn_of_sizes, prefix)
-    names = _parameter_names(function, args, kwargs)
-    values: list[Any] = [
-        recorder.placeholder(name, value)
-        for name, value in zip(names, [*args, *kwargs.values()], strict=True)
-    ]
-    positional, by_name = values[: len(args)], dict(zip(kwargs, values[len(args) :], strict=True))
+    names, order = _parameter_names(function, args, kwargs)
+    recorder.made.by_name = order
+    positional = [recorder.placeholder(n, value) for n, value in zip(names, args, strict=True)]
+    by_name = {name: recorder.placeholder(name, kwargs[name]) for name in order}
     before = set_active(recorder)
     try:
         with cograd.no_grad(), _Calls(recorder):

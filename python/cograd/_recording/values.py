@@ -158,7 +158,9 @@ class Traced(cograd.Tensor):
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """Raises while recording: gradients cannot be recorded."""
         if _thread.recorder is not None and requires_grad:
-            raise RuntimeError("requires_grad_(): a trace cannot record gradients of its own values")
+            raise RuntimeError(
+                "requires_grad_(): a trace cannot record gradients of its own values"
+            )
         return cograd.Tensor.requires_grad_(self, requires_grad)
 
     def __repr__(self, **kwargs: Any) -> str:

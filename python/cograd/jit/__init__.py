@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import cograd
 from cograd._base import absent as _absent
+from cograd._recording import TracerWarning
+from cograd._recording import is_recording as is_tracing
 from cograd.jit._archive import load, save
 from cograd.jit._module import ScriptFunction, ScriptModule, TopLevelTracedModule, TracedModule
 from cograd.jit._trace import TracingCheckError, trace, trace_module
-from cograd._recording import TracerWarning, is_recording as is_tracing
 
 __all__ = [
     "Attribute",

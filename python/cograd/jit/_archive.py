@@ -183,7 +183,10 @@ def _tree(module: Any, tensors: dict[str, Any], known: dict[int, Any]) -> dict[s
         "number": known[id(module)],
         "name": module.original_name,
         "training": module.training,
-        "parameters": [[n, key(p), bool(p is not None and p.requires_grad)] for n, p in module._parameters.items()],
+        "parameters": [
+            [n, key(p), bool(p is not None and p.requires_grad)]
+            for n, p in module._parameters.items()
+        ],
         "buffers": [
             [n, key(b), n not in module._non_persistent_buffers_set]
             for n, b in module._buffers.items()
@@ -252,7 +255,9 @@ def save(m: Any, f: Any, _extra_files: dict[str, Any] | None = None) -> None:
         _extra_files: {name: text or bytes} to keep in the file.
     """
     data = to_data(m)
-    extra = {k: v.encode() if isinstance(v, str) else bytes(v) for k, v in (_extra_files or {}).items()}
+    extra = {
+        k: v.encode() if isinstance(v, str) else bytes(v) for k, v in (_extra_files or {}).items()
+    }
     data["extra"] = {k: cograd.tensor(list(v), dtype=cograd.uint8) for k, v in extra.items()}
     cograd.save(data, f)
 
@@ -276,7 +281,9 @@ def _refuse_libtorch(f: Any) -> None:
 
 
 def load(
-    f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None = None,
+    f: Any,
+    map_location: Any = None,
+    _extra_files: dict[str, Any] | None = None,
     _restore_shapes: bool = False,
 ) -> Any:
     """Reads what ``save`` wrote; no code of the file runs.

@@ -30,7 +30,9 @@ class TracedModule(ScriptModule):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Raises: only the whole module has a graph."""
-        raise RuntimeError(f"jit.trace: {self.original_name} was traced as a part of another module")
+        raise RuntimeError(
+            f"jit.trace: {self.original_name} was traced as a part of another module"
+        )
 
 
 def _compiled(graph: Any) -> Any:

@@ -211,7 +211,9 @@ def trace(
         module: Any = func if isinstance(func, Module) else owner
         name = "forward" if isinstance(func, Module) else func.__name__
         checks = [(args, kwargs), *more] if check_trace else []
-        return _traced_module(module, {name: (args, kwargs)}, {name: checks}, check_tolerance, strict)
+        return _traced_module(
+            module, {name: (args, kwargs)}, {name: checks}, check_tolerance, strict
+        )
     _check_inputs(args, kwargs)
     made = _recorded(func, None, args, kwargs)
     _check_result(made.result, strict)

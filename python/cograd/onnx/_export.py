@@ -58,7 +58,12 @@ def _running(model: Any, training: Any) -> Iterator[None]:
     """Sets the mode of a model; restores modes and buffers."""
     modules = list(model.modules()) if isinstance(model, cograd.nn.Module) else []
     modes = [module.training for module in modules]
-    buffers = [(b, b.detach().clone()) for module in modules for b in module._buffers.values() if b is not None]
+    buffers = [
+        (b, b.detach().clone())
+        for module in modules
+        for b in module._buffers.values()
+        if b is not None
+    ]
     _thread.exporting = True
     try:
         if modules and training != TrainingMode.PRESERVE:
@@ -95,7 +100,8 @@ def _two_runs(
     first = run(args, kwargs)
     problem: Exception | None = None
     for change in sizes_to_try(sum(map(len, axes))):
-        other = resized((args, kwargs), axes, change)
+        ordered = {name: kwargs[name] for name in first.by_name}
+        other = resized((args, ordered), axes, change)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -324,10 +330,18 @@ def export(
         )
     writer = Writer(onnx)
     proto = _written(
-        writer, first, second, axes, model, input_names, output_names,
-        dict(custom_translation_table or {}), export_params, keep_initializers_as_inputs,
+        writer,
+        first,
+        second,
+        axes,
+        model,
+        input_names,
+        output_names,
+        dict(custom_translation_table or {}),
+        export_params,
+        keep_initializers_as_inputs,
     )
-    program = ONNXProgram(proto)
+    program = ONNXProgram(proto, first.by_name)
     if verbose:
         print(onnx.printer.to_text(proto))
     if verify:
@@ -346,7 +360,9 @@ def _recorded(
         warnings.simplefilter("ignore")
         probe = record(model, args, kwargs)
     names = _input_names(probe, input_names)
-    axes = axes_of(names if dynamic_axes else _input_names(probe, None), dynamic_axes, dynamic_shapes)
+    axes = axes_of(
+        names if dynamic_axes else _input_names(probe, None), dynamic_axes, dynamic_shapes
+    )
     if not dynamic_axes and input_names:
         own = _input_names(probe, None)
         axes = {dict(zip(own, names, strict=True)).get(k, k): v for k, v in axes.items()}
@@ -358,7 +374,11 @@ def _verify(program: ONNXProgram, model: Any, args: Any, kwargs: Any, training: 
         expected = tensors_in(model(*args, **kwargs))
     for i, (found, wanted) in enumerate(zip(program(*args, **kwargs), expected, strict=True)):
         cograd.testing.assert_close(
-            found, wanted, rtol=1e-3, atol=1e-5, equal_nan=True,
+            found,
+            wanted,
+            rtol=1e-3,
+            atol=1e-5,
+            equal_nan=True,
             msg=lambda text, i=i: f"onnx.export: output {i} differs in onnxruntime: {text}",
         )
 
@@ -400,7 +420,9 @@ def _written(
     values = [converter.read(node) for node in results]
     for node, value in zip(results, values, strict=True):
         if value is None:
-            raise OnnxExporterError(f"onnx.export: this output of {name_of(node)}() is not supported")
+            raise OnnxExporterError(
+                f"onnx.export: this output of {name_of(node)}() is not supported"
+            )
     fixed = {*names, *(t.name for t in w.initializers.values())}
     _ends(w, values, outputs, fixed)
     typed = [
@@ -418,7 +440,10 @@ def _written(
     stored = [t for key, t in held.items() if export_params or key not in own]
     graph = w.onnx.helper.make_graph(nodes, "main_graph", inputs, typed, stored)
     proto = w.onnx.helper.make_model(
-        graph, producer_name="cograd", producer_version=cograd.__version__, ir_version=_IR,
+        graph,
+        producer_name="cograd",
+        producer_version=cograd.__version__,
+        ir_version=_IR,
         opset_imports=[w.onnx.helper.make_opsetid("", _OPSET)],
     )
     if proto.ByteSize() < 2**31:

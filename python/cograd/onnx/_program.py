@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import cograd
@@ -46,8 +47,9 @@ class ONNXProgram:
         model_proto: the model as a message of the package onnx.
     """
 
-    def __init__(self, model_proto: Any) -> None:
+    def __init__(self, model_proto: Any, by_name: Sequence[str] = ()) -> None:
         self.model_proto = model_proto
+        self._by_name = by_name
         self._session: Any = None
 
     def save(self, destination: Any, **options: Any) -> None:
@@ -70,7 +72,13 @@ class ONNXProgram:
             data = self.model_proto.SerializeToString()
             self._session = runtime.InferenceSession(data, providers=["CPUExecutionProvider"])
         names = [value.name for value in self._session.get_inputs()]
-        given = [t.detach().numpy() for t in tensors_in((args, kwargs))]
+        missing = [name for name in self._by_name if name not in kwargs]
+        if missing or len(kwargs) != len(self._by_name):
+            raise TypeError(
+                f"ONNXProgram: got the keyword arguments {list(kwargs)}, expected {self._by_name}"
+            )
+        values = [*args, *(kwargs[name] for name in self._by_name)]
+        given = [t.detach().numpy() for t in tensors_in(values)]
         results = self._session.run(None, dict(zip(names, given, strict=True)))
         return tuple(cograd.from_numpy(array) for array in results)
 

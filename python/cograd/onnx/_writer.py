@@ -61,7 +61,9 @@ class Writer:
 
     def type_of(self, dtype: Any) -> int:
         """Returns ONNX's number of a dtype."""
-        name = str(dtype).rpartition(".")[2].replace("float32", "float").replace("float64", "double")
+        name = (
+            str(dtype).rpartition(".")[2].replace("float32", "float").replace("float64", "double")
+        )
         number = getattr(self.onnx.TensorProto, name.upper(), None)
         if number is None:
             raise SymbolicValueError(f"onnx.export: ONNX has no dtype for {dtype}")

@@ -38,9 +38,13 @@ def promoted(*values: Any) -> Any:
             sample: Any = cograd.empty((0,) * value.rank, dtype=value.dtype)
         else:
             sample = 1 if isinstance(value, Value) else value
-        found = sample if found is None else cograd.empty(
-            (0,) * max(getattr(found, "ndim", 0), getattr(sample, "ndim", 0)),
-            dtype=cograd.result_type(found, sample),
+        found = (
+            sample
+            if found is None
+            else cograd.empty(
+                (0,) * max(getattr(found, "ndim", 0), getattr(sample, "ndim", 0)),
+                dtype=cograd.result_type(found, sample),
+            )
         )
     return found.dtype if isinstance(found, cograd.Tensor) else cograd.result_type(found, found)
 

@@ -131,7 +131,11 @@ def prelu(w: Writer, input: Value, weight: Value) -> Any:
 
 @op("rrelu")
 def rrelu(
-    w: Writer, input: Value, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
+    w: Writer,
+    input: Value,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
     *rest: Any,
 ) -> Any:
     if training:
@@ -153,7 +157,9 @@ def dropout(w: Writer, input: Value, p: float = 0.5, training: bool = True, *res
 
 
 @op("softmax", "log_softmax", "softmin")
-def softmax(w: Writer, input: Value, dim: int, *rest: Any, onnx: str = "Softmax", **other: Any) -> Any:
+def softmax(
+    w: Writer, input: Value, dim: int, *rest: Any, onnx: str = "Softmax", **other: Any
+) -> Any:
     x = w.to(input)
     if not input.rank:
         return w.emit("Reshape", w.emit(onnx, w.reshape(x, [1]), axis=0), w.const([], cograd.int64))

@@ -13,8 +13,15 @@ from cograd.onnx._writer import Value, Writer
 
 @op("scaled_dot_product_attention")
 def attention(
-    w: Writer, query: Value, key: Value, value: Value, attn_mask: Any = None,
-    dropout_p: float = 0.0, is_causal: bool = False, scale: Any = None, enable_gqa: bool = False,
+    w: Writer,
+    query: Value,
+    key: Value,
+    value: Value,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: Any = None,
+    enable_gqa: bool = False,
 ) -> Any:
     if dropout_p:
         raise refuse("scaled_dot_product_attention() with dropout")

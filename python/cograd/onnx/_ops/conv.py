@@ -29,8 +29,14 @@ def unbatched(w: Writer, x: str, added: bool) -> Any:
 
 def _conv(dims: int) -> Any:
     def convert(
-        w: Writer, input: Value, weight: Value, bias: Any = None, stride: Any = 1,
-        padding: Any = 0, dilation: Any = 1, groups: int = 1,
+        w: Writer,
+        input: Value,
+        weight: Value,
+        bias: Any = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
     ) -> Any:
         x, added = batched(w, input, dims)
         spread = per_dim(dilation, dims)
@@ -43,8 +49,14 @@ def _conv(dims: int) -> Any:
         else:
             pads = per_dim(padding, dims) * 2
         found = w.emit(
-            "Conv", x, w.to(weight, input.dtype), None if bias is None else w.to(bias, input.dtype),
-            kernel_shape=kernel, strides=per_dim(stride, dims), pads=pads, dilations=spread,
+            "Conv",
+            x,
+            w.to(weight, input.dtype),
+            None if bias is None else w.to(bias, input.dtype),
+            kernel_shape=kernel,
+            strides=per_dim(stride, dims),
+            pads=pads,
+            dilations=spread,
             group=groups,
         )
         return unbatched(w, found, added)
@@ -54,8 +66,15 @@ def _conv(dims: int) -> Any:
 
 def _transposed(dims: int) -> Any:
     def convert(
-        w: Writer, input: Value, weight: Value, bias: Any = None, stride: Any = 1,
-        padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+        w: Writer,
+        input: Value,
+        weight: Value,
+        bias: Any = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
     ) -> Any:
         x, added = batched(w, input, dims)
         pads, more = per_dim(padding, dims), per_dim(output_padding, dims)
@@ -65,10 +84,15 @@ def _transposed(dims: int) -> Any:
         else:
             ends = pads
         found = w.emit(
-            "ConvTranspose", x, weight, bias,
+            "ConvTranspose",
+            x,
+            weight,
+            bias,
             kernel_shape=[w.static(k, "the size of the kernel") for k in w.sizes(weight)[2:]],
-            strides=per_dim(stride, dims), pads=pads + ends,
-            output_padding=more, dilations=per_dim(dilation, dims),
+            strides=per_dim(stride, dims),
+            pads=pads + ends,
+            output_padding=more,
+            dilations=per_dim(dilation, dims),
             group=groups,
         )
         return unbatched(w, found, added)
@@ -82,8 +106,16 @@ for _n in (1, 2, 3):
 
 @op("convolution")
 def convolution(
-    w: Writer, input: Value, weight: Value, bias: Any, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, output_padding: Any, groups: int,
+    w: Writer,
+    input: Value,
+    weight: Value,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
 ) -> Any:
     dims = weight.rank - 2
     if transposed:

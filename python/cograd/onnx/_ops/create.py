@@ -53,7 +53,9 @@ def full_like(w: Writer, input: Value, fill_value: Any, **other: Any) -> Any:
 
 
 @op("arange")
-def arange(w: Writer, *limits: Any, start: Any = 0, end: Any = None, step: Any = 1, **other: Any) -> Any:
+def arange(
+    w: Writer, *limits: Any, start: Any = 0, end: Any = None, step: Any = 1, **other: Any
+) -> Any:
     if len(limits) == 1 and end is None:
         limits = (start, *limits)
     elif len(limits) == 1:
@@ -73,7 +75,9 @@ def linspace(w: Writer, start: Any, end: Any, steps: Any, **other: Any) -> Any:
     steps = w.static(steps, "the number of steps of linspace()")
     if isinstance(start, Value) or isinstance(end, Value):
         part = w.const(cograd.linspace(0, 1, steps, dtype=w.dtype), None)
-        return w.emit("Add", w.to(start), w.emit("Mul", part, w.emit("Sub", w.to(end), w.to(start))))
+        return w.emit(
+            "Add", w.to(start), w.emit("Mul", part, w.emit("Sub", w.to(end), w.to(start)))
+        )
     return w.const(cograd.linspace(start, end, steps, dtype=w.dtype), None)
 
 

@@ -161,7 +161,9 @@ def log1p(w: Writer, input: Value) -> Any:
     x, one = w.to(input), w.to(1)
     u = w.emit("Add", x, one)
     away = w.emit("Sub", u, one)
-    plain = w.emit("Or", w.emit("Equal", away, x), w.emit("IsInf", w.cast(u, cograd.float32, w.dtype)))
+    plain = w.emit(
+        "Or", w.emit("Equal", away, x), w.emit("IsInf", w.cast(u, cograd.float32, w.dtype))
+    )
     safe = w.emit("Where", w.emit("Equal", away, w.to(0)), one, away)
     better = w.emit("Mul", w.emit("Log", u), w.emit("Div", x, safe))
     near = w.emit("Where", w.emit("Equal", away, w.to(0)), x, better)
@@ -276,7 +278,9 @@ def where(w: Writer, condition: Value, *choices: Any, input: Any = None, other: 
         raise refuse("where() with a condition alone")
     if w.is_method:  # x.where(condition, other)
         condition, choices = choices[0], (condition, *choices[1:])
-    first, second = choices if len(choices) == 2 else (*choices, other)[:2] if choices else (input, other)
+    first, second = (
+        choices if len(choices) == 2 else (*choices, other)[:2] if choices else (input, other)
+    )
     return w.emit("Where", w.cast(condition, cograd.bool), w.to(first), w.to(second))
 
 
@@ -323,7 +327,11 @@ def logit(w: Writer, input: Value, eps: Any = None) -> Any:
 
 @op("isclose")
 def isclose(
-    w: Writer, input: Value, other: Value, rtol: float = 1e-5, atol: float = 1e-8,
+    w: Writer,
+    input: Value,
+    other: Value,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
     equal_nan: bool = False,
 ) -> Any:
     if equal_nan or not input.dtype.is_floating_point:

@@ -161,9 +161,7 @@ def setitem(w: Writer, input: Value, index: Any, value: Any) -> Any:
 
 
 @op("index_put")
-def index_put(
-    w: Writer, input: Value, indices: Any, values: Any, accumulate: bool = False
-) -> Any:
+def index_put(w: Writer, input: Value, indices: Any, values: Any, accumulate: bool = False) -> Any:
     places = getitem(w, w.places(input), tuple(slice(None) if i is None else i for i in indices))
     added = "add" if accumulate else None
     return _scatter_at(w, input, places, w.to(values, input.dtype), added)
@@ -201,7 +199,8 @@ def take_along_dim(w: Writer, input: Value, indices: Value, dim: Any = None) -> 
     if dim is None:
         return w.emit("GatherElements", w.reshape(input, [-1]), w.reshape(indices, [-1]), axis=0)
     if input.dims != indices.dims and any(
-        a != b for d, (a, b) in enumerate(zip(input.dims, indices.dims, strict=True))
+        a != b
+        for d, (a, b) in enumerate(zip(input.dims, indices.dims, strict=True))
         if d != dim % input.rank
     ):
         raise refuse("take_along_dim() that broadcasts")
@@ -210,7 +209,13 @@ def take_along_dim(w: Writer, input: Value, indices: Value, dim: Any = None) -> 
 
 @op("scatter")
 def scatter(
-    w: Writer, input: Value, dim: int, index: Value, src: Any = None, *, value: Any = None,
+    w: Writer,
+    input: Value,
+    dim: int,
+    index: Value,
+    src: Any = None,
+    *,
+    value: Any = None,
     reduce: str | None = None,
 ) -> Any:
     given = value if src is None else src
@@ -270,12 +275,16 @@ def embedding(w: Writer, input: Value, weight: Value, *rest: Any, **other: Any) 
 
 
 @op("bucketize")
-def bucketize(w: Writer, input: Value, boundaries: Value, *, right: bool = False, **other: Any) -> Any:
+def bucketize(
+    w: Writer, input: Value, boundaries: Value, *, right: bool = False, **other: Any
+) -> Any:
     if not isinstance(input, Value):
         raise refuse("bucketize() of a number")
     x = w.emit("Unsqueeze", input, w.const([-1]))
     test = "GreaterOrEqual" if right else "Greater"
-    above = w.emit("Cast", w.emit(test, x, w.to(boundaries, input.dtype)), to=w.type_of(cograd.int64))
+    above = w.emit(
+        "Cast", w.emit(test, x, w.to(boundaries, input.dtype)), to=w.type_of(cograd.int64)
+    )
     return w.cast(w.emit("ReduceSum", above, w.const([-1]), keepdims=0), w.dtype, cograd.int64)
 
 

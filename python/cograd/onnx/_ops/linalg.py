@@ -56,7 +56,9 @@ del OPS["addbmm"], OPS["addr"]
 
 @op("einsum")
 def einsum(w: Writer, equation: str, *operands: Any) -> Any:
-    values = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
+    values = (
+        operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
+    )
     text = equation.replace(" ", "")
     if "->" not in text:  # ONNX's implicit output is not torch's for capitals
         inputs = text.replace("...", "")

@@ -19,8 +19,13 @@ def _reduced(w: Writer, losses: str, reduction: str) -> Any:
 
 def _pointwise(formula: Any) -> Any:
     def convert(
-        w: Writer, input: Value, target: Value, size_average: Any = None, reduce: Any = None,
-        reduction: str = "mean", weight: Any = None,
+        w: Writer,
+        input: Value,
+        target: Value,
+        size_average: Any = None,
+        reduce: Any = None,
+        reduction: str = "mean",
+        weight: Any = None,
     ) -> Any:
         if size_average is not None or reduce is not None:
             raise refuse("size_average and reduce of a loss")
@@ -41,8 +46,13 @@ OPS["l1_loss"] = _pointwise(lambda w, d: w.emit("Abs", d))
 
 @op("binary_cross_entropy")
 def binary_cross_entropy(
-    w: Writer, input: Value, target: Value, weight: Any = None, size_average: Any = None,
-    reduce: Any = None, reduction: str = "mean",
+    w: Writer,
+    input: Value,
+    target: Value,
+    weight: Any = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
 ) -> Any:
     x, y, low = w.to(input), w.to(target), w.to(-100)
     one = w.to(1)
@@ -57,13 +67,21 @@ def binary_cross_entropy(
 
 @op("binary_cross_entropy_with_logits")
 def binary_cross_entropy_with_logits(
-    w: Writer, input: Value, target: Value, weight: Any = None, size_average: Any = None,
-    reduce: Any = None, reduction: str = "mean", pos_weight: Any = None,
+    w: Writer,
+    input: Value,
+    target: Value,
+    weight: Any = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    pos_weight: Any = None,
 ) -> Any:
     x, y, one = w.to(input), w.to(target), w.to(1)
     # -log(sigmoid(x)) = max(-x, 0) + log(1 + exp(-|x|)).
     tail = w.emit("Exp", w.emit("Neg", w.emit("Abs", x)))
-    soft = w.emit("Add", w.emit("Max", w.emit("Neg", x), w.to(0)), w.emit("Log", w.emit("Add", one, tail)))
+    soft = w.emit(
+        "Add", w.emit("Max", w.emit("Neg", x), w.to(0)), w.emit("Log", w.emit("Add", one, tail))
+    )
     if pos_weight is not None:
         more = w.emit("Mul", w.emit("Sub", w.to(pos_weight), one), y)
         soft = w.emit("Mul", w.emit("Add", one, more), soft)
@@ -75,15 +93,25 @@ def binary_cross_entropy_with_logits(
 
 @op("nll_loss", "nll_loss_nd")
 def nll_loss(
-    w: Writer, input: Value, target: Value, weight: Any = None, size_average: Any = None,
-    ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
+    w: Writer,
+    input: Value,
+    target: Value,
+    weight: Any = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
 ) -> Any:
     weight = None if weight is None else w.to(weight)
     x, classes = w.to(input), w.cast(target, cograd.int64)
     if input.rank == 1:
         x, classes = w.emit("Unsqueeze", x, w.const([0])), w.reshape(classes, [1])
     found = w.emit(
-        "NegativeLogLikelihoodLoss", x, classes, weight, reduction=reduction,
+        "NegativeLogLikelihoodLoss",
+        x,
+        classes,
+        weight,
+        reduction=reduction,
         ignore_index=ignore_index,
     )
     if input.rank == 1 and reduction == "none":
@@ -93,8 +121,14 @@ def nll_loss(
 
 @op("cross_entropy", "cross_entropy_loss")
 def cross_entropy(
-    w: Writer, input: Value, target: Value, weight: Any = None, size_average: Any = None,
-    ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
+    w: Writer,
+    input: Value,
+    target: Value,
+    weight: Any = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Any:
     logs = w.emit("LogSoftmax", w.to(input), axis=min(1, input.rank - 1))
@@ -113,7 +147,9 @@ def _of_probabilities(
     axis = min(1, input.rank - 1)
     losses = w.emit("Mul", logs, w.to(target))
     if weight is not None:
-        losses = w.emit("Mul", losses, w.reshape(w.to(weight), [-1] + [1] * (input.rank - 1 - axis)))
+        losses = w.emit(
+            "Mul", losses, w.reshape(w.to(weight), [-1] + [1] * (input.rank - 1 - axis))
+        )
     losses = w.emit("Neg", w.emit("ReduceSum", losses, w.const([axis]), keepdims=0))
     if reduction != "mean" or input.rank == 1:
         return _reduced(w, losses, "sum" if reduction == "mean" else reduction)

@@ -27,8 +27,15 @@ def _affine(w: Writer, x: str, weight: Any, bias: Any, rank: int) -> str:
 
 @op("batch_norm")
 def batch_norm(
-    w: Writer, input: Value, weight: Any = None, bias: Any = None, running_mean: Any = None,
-    running_var: Any = None, training: bool = False, momentum: Any = 0.1, eps: float = 1e-5,
+    w: Writer,
+    input: Value,
+    weight: Any = None,
+    bias: Any = None,
+    running_mean: Any = None,
+    running_var: Any = None,
+    training: bool = False,
+    momentum: Any = 0.1,
+    eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Any:
     if training or running_mean is None:
@@ -37,15 +44,27 @@ def batch_norm(
     channels = w.emit("Shape", running_mean)
     one, zero = (w.emit("Expand", w.to(n), channels) for n in (1, 0))
     return w.emit(
-        "BatchNormalization", input, weight or one, bias or zero, running_mean, running_var,
+        "BatchNormalization",
+        input,
+        weight or one,
+        bias or zero,
+        running_mean,
+        running_var,
         epsilon=float(eps),
     )
 
 
 @op("instance_norm")
 def instance_norm(
-    w: Writer, input: Value, weight: Any = None, bias: Any = None, running_mean: Any = None,
-    running_var: Any = None, use_input_stats: bool = True, momentum: Any = 0.1, eps: float = 1e-5,
+    w: Writer,
+    input: Value,
+    weight: Any = None,
+    bias: Any = None,
+    running_mean: Any = None,
+    running_var: Any = None,
+    use_input_stats: bool = True,
+    momentum: Any = 0.1,
+    eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Any:
     if not use_input_stats:
@@ -56,8 +75,13 @@ def instance_norm(
 
 @op("group_norm")
 def group_norm(
-    w: Writer, input: Value, num_groups: int, weight: Any = None, bias: Any = None,
-    eps: float = 1e-5, cudnn_enabled: bool = True,
+    w: Writer,
+    input: Value,
+    num_groups: int,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
 ) -> Any:
     grouped = w.reshape(input, [w.size(input, 0), num_groups, -1])
     found = _normalized(w, grouped, w.const([2]), eps)
@@ -67,8 +91,13 @@ def group_norm(
 
 @op("layer_norm")
 def layer_norm(
-    w: Writer, input: Value, normalized_shape: Any, weight: Any = None, bias: Any = None,
-    eps: float = 1e-5, cudnn_enable: bool = True,
+    w: Writer,
+    input: Value,
+    normalized_shape: Any,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
 ) -> Any:
     n = len(normalized_shape) if isinstance(normalized_shape, (list, tuple)) else 1
     if weight is None:

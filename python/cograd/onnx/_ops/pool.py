@@ -33,17 +33,21 @@ def _end_pads(
 
 def _max(dims: int, indices: bool) -> Any:
     def convert(
-        w: Writer, input: Value, kernel_size: Any, stride: Any = None, padding: Any = 0,
-        dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False,
+        w: Writer,
+        input: Value,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
     ) -> Any:
         kernel, pad = per_dim(kernel_size, dims), per_dim(padding, dims)
         step = per_dim(kernel if stride in (None, (), []) else stride, dims)
         spread = per_dim(dilation, dims)
         ends = _end_pads(w, input, kernel, step, pad, spread) if ceil_mode else pad
         x, added = batched(w, input, dims)
-        options = {
-            "kernel_shape": kernel, "strides": step, "pads": pad + ends, "dilations": spread
-        }
+        options = {"kernel_shape": kernel, "strides": step, "pads": pad + ends, "dilations": spread}
         if not indices:
             return unbatched(w, _windows(w, x, options), added)
         used = _is_used(w)
@@ -68,8 +72,14 @@ def _windows(w: Writer, x: str, options: dict[str, Any]) -> Any:
 
 def _average(dims: int) -> Any:
     def convert(
-        w: Writer, input: Value, kernel_size: Any, stride: Any = None, padding: Any = 0,
-        ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: Any = None,
+        w: Writer,
+        input: Value,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: Any = None,
     ) -> Any:
         kernel, pad = per_dim(kernel_size, dims), per_dim(padding, dims)
         step = per_dim(kernel if stride in (None, (), []) else stride, dims)
@@ -77,7 +87,11 @@ def _average(dims: int) -> Any:
         x, added = batched(w, input, dims)
         if ends == pad and divisor_override is None:
             found = w.emit(
-                "AveragePool", x, kernel_shape=kernel, strides=step, pads=pad + ends,
+                "AveragePool",
+                x,
+                kernel_shape=kernel,
+                strides=step,
+                pads=pad + ends,
                 count_include_pad=int(count_include_pad),
             )
             return unbatched(w, found, added)
@@ -133,7 +147,10 @@ def _adaptive(dims: int, kind: str) -> Any:
             return [w.emit("ReduceMax", input, axes, keepdims=1), None]
         if None in [n for n, s in zip(own, same, strict=True) if not s]:
             raise refuse("adaptive pooling of a size that varies to more than one element")
-        outs = [n if s else w.static(o, "an output size") for n, o, s in zip(own, sizes, same, strict=True)]
+        outs = [
+            n if s else w.static(o, "an output size")
+            for n, o, s in zip(own, sizes, same, strict=True)
+        ]
         if not any(same) and all(n % o == 0 for n, o in zip(own, outs, strict=True)):
             kernel = [n // o for n, o in zip(own, outs, strict=True)]
             pool = _average(dims) if kind == "Average" else _max(dims, True)
@@ -171,7 +188,9 @@ def _adaptive_max(w: Writer, x: Value, own: Any, outs: Any, dims: int) -> Any:
         axis = w.const([at])
         for k in range(o):
             limits = w.const([k * n // o]), w.const([-((k + 1) * n // -o)])
-            parts.append(w.emit("ReduceMax", w.emit("Slice", name, *limits, axis), axis, keepdims=1))
+            parts.append(
+                w.emit("ReduceMax", w.emit("Slice", name, *limits, axis), axis, keepdims=1)
+            )
         name = w.emit("Concat", *parts, axis=at)
     return [w.emit("Identity", name) if name == x.name else name, None]
 

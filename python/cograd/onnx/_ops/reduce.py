@@ -56,7 +56,9 @@ OPS["amin"] = lambda w, input, dim=(), keepdim=False: amax(w, input, dim, keepdi
 
 
 def _extreme(onnx: str) -> Any:
-    def convert(w: Writer, input: Value, dim: Any = None, keepdim: bool = False, **other: Any) -> Any:
+    def convert(
+        w: Writer, input: Value, dim: Any = None, keepdim: bool = False, **other: Any
+    ) -> Any:
         if isinstance(dim, Value) or "other" in other:
             return minimum(w, input, other.get("other", dim), onnx)
         if dim is None:
@@ -127,7 +129,9 @@ def moments(w: Writer, x: Value, dim: Any, keepdim: bool, correction: Any) -> tu
     which = axes(w, x, dim)
     shape = w.emit("Shape", x)
     count = w.emit("ReduceProd", w.emit("Gather", shape, which) if which else shape, keepdims=0)
-    count = w.emit("Max", w.emit("Sub", w.cast(count, w.dtype, cograd.int64), w.to(correction)), w.to(0))
+    count = w.emit(
+        "Max", w.emit("Sub", w.cast(count, w.dtype, cograd.int64), w.to(correction)), w.to(0)
+    )
     return w.emit("Div", total, count), mean
 
 
@@ -141,7 +145,12 @@ def _options(dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> tuple[A
 
 @op("var", "std")
 def var(
-    w: Writer, input: Value, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
+    w: Writer,
+    input: Value,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
     correction: Any = None,
 ) -> Any:
     return moments(w, input, *_options(dim, unbiased, keepdim, correction))[0]
@@ -152,7 +161,12 @@ OPS["std"] = lambda w, *args, **kwargs: w.emit("Sqrt", var(w, *args, **kwargs))
 
 @op("var_mean", "std_mean")
 def var_mean(
-    w: Writer, input: Value, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
+    w: Writer,
+    input: Value,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
     correction: Any = None,
 ) -> Any:
     dim, keepdim, correction = _options(dim, unbiased, keepdim, correction)
@@ -168,7 +182,12 @@ def std_mean(w: Writer, *args: Any, **kwargs: Any) -> Any:
 
 @op("norm", "linalg_vector_norm", "vector_norm")
 def norm(
-    w: Writer, input: Value, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None,
+    w: Writer,
+    input: Value,
+    p: Any = 2,
+    dim: Any = None,
+    keepdim: bool = False,
+    dtype: Any = None,
     ord: Any = None,
 ) -> Any:
     p = 2 if p in (None, "fro") else p

@@ -12,8 +12,15 @@ from cograd.onnx._writer import Value, Writer
 
 @op("_interpolate")
 def interpolate(
-    w: Writer, input: Value, size: Any, mode: str, align_corners: bool = False,
-    antialias: bool = False, scale_h: float = 0.0, scale_w: float = 0.0, scale_d: float = 0.0,
+    w: Writer,
+    input: Value,
+    size: Any,
+    mode: str,
+    align_corners: bool = False,
+    antialias: bool = False,
+    scale_h: float = 0.0,
+    scale_w: float = 0.0,
+    scale_d: float = 0.0,
 ) -> Any:
     dims = len(size)
     scales = [scale_d, scale_h, scale_w][3 - dims :]
@@ -84,8 +91,14 @@ def _by_matrices(
         assert own is not None
         with cograd.no_grad():
             rows = cograd._C._ops._interpolate(
-                cograd.eye(own, dtype=wide)[None], [n], mode, align, antialias, 0.0,
-                float(scales[i]), 0.0,
+                cograd.eye(own, dtype=wide)[None],
+                [n],
+                mode,
+                align,
+                antialias,
+                0.0,
+                float(scales[i]),
+                0.0,
             )[0]
         if own == n and cograd.equal(rows, cograd.eye(n, dtype=wide)):
             continue

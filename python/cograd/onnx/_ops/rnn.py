@@ -19,8 +19,18 @@ _MODES = {
 
 @op("_rnn")
 def rnn(
-    w: Writer, input: Value, hx: Value, params: Any, mode: int, has_biases: bool, num_layers: int,
-    dropout: float, train: bool, bidirectional: bool, batch_first: bool, batch_sizes: Any = None,
+    w: Writer,
+    input: Value,
+    hx: Value,
+    params: Any,
+    mode: int,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    batch_sizes: Any = None,
     cx: Any = None,
 ) -> Any:
     if batch_sizes is not None:
@@ -72,8 +82,15 @@ def _layer(
     if onnx == "GRU":
         options["linear_before_reset"] = 1
     return w.emit(
-        onnx, x, ordered([p[0] for p in weights]), ordered([p[1] for p in weights]), biases, None,
-        *initial, outputs=3 if onnx == "LSTM" else 2, **options,
+        onnx,
+        x,
+        ordered([p[0] for p in weights]),
+        ordered([p[1] for p in weights]),
+        biases,
+        None,
+        *initial,
+        outputs=3 if onnx == "LSTM" else 2,
+        **options,
     )
 
 
@@ -87,8 +104,18 @@ def lstm_cell(w: Writer, gates: Value, cx: Value) -> Any:
 
 @op("_rnn_layer")
 def rnn_layer(
-    w: Writer, input: Value, hx: Value, w_ih: Value, w_hh: Value, mode: int, reverse: bool = False,
-    batch_sizes: Any = None, cx: Any = None, b_ih: Any = None, b_hh: Any = None, w_hr: Any = None,
+    w: Writer,
+    input: Value,
+    hx: Value,
+    w_ih: Value,
+    w_hh: Value,
+    mode: int,
+    reverse: bool = False,
+    batch_sizes: Any = None,
+    cx: Any = None,
+    b_ih: Any = None,
+    b_hh: Any = None,
+    w_hr: Any = None,
 ) -> Any:
     if batch_sizes is not None or w_hr is not None or reverse or mode == 2:
         raise refuse("a recurrent layer in this form")

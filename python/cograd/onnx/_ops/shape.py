@@ -66,7 +66,9 @@ def unsqueeze(w: Writer, input: Value, dim: int) -> Any:
 
 def permuted(w: Writer, x: Value, dims: Any) -> Any:
     """Permutes dims; they may be negative."""
-    return w.emit("Transpose", x, perm=[d % x.rank for d in dims]) if x.rank else w.emit("Identity", x)
+    return (
+        w.emit("Transpose", x, perm=[d % x.rank for d in dims]) if x.rank else w.emit("Identity", x)
+    )
 
 
 @op("transpose", "swapaxes", "swapdims", "transpose_copy")
@@ -97,16 +99,38 @@ OPS["mT"] = OPS["H"] = OPS["mH"] = OPS["adjoint"] = lambda w, input: transpose(w
 
 
 @op(
-    "contiguous", "clone", "detach", "real", "alias", "lift_fresh", "positive", "conj",
-    "resolve_conj", "resolve_neg", "conj_physical", "requires_grad_", "cpu",
+    "contiguous",
+    "clone",
+    "detach",
+    "real",
+    "alias",
+    "lift_fresh",
+    "positive",
+    "conj",
+    "resolve_conj",
+    "resolve_neg",
+    "conj_physical",
+    "requires_grad_",
+    "cpu",
 )
 def identity(w: Writer, input: Value, *rest: Any, **other: Any) -> Any:
     return w.emit("Identity", input)
 
 
 @op(
-    "to", "type", "type_as", "float", "double", "half", "bfloat16", "int", "long", "short", "char",
-    "byte", "bool",
+    "to",
+    "type",
+    "type_as",
+    "float",
+    "double",
+    "half",
+    "bfloat16",
+    "int",
+    "long",
+    "short",
+    "char",
+    "byte",
+    "bool",
 )
 def to(w: Writer, input: Value, *rest: Any, **other: Any) -> Any:
     if input.dtype is w.dtype:
@@ -120,7 +144,9 @@ def expand(w: Writer, input: Value, *sizes: Any, **named: Any) -> Any:
     new = len(wanted) - input.rank
     own = [None] * new + w.sizes(input)
     # ONNX takes the larger of both sizes, torch that of ``wanted``; both agree where it is valid.
-    return w.emit("Expand", input, w.shape([o if n == -1 else n for n, o in zip(wanted, own, strict=True)]))
+    return w.emit(
+        "Expand", input, w.shape([o if n == -1 else n for n, o in zip(wanted, own, strict=True)])
+    )
 
 
 @op("expand_as")

@@ -56,8 +56,13 @@ def _sliding(w: Writer, x: Value, dimension: int, size: int, step: int) -> Any:
 
 @op("fold", "col2im")
 def fold(
-    w: Writer, input: Value, output_size: Any, kernel_size: Any, dilation: Any = 1,
-    padding: Any = 0, stride: Any = 1,
+    w: Writer,
+    input: Value,
+    output_size: Any,
+    kernel_size: Any,
+    dilation: Any = 1,
+    padding: Any = 0,
+    stride: Any = 1,
 ) -> Any:
     image = [w.static(n, "an output size") for n in per_dim(output_size, 2)]
     kernel, spread, pad, step = (per_dim(v, 2) for v in (kernel_size, dilation, padding, stride))
@@ -85,4 +90,3 @@ def _unpool(dims: int) -> Any:
 
 for _n in (1, 2, 3):
     OPS[f"max_unpool{_n}d"] = _unpool(_n)
-

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writes the table of ops that are exported into docs/onnx.md, from the package's own table.
+
+Run it by the Python into which this tree is installed, after a change in python/cograd/onnx/_ops.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "onnx.md"
+# Functions are listed under the module of _ops that enters them.
+FAMILIES = (
+    "elementwise activation reduce sort shape index create linalg conv windows pool norm".split()
+)
+FAMILIES += "resize rnn attention loss".split()
+
+
+def rows() -> list[str]:
+    """Returns the rows of the table."""
+    from cograd.onnx._ops import OPS
+
+    names: dict[str, list[str]] = {family: [] for family in FAMILIES}
+    for name, function in OPS.items():
+        if not name.startswith("_"):
+            names[function.__module__.rpartition(".")[2]].append(name)
+    return [
+        f"| {family} | {' '.join(f'`{n}`' for n in sorted(names[family]))} |" for family in FAMILIES
+    ]
+
+
+def main() -> None:
+    """Rewrites the table."""
+    text = PAGE.read_text()
+    table = "\n".join(["| family | names |", "|---|---|", *(r for r in rows() if "`" in r)])
+    mark = re.compile(r"(<!-- ops -->\n\n).*?(\n\n<!-- end -->)", re.S)
+    PAGE.write_text(mark.sub(lambda m: m[1] + table + m[2], text))
+
+
+if __name__ == "__main__":
+    main()
