@@ -81,7 +81,7 @@ def test_transformers():
 
 def test_multihead_attention():
     attention = nn.MultiheadAttention(8, 2, batch_first=True).eval()
-    axes = dict.fromkeys(("query", "key", "value"), {0: "batch"})
+    axes = {name: {0: "batch"} for name in ("query", "key", "value")}
     check(attention, (T(2, 4, 8),) * 3, axes, [(T(3, 4, 8),) * 3])
     options = {"need_weights": True, "average_attn_weights": False}
     call = lambda q, k, m: attention(q, k, k, key_padding_mask=m, **options)

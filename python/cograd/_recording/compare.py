@@ -12,7 +12,7 @@ from cograd.fx.node import Node
 __all__ = ["check_same"]
 
 
-class _Differs(Exception):
+class _DifferenceError(Exception):
     pass
 
 
@@ -27,14 +27,14 @@ def check_same(first: Recording, second: Recording, ignored: Any = None) -> str 
     for a, b in zip(a_nodes, b_nodes, strict=False):
         where = _where(a)
         if a.op != b.op or (a.target != b.target and a.op != "get_attr"):
-            return f"another call, {_name(a)} or {_name(b)}, {where}"
+            return f"the program makes another call, {_name(a)} or {_name(b)}, {where}"
         pairs[a] = b
         for key, left, right in _arguments(a, b):
             if ignored is not None and ignored(a, key):
                 continue
             try:
                 _compare(left, right, pairs)
-            except _Differs as found:
+            except _DifferenceError as found:
                 return f"{_name(a)}() gets {found} {where}"
         if a.op == "get_attr" and a.target in first.constants:
             x, y = first.constants[a.target], second.constants.get(str(b.target))
@@ -42,7 +42,7 @@ def check_same(first: Recording, second: Recording, ignored: Any = None) -> str 
                 user = next(iter(a.users), a)
                 return f"{_name(user)}() gets a tensor that depends on the inputs {_where(user)}"
     if len(a_nodes) != len(b_nodes):
-        return f"{len(a_nodes)} or {len(b_nodes)} calls"
+        return f"the program makes {len(b_nodes)} calls instead of {len(a_nodes)}"
     return None
 
 
@@ -70,10 +70,10 @@ def _arguments(a: Node, b: Node) -> list[tuple[Any, Any, Any]]:
 def _compare(a: Any, b: Any, pairs: dict[Node, Node]) -> None:
     if isinstance(a, Node) or isinstance(b, Node):
         if pairs.get(a) is not b:
-            raise _Differs("another value")
+            raise _DifferenceError("another value")
     elif isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         if len(a) != len(b):
-            raise _Differs(f"{len(a)} or {len(b)} values")
+            raise _DifferenceError(f"{len(a)} or {len(b)} values")
         for left, right in zip(a, b, strict=True):
             _compare(left, right, pairs)
     elif isinstance(a, dict) and isinstance(b, dict):
@@ -81,4 +81,4 @@ def _compare(a: Any, b: Any, pairs: dict[Node, Node]) -> None:
     elif isinstance(a, slice) and isinstance(b, slice):
         _compare((a.start, a.stop, a.step), (b.start, b.stop, b.step), pairs)
     elif a is not b and a != b and not (a != a and b != b):
-        raise _Differs(f"{a!r} or {b!r}, which was read from an input as a Python value")
+        raise _DifferenceError(f"{a!r} or {b!r}, which was read from an input as a Python value")

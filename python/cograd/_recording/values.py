@@ -147,7 +147,7 @@ class Traced(cograd.Tensor):
 
     nelement = numel
 
-    @property
+    @property  # type: ignore[misc]
     def data(self) -> Any:
         """The tensor without history."""
         return self.detach()

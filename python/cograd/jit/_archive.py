@@ -164,7 +164,7 @@ def _graph(data: list[Any], ops: set[str]) -> Graph:
 # Modules.
 
 
-def _tree(module: Any, tensors: dict[str, Any], known: dict[int, Any]) -> dict[str, Any]:
+def _tree(module: Any, tensors: dict[str, Any], known: dict[Any, Any]) -> dict[str, Any]:
     """Returns a module as plain data; shared modules and tensors are one entry."""
     if id(module) in known:
         return {"same": known[id(module)]}
@@ -175,9 +175,9 @@ def _tree(module: Any, tensors: dict[str, Any], known: dict[int, Any]) -> dict[s
             return None
         name = f"{id(tensor)}"
         if name not in known:
-            known[name] = f"t{len(tensors)}"  # type: ignore[index]
-            tensors[known[name]] = tensor.detach()  # type: ignore[index]
-        return known[name]  # type: ignore[index]
+            known[name] = f"t{len(tensors)}"
+            tensors[known[name]] = tensor.detach()
+        return known[name]
 
     return {
         "number": known[id(module)],

@@ -84,7 +84,7 @@ class TopLevelTracedModule(TracedModule):
         copied = _archive.from_data(_archive.to_data(self))
         with cograd.no_grad():
             for module in copied.modules():
-                for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
+                for tensor in [*module._parameters.values(), *module._buffers.values()]:
                     if tensor is not None and id(tensor) not in memo:
                         memo[id(tensor)] = tensor
                         tensor.data = tensor.data.clone()

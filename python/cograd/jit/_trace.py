@@ -34,8 +34,8 @@ def _check_inputs(args: Any, kwargs: Any) -> None:
     for leaf in _leaves((args, kwargs)):
         if not isinstance(leaf, cograd.Tensor):
             raise RuntimeError(
-                f"Type '{type(leaf).__name__}' cannot be traced. Only Tensors and (possibly nested) "
-                "Lists, Dicts, and Tuples of Tensors can be traced"
+                f"Type '{type(leaf).__name__}' cannot be traced. Only Tensors and (possibly "
+                "nested) Lists, Dicts, and Tuples of Tensors can be traced"
             )
 
 
@@ -52,8 +52,8 @@ def _check_result(result: Any, strict: bool) -> None:
     for leaf in _leaves(result):
         if not isinstance(leaf, cograd.Tensor):
             raise RuntimeError(
-                "Only tensors, lists, tuples of tensors, or dictionary of tensors can be output from "
-                f"traced functions, but got {type(leaf).__name__}"
+                "Only tensors, lists, tuples of tensors, or dictionary of tensors can be output "
+                f"from traced functions, but got {type(leaf).__name__}"
             )
 
 
@@ -130,8 +130,8 @@ def _compare(found: Any, expected: Any, tolerance: float, what: str) -> bool:
         except AssertionError as error:
             same = False
             warnings.warn(
-                f"Output nr {i + 1}. of the traced function does not match the corresponding output "
-                f"of the {what}. Detailed error:\n{error}",
+                f"Output nr {i + 1}. of the traced function does not match the corresponding "
+                f"output of the {what}. Detailed error:\n{error}",
                 TracerWarning,
                 stacklevel=5,
             )
@@ -206,7 +206,7 @@ def trace(
         raise RuntimeError("jit.trace: example_inputs or example_kwarg_inputs is needed")
     args = () if example_inputs is None else _as_tuple(example_inputs)
     owner = getattr(func, "__self__", None)
-    more = [(_as_tuple(given), {}) for given in check_inputs or ()]
+    more: list[Any] = [(_as_tuple(given), {}) for given in check_inputs or ()]
     if isinstance(func, Module) or isinstance(owner, Module):
         module: Any = func if isinstance(func, Module) else owner
         name = "forward" if isinstance(func, Module) else func.__name__

@@ -223,7 +223,7 @@ class Converter:
         if node.target is getattr:
             args = args[:1]
         kwargs.pop("out", None)
-        val = node.meta.get("val")
+        val: Any = node.meta.get("val")
         several = isinstance(val, tuple)
         w.dtypes = [_dtype(v) for v in (val if several else [val])]
         w.outs = self._dims(node)

@@ -112,9 +112,7 @@ def _two_runs(
         difference = check_same(first, second, _may_differ)
         if difference is not None:
             raise OnnxExporterError(
-                "onnx.export: with other sizes of the dynamic axes the model makes " + difference
-                if difference[0].isdigit() or difference.startswith("another")
-                else f"onnx.export: with other sizes of the dynamic axes {difference}"
+                f"onnx.export: with other sizes of the dynamic axes {difference}"
             )
         _warn_of_branches(first, second)
         return first, second
@@ -154,15 +152,15 @@ def _sizes(
         if isinstance(other, cograd.Tensor):
             if len(sizes) != other.dim():
                 raise OnnxExporterError(
-                    f"onnx.export: with other sizes of the dynamic axes a result of {name_of(node)}() "
-                    f"has {other.dim()} dims instead of {len(sizes)}"
+                    f"onnx.export: with other sizes of the dynamic axes a result of "
+                    f"{name_of(node)}() has {other.dim()} dims instead of {len(sizes)}"
                 )
             return [a if a == b else None for a, b in zip(sizes, other.shape, strict=True)]
         return [None] * len(sizes) if unknown else sizes
 
     def dims(node: Node) -> Any:
-        val = node.meta.get("val")
-        other = others[node].meta.get("val") if node in others else None
+        val: Any = node.meta.get("val")
+        other: Any = others[node].meta.get("val") if node in others else None
         if node.op == "placeholder" or node.meta.get("leaf"):
             varying = {a % val.dim() for a in axes.get(node, {})}
             return [[None if i in varying else n for i, n in enumerate(val.shape)]]
@@ -373,14 +371,12 @@ def _verify(program: ONNXProgram, model: Any, args: Any, kwargs: Any, training: 
     with _running(model, training), cograd.no_grad():
         expected = tensors_in(model(*args, **kwargs))
     for i, (found, wanted) in enumerate(zip(program(*args, **kwargs), expected, strict=True)):
-        cograd.testing.assert_close(
-            found,
-            wanted,
-            rtol=1e-3,
-            atol=1e-5,
-            equal_nan=True,
-            msg=lambda text, i=i: f"onnx.export: output {i} differs in onnxruntime: {text}",
-        )
+        try:
+            cograd.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-5, equal_nan=True)
+        except AssertionError as error:
+            raise OnnxExporterError(
+                f"onnx.export: output {i} differs in onnxruntime: {error}"
+            ) from error
 
 
 def _written(

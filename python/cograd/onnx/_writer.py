@@ -181,6 +181,7 @@ class Writer:
         """Returns a number that ONNX needs to know; raises if it is a size that varies."""
         if isinstance(n, Value):
             raise SymbolicValueError(
-                f"onnx.export: {what} is computed from a size of an input, but ONNX needs a constant"
+                f"onnx.export: {what} is computed from a size of an input, but ONNX needs a "
+                "constant"
             )
         return int(n)

@@ -18,7 +18,10 @@ Atan atan arctan, Sinh sinh, Cosh cosh, Asinh asinh arcsinh, Acosh acosh arccosh
 Atanh atanh arctanh, Tanh tanh, Sigmoid sigmoid special_expit, Erf erf special_erf,
 Reciprocal reciprocal, Abs abs absolute, Neg neg negative, Sign sign sgn, Softsign softsign
 """
-_COMPARE = "Equal eq, Less lt less, LessOrEqual le less_equal, Greater gt greater, GreaterOrEqual ge greater_equal"
+_COMPARE = """
+Equal eq, Less lt less, LessOrEqual le less_equal, Greater gt greater,
+GreaterOrEqual ge greater_equal
+"""
 _LOGICAL = "And logical_and, Or logical_or, Xor logical_xor"
 _BITS = "And and_ bitwise_and, Or or_ bitwise_or, Xor xor bitwise_xor"
 

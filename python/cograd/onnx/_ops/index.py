@@ -22,7 +22,8 @@ def _sliced(w: Writer, x: Value, index: Any) -> tuple[Value, list[Any]]:
         items.append(Ellipsis)
     at = next(k for k, i in enumerate(items) if i is Ellipsis)
     items[at : at + 1] = [slice(None)] * (x.rank - used)
-    starts, ends, axes, steps, taken, added, tensors = [], [], [], [], [], [], []
+    starts, ends, axes, steps, taken, added = [], [], [], [], [], []
+    tensors: list[Any] = []
     dim = 0
     for i in items:
         if i is None or isinstance(i, bool):

@@ -137,7 +137,7 @@ def _matrix(w: Writer, size: int, out: int) -> Any:
 def _adaptive(dims: int, kind: str) -> Any:
     def convert(w: Writer, input: Value, output_size: Any, return_indices: bool = False) -> Any:
         sizes = [None if n is None else n for n in per_dim(output_size, dims)]
-        own = input.dims[-dims:]
+        own: list[Any] = list(input.dims[-dims:])
         same = [_is_same(n, s) for n, s in zip(sizes, own, strict=True)]
         if kind == "Average" and all(n == 1 for n in sizes):
             axes = w.const(list(range(-dims, 0)))
@@ -147,7 +147,7 @@ def _adaptive(dims: int, kind: str) -> Any:
             return [w.emit("ReduceMax", input, axes, keepdims=1), None]
         if None in [n for n, s in zip(own, same, strict=True) if not s]:
             raise refuse("adaptive pooling of a size that varies to more than one element")
-        outs = [
+        outs: list[Any] = [
             n if s else w.static(o, "an output size")
             for n, o, s in zip(own, sizes, same, strict=True)
         ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Windows as columns, and elements put back where a pool took them; sizes of images are constants."""
+"""Windows as columns, and the inverse of pools; sizes of images are constants."""
 
 from __future__ import annotations
 
