@@ -34,8 +34,8 @@ def main() -> None:
     """Rewrites the table."""
     text = PAGE.read_text()
     table = "\n".join(["| family | names |", "|---|---|", *(r for r in rows() if "`" in r)])
-    mark = re.compile(r"(<!-- ops -->\n\n).*?(\n\n<!-- end -->)", re.S)
-    PAGE.write_text(mark.sub(lambda m: m[1] + table + m[2], text))
+    mark = re.compile(r"(<!-- ops -->\n).*?(<!-- end -->)", re.S)
+    PAGE.write_text(mark.sub(lambda m: f"{m[1]}\n{table}\n\n{m[2]}", text))
 
 
 if __name__ == "__main__":

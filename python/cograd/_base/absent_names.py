@@ -23,7 +23,10 @@ TOPICS = {
         "symbolic sizes, make_fx and passes for compilers are not offered: fx traces modules and "
         "functions on proxies (docs/fx.md)"
     ),
-    "export": "export of programs is not offered: save state_dict() and the code that builds it",
+    "export": (
+        "this export is not offered: use onnx.export or jit.trace, or save state_dict() and the "
+        "code that builds it"
+    ),
     "gpu": "there is one device, the CPU: cuda.is_available() is False; use device='cpu'",
     "meta": "there are no fake tensors: use tensors on the meta device, torch.device('meta')",
     "distributed": (

@@ -244,6 +244,9 @@ def from_data(data: dict[str, Any]) -> Any:
     return ScriptFunction(made) if data["function"] else made
 
 
+TopLevelTracedModule._plain = to_data, from_data
+
+
 def save(m: Any, f: Any, _extra_files: dict[str, Any] | None = None) -> None:
     """Writes a traced module or function to a path or a file object.
 

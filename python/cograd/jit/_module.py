@@ -45,6 +45,8 @@ def _compiled(graph: Any) -> Any:
 class TopLevelTracedModule(TracedModule):
     """A traced module: it runs a recorded graph with the parameters of the original."""
 
+    _plain: Any = None  # the archive's functions to plain data and back, for pickle and copies
+
     def __init__(self, name: str, graphs: dict[str, Any]) -> None:
         super().__init__()
         self.original_name = name
@@ -74,14 +76,12 @@ class TopLevelTracedModule(TracedModule):
         return str(self.graph.python_code("self").src).strip() + "\n"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        from cograd.jit import _archive
-
-        return _archive.from_data, (_archive.to_data(self),)
+        to_data, from_data = self._plain
+        return from_data, (to_data(self),)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        from cograd.jit import _archive
-
-        copied = _archive.from_data(_archive.to_data(self))
+        to_data, from_data = self._plain
+        copied = from_data(to_data(self))
         with cograd.no_grad():
             for module in copied.modules():
                 for tensor in [*module._parameters.values(), *module._buffers.values()]:
