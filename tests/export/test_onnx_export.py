@@ -215,3 +215,25 @@ def test_keyword_arguments():
 class Call2(nn.Module):
     def forward(self, x, y):
         return x - y
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x * torch.tensor(x.sum()), lambda x: x.new_tensor([x.sum(), x.sum()])[:1] + x],
+)
+@pytest.mark.filterwarnings("ignore:To copy")
+def test_values_read_unnoticed_warn(function):
+    with pytest.warns(torch.jit.TracerWarning, match="values|Python"):
+        export(function, X)
+    with pytest.warns(torch.jit.TracerWarning, match="values|Python"):
+        torch.jit.trace(function, X)
+
+
+def test_fft_is_an_op():
+    call = lambda x: torch.fft.rfft(x).real
+    with pytest.raises(UnsupportedOperatorError, match=r"op rfft\(\)"):
+        export(call, X)
+    traced = torch.jit.trace(call, X)
+    assert torch.equal(traced(2 * X), call(2 * X))
+    with pytest.raises(RuntimeError, match="jit.save: the graph calls rfft"):
+        torch.jit.save(traced, io.BytesIO())

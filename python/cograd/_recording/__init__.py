@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs a function once and records its calls as an fx graph, for jit.trace and onnx.export."""
 
-from cograd._recording.compare import check_same
+from cograd._recording.compare import check_same, check_values
 from cograd._recording.recorder import Recording, record
 from cograd._recording.values import TracerWarning, is_recording
 
-__all__ = ["Recording", "TracerWarning", "check_same", "is_recording", "record"]
+__all__ = ["Recording", "TracerWarning", "check_same", "check_values", "is_recording", "record"]

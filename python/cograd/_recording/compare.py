@@ -3,13 +3,49 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import cograd
 from cograd._recording.recorder import Recording
-from cograd.fx.node import Node
+from cograd._recording.values import TracerWarning
+from cograd.fx.node import Node, map_aggregate
 
-__all__ = ["check_same"]
+__all__ = ["check_same", "check_values"]
+
+
+def _other_values(value: Any) -> Any:
+    """Returns inputs of the same sizes with other elements, which are valid where the given are."""
+    if not isinstance(value, cograd.Tensor):
+        return value
+    if value.dtype.is_floating_point:
+        return value.detach() * 0.75
+    return value.detach().flatten().flip(0).view(value.shape) if value.numel() else value
+
+
+def check_values(first: Recording, run: Any, args: Any, kwargs: Any) -> None:
+    """Warns if the calls depend on the elements of the inputs in a way that was not noticed.
+
+    Args:
+        run: called with other inputs, returns their recording.
+    """
+    if first.warned:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ordered = {name: kwargs[name] for name in first.by_name}
+            second = run(*map_aggregate((tuple(args), ordered), _other_values))
+        except Exception:  # the program does not accept these values
+            return
+    difference = check_same(first, second)
+    if difference is not None:
+        warnings.warn(
+            f"The trace depends on the values of the inputs, and keeps those of the examples: "
+            f"{difference}",
+            TracerWarning,
+            stacklevel=4,
+        )
 
 
 class _DifferenceError(Exception):

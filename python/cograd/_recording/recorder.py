@@ -40,6 +40,7 @@ class Recording:
         constants: the tensors by the names that the graph has for those without a name of theirs.
         result: what the function returned.
         inputs: the nodes of the tensors in the inputs, in order.
+        warned: whether the program was warned that values became constants.
         by_name: the names of the inputs that were passed by name, in order.
         learned: the shapes of constants that require grad.
         comparisons: file, line and value of each size that the program compared.
@@ -50,6 +51,7 @@ class Recording:
         self.constants: dict[str, Tensor] = {}
         self.inputs: list[Node] = []
         self.by_name: list[str] = []
+        self.warned = False
         self.learned: list[tuple[int, ...]] = []
         self.comparisons: list[tuple[str, int, int]] = []
         self.result: Any = None

@@ -86,6 +86,8 @@ def place() -> tuple[str, int]:
 
 def warn(message: str) -> None:
     """Warns with the line of the program that is traced."""
+    if _thread.recorder is not None:
+        _thread.recorder.made.warned = True
     file, line = place()
     warnings.warn_explicit(message, TracerWarning, file, line)
 
@@ -98,11 +100,21 @@ def _leaving(name: str, what: str) -> Any:
         if _thread.recorder is None:
             return plain(self, *args, **kwargs)
         if not _thread.recorder.is_constant(self):
+            if " " in what or what == "list":
+                _refuse_inside(sys._getframe(1))
             warn(_NOTE.format(what))
         with paused(), _C.DisableTorchFunction():
             return plain(self, *args, **kwargs)
 
     return method
+
+
+def _refuse_inside(frame: Any) -> None:
+    """Raises where a function of this package computes by NumPy or Python, such as those of fft."""
+    if frame.f_code.co_filename.startswith(_PACKAGE):
+        raise RuntimeError(
+            f"trace: {frame.f_code.co_name}() computes outside of ops, which cannot be recorded"
+        )
 
 
 class Traced(cograd.Tensor):

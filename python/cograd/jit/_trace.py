@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import cograd
-from cograd._recording import Recording, TracerWarning, check_same, record
+from cograd._recording import Recording, TracerWarning, check_same, check_values, record
 from cograd.jit._module import ScriptFunction, ScriptModule, TopLevelTracedModule, TracedModule
 from cograd.nn import Module
 
@@ -157,6 +157,11 @@ def _check(
             raise TracingCheckError(
                 f"Tracing failed sanity checks!\nGraphs differed across invocations!\n{difference}"
             )
+    args, kwargs = inputs[0] if inputs else ((), {})
+    with _kept(root):
+        if inputs:
+            run = lambda args, kwargs: _recorded(call, root, tuple(args), dict(kwargs))  # noqa: E731
+            check_values(first, run, args, kwargs)
 
 
 def _as_tuple(inputs: Any) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import cograd
-from cograd._recording import Recording, TracerWarning, check_same, record
+from cograd._recording import Recording, TracerWarning, check_same, check_values, record
 from cograd.fx.node import Node
 from cograd.onnx._convert import Converter, name_of, needed
 from cograd.onnx._dynamic import axes_of, resized, sizes_to_try
@@ -98,6 +98,9 @@ def _two_runs(
         return record(model, args, kwargs, root=root)
 
     first = run(args, kwargs)
+    if not any(axes):
+        check_values(first, lambda args, kwargs: run(tuple(args), dict(kwargs)), args, kwargs)
+        return first, None
     problem: Exception | None = None
     for change in sizes_to_try(sum(map(len, axes))):
         ordered = {name: kwargs[name] for name in first.by_name}
