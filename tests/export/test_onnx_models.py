@@ -392,6 +392,27 @@ def test_case(name):
     check(*CASES[name])
 
 
+SPECIAL = torch.tensor([torch.nan, torch.inf, -torch.inf, 0.0, -0.0, 1.0, -1.0, 100.0, -100.0])
+FUNCTIONS = """
+relu relu6 hardtanh hardswish hardsigmoid silu gelu softplus mish elu selu celu leaky_relu
+logsigmoid softsign tanhshrink softshrink hardshrink exp log sqrt rsqrt sin tanh sigmoid erf log1p expm1 log2
+exp2 sign floor round trunc frac reciprocal isnan isinf isfinite nan_to_num atan logit max argmax
+""".split()
+PAIRS = (
+    "maximum minimum atan2 fmod remainder xlogy logaddexp hypot pow div floor_divide eq lt".split()
+)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_special_numbers(name):
+    check(getattr(F, name) if hasattr(F, name) else getattr(torch, name), SPECIAL)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs_of_special_numbers(name):
+    check(lambda x: getattr(torch, name)(x[:, None], x), SPECIAL)
+
+
 class Square(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):

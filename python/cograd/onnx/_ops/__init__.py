@@ -17,6 +17,7 @@ from cograd.onnx._ops import (
     rnn,
     shape,
     sort,
+    special,
     windows,
 )
 from cograd.onnx._ops._table import OPS
@@ -24,4 +25,4 @@ from cograd.onnx._ops._table import OPS
 __all__ = ["OPS"]
 
 del activation, attention, conv, create, elementwise, index, linalg, loss, norm, pool, reduce
-del resize, rnn, shape, sort, windows
+del resize, rnn, shape, sort, special, windows

@@ -16,7 +16,7 @@ _UNARY = """
 Exp exp, Log log, Sqrt sqrt, Sin sin, Cos cos, Tan tan, Asin asin arcsin, Acos acos arccos,
 Atan atan arctan, Sinh sinh, Cosh cosh, Asinh asinh arcsinh, Acosh acosh arccosh,
 Atanh atanh arctanh, Tanh tanh, Sigmoid sigmoid special_expit, Erf erf special_erf,
-Reciprocal reciprocal, Abs abs absolute, Neg neg negative, Sign sign sgn, Softsign softsign
+Reciprocal reciprocal, Abs abs absolute, Neg neg negative, Softsign softsign
 """
 _COMPARE = """
 Equal eq, Less lt less, LessOrEqual le less_equal, Greater gt greater,
@@ -99,6 +99,17 @@ def round(w: Writer, input: Value, *, decimals: int = 0) -> Any:
     factor = w.to(10.0 ** abs(decimals))
     first, second = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
     return w.emit(second, w.emit("Round", w.emit(first, input, factor)), factor)
+
+
+@op("sign", "sgn")
+def sign(w: Writer, input: Value) -> Any:
+    if not input.dtype.is_floating_point:
+        return (
+            w.emit("Sign", input) if input.dtype is not cograd.bool else w.emit("Identity", input)
+        )
+    zero = w.to(0)  # a NaN has the sign 0
+    up, down = (w.cast(w.emit(t, input, zero), w.dtype, cograd.bool) for t in ("Greater", "Less"))
+    return w.emit("Sub", up, down)
 
 
 @op("trunc", "fix")
@@ -220,16 +231,23 @@ def div(w: Writer, input: Any, other: Any, *, rounding_mode: str | None = None) 
 def floordiv(w: Writer, input: Any, other: Any) -> Any:
     x, y = w.to(input), w.to(other)
     if w.dtype.is_floating_point:
-        rest = _float_mod(w, x, y)
-        return w.emit("Round", w.emit("Div", w.emit("Sub", x, rest), y))
+        rest = w.emit("Mod", x, y, fmod=1)
+        whole = w.emit("Div", w.emit("Sub", x, rest), y)
+        less = w.emit("Sub", whole, w.to(1))
+        whole = w.emit("Round", w.emit("Where", _opposite(w, rest, y), less, whole))
+        return w.emit("Where", w.emit("Equal", y, w.to(0)), w.emit("Div", x, y), whole)
     return w.emit("Div", w.emit("Sub", x, w.emit("Mod", x, y)), y)
 
 
 def _float_mod(w: Writer, x: str, y: str) -> str:
     """Returns the remainder with the sign of ``y``."""
     rest = w.emit("Mod", x, y, fmod=1)
-    opposite = w.emit("Less", w.emit("Mul", w.emit("Sign", rest), w.emit("Sign", y)), w.to(0))
-    return str(w.emit("Where", opposite, w.emit("Add", rest, y), rest))
+    return str(w.emit("Where", _opposite(w, rest, y), w.emit("Add", rest, y), rest))
+
+
+def _opposite(w: Writer, rest: str, y: str) -> str:
+    """Returns whether a remainder has another sign than the divisor."""
+    return str(w.emit("Less", w.emit("Mul", w.emit("Sign", rest), w.emit("Sign", y)), w.to(0)))
 
 
 @op("remainder", "mod")
@@ -304,75 +322,6 @@ def addcmul(w: Writer, input: Any, a: Any, b: Any, *, value: Any = 1, onnx: str 
 
 
 OPS["addcdiv"] = lambda w, input, a, b, *, value=1: addcmul(w, input, a, b, value=value, onnx="Div")
-
-
-@op("hypot")
-def hypot(w: Writer, input: Any, other: Any) -> Any:
-    x, y = w.to(input), w.to(other)
-    return w.emit("Sqrt", w.emit("Add", w.emit("Mul", x, x), w.emit("Mul", y, y)))
-
-
-def _constant_factor(factor: float) -> Callable[..., Any]:
-    return lambda w, input: w.emit("Mul", w.to(input), w.to(factor))
-
-
-OPS["deg2rad"] = _constant_factor(math.pi / 180)
-OPS["rad2deg"] = _constant_factor(180 / math.pi)
-
-
-@op("logit", "special_logit")
-def logit(w: Writer, input: Value, eps: Any = None) -> Any:
-    x = w.to(input)
-    if eps is not None:
-        x = w.emit("Min", w.emit("Max", x, w.to(eps)), w.to(1 - eps))
-    return w.emit("Log", w.emit("Div", x, w.emit("Sub", w.to(1), x)))
-
-
-@op("isclose")
-def isclose(
-    w: Writer,
-    input: Value,
-    other: Value,
-    rtol: float = 1e-5,
-    atol: float = 1e-8,
-    equal_nan: bool = False,
-) -> Any:
-    if equal_nan or not input.dtype.is_floating_point:
-        raise refuse("isclose() of integers or with equal_nan")
-    x, y = input, other
-    apart = w.emit("Abs", w.emit("Sub", x, y))
-    size = w.emit("Mul", w.emit("Abs", y), w.to(rtol, input.dtype))
-    near = w.emit("LessOrEqual", apart, w.emit("Add", size, w.to(atol, input.dtype)))
-    finite = w.emit("Less", w.emit("Abs", y), w.to(math.inf, input.dtype))
-    return w.emit("Or", w.emit("Equal", x, y), w.emit("And", near, finite))
-
-
-@op("xlogy", "special_xlogy")
-def xlogy(w: Writer, input: Any, other: Any) -> Any:
-    x, y, zero = w.to(input), w.to(other), w.to(0)
-    product = w.emit("Mul", x, w.emit("Log", y))
-    kept = w.emit("And", w.emit("Equal", x, zero), w.emit("Equal", y, y))
-    return w.emit("Where", kept, zero, product)
-
-
-@op("logaddexp")
-def logaddexp(w: Writer, input: Value, other: Value) -> Any:
-    x, y = w.to(input), w.to(other)
-    apart = w.emit("Neg", w.emit("Abs", w.emit("Sub", x, y)))
-    more = w.emit("Log", w.emit("Add", w.to(1), w.emit("Exp", apart)))
-    same = w.emit("Equal", x, y)
-    more = w.emit("Where", same, w.to(math.log(2)), more)
-    return w.emit("Add", w.emit("Max", x, y), more)
-
-
-@op("atan2", "arctan2")
-def atan2(w: Writer, input: Value, other: Value) -> Any:
-    y, x, zero = w.to(input), w.to(other), w.to(0)
-    turn = w.emit("Where", w.emit("Less", y, zero), w.to(-math.pi), w.to(math.pi))
-    angle = w.emit("Atan", w.emit("Div", y, x))
-    angle = w.emit("Where", w.emit("Less", x, zero), w.emit("Add", angle, turn), angle)
-    both = w.emit("And", w.emit("Equal", x, zero), w.emit("Equal", y, zero))
-    return w.emit("Where", both, zero, angle)
 
 
 @op("fill", "zero")
