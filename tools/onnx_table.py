@@ -10,30 +10,23 @@ import re
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "onnx.md"
-# Functions are listed under the module of _ops that enters them.
-FAMILIES = (
-    "elementwise activation reduce sort shape index create linalg conv windows pool norm".split()
-)
-FAMILIES += "resize rnn attention loss".split()
 
 
 def rows() -> list[str]:
     """Returns the rows of the table."""
     from cograd.onnx._ops import OPS
 
-    names: dict[str, list[str]] = {family: [] for family in FAMILIES}
+    names: dict[str, list[str]] = {}  # the functions under the module of _ops that enters them
     for name, function in OPS.items():
         if not name.startswith("_"):
-            names[function.__module__.rpartition(".")[2]].append(name)
-    return [
-        f"| {family} | {' '.join(f'`{n}`' for n in sorted(names[family]))} |" for family in FAMILIES
-    ]
+            names.setdefault(function.__module__.rpartition(".")[2], []).append(name)
+    return [f"| {f} | {' '.join(f'`{n}`' for n in sorted(names[f]))} |" for f in sorted(names)]
 
 
 def main() -> None:
     """Rewrites the table."""
     text = PAGE.read_text()
-    table = "\n".join(["| family | names |", "|---|---|", *(r for r in rows() if "`" in r)])
+    table = "\n".join(["| family | names |", "|---|---|", *rows()])
     mark = re.compile(r"(<!-- ops -->\n).*?(<!-- end -->)", re.S)
     PAGE.write_text(mark.sub(lambda m: f"{m[1]}\n{table}\n\n{m[2]}", text))
 
