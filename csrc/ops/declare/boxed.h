@@ -95,10 +95,9 @@ enum GateFacts : uint8_t {
 };
 template <class Op>
 constexpr GateFacts gate_facts() {
-  return static_cast<GateFacts>((Traits<Op>::composite && !looped<Op>() ? kLeaves : 0) |
-                                (draws<Op>() ? kDraws : 0) |
-                                (asks_for_device<Op>() ? kAsksForDevice : 0) |
-                                (mixes_devices<Op>() ? kMixesDevices : 0));
+  return static_cast<GateFacts>(
+      (Traits<Op>::composite && !looped<Op>() ? kLeaves : 0) | (draws<Op>() ? kDraws : 0) |
+      (asks_for_device<Op>() ? kAsksForDevice : 0) | (mixes_devices<Op>() ? kMixesDevices : 0));
 }
 
 // The calls that need boxed arguments. The ops with the same parameter types share this code.

@@ -166,8 +166,7 @@ detail::Returned<Op, kForm> enter(const CallForm& call, const Args&... args) {
                 "ops with an UnsignedRule have no in-place form");
   [[maybe_unused]] const bool unsigned_order = detail::check_claims<Op>(args...);
   if constexpr (detail::ordered<Op>() && kForm == Form::Plain) {
-    if (unsigned_order) [[unlikely]]
-    {
+    if (unsigned_order) [[unlikely]] {
       Result r = detail::Boxed<Op>::in_order(detail::record_of<Op>, args...);
       return Unboxed<typename Traits::Out>::get(r);
     }

@@ -10,10 +10,12 @@ namespace cograd {
 namespace {
 
 struct Kinked {
-  static constexpr OpSpec spec{
-      "_kinked",          "input, other",
-      kInternal | kOther | kAlias, "The input, with a zero derivative with respect to other.",
-      "T(3, 4), T(2)",    "input"};
+  static constexpr OpSpec spec{"_kinked",
+                               "input, other",
+                               kInternal | kOther | kAlias,
+                               "The input, with a zero derivative with respect to other.",
+                               "T(3, 4), T(2)",
+                               "input"};
   static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr bool kHolomorphic = false;  // nothing to conjugate
   static constexpr TangentRule kTangent = linear({0});
@@ -37,10 +39,12 @@ COGRAD_OP(Kinked)
 
 // Returns its input; the gradient is kinked.
 struct KinkedInput {
-  static constexpr OpSpec spec{
-      "_kinked_input",    "input",
-      kInternal | kOther | kAlias, "The input, whose gradient has a zero derivative.",
-      "T(3, 4)",          "input"};
+  static constexpr OpSpec spec{"_kinked_input",
+                               "input",
+                               kInternal | kOther | kAlias,
+                               "The input, whose gradient has a zero derivative.",
+                               "T(3, 4)",
+                               "input"};
   static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr bool kHolomorphic = false;
   static constexpr TangentRule kTangent = linear({0});

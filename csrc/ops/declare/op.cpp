@@ -114,7 +114,8 @@ void fail_numbers_only(const char* op, const Value& first) {
 }
 
 void fail_form(const char* op) {
-  fail(ErrorKind::Runtime, op, "(): internal error: the op is called in a form that its flags do not declare");
+  fail(ErrorKind::Runtime, op,
+       "(): internal error: the op is called in a form that its flags do not declare");
 }
 
 void connect_extra(Node* n, const Tensor* t, const TensorSet& wanted) {

@@ -29,7 +29,7 @@ inline constexpr OpFlags kNoCpp = 2048;         // no generated C++ function in 
 inline constexpr OpFlags kOutApart = 4096;    // any input
 inline constexpr OpFlags kOutIsInput = 8192;  // any input but the first
 inline constexpr OpFlags kNumbers = 16384;    // operands may all be Python numbers: add(2, 3)
-inline constexpr OpFlags kAlias = 32768;  // returns its first argument's memory, but not a view
+inline constexpr OpFlags kAlias = 32768;      // returns its first argument's memory, but not a view
 
 // An op's own declaration, the `spec` member of its struct.
 struct OpSpec {

@@ -19,7 +19,8 @@ Tensor run(CtxBase& ctx, ComplexOp op, const Tensor& z, DType result) {
 }
 
 struct AbsComplex {
-  static constexpr OpSpec spec{"abs", "input", kInternal | kInplace | kOut | kElementwise, "", "none: abs"};
+  static constexpr OpSpec spec{"abs", "input", kInternal | kInplace | kOut | kElementwise, "",
+                               "none: abs"};
   static constexpr int kSaved = 1;
   static constexpr DTypeSet kDTypes = kComplexTypes;
   static constexpr BatchRule kBatch = pointwise();
@@ -47,7 +48,8 @@ struct Abs {
 COGRAD_OP(Abs)
 
 struct SgnComplex {
-  static constexpr OpSpec spec{"sgn", "input", kInternal | kInplace | kOut | kElementwise, "", "none: sgn"};
+  static constexpr OpSpec spec{"sgn", "input", kInternal | kInplace | kOut | kElementwise, "",
+                               "none: sgn"};
   static constexpr int kSaved = 1;
   static constexpr DTypeSet kDTypes = kComplexTypes;
   static constexpr BatchRule kBatch = pointwise();
@@ -79,7 +81,8 @@ struct Sgn {
 COGRAD_OP(Sgn)
 
 struct AngleComplex {
-  static constexpr OpSpec spec{"angle", "input", kInternal | kInplace | kOut | kElementwise, "", "none: angle"};
+  static constexpr OpSpec spec{"angle", "input", kInternal | kInplace | kOut | kElementwise, "",
+                               "none: angle"};
   static constexpr int kSaved = 1;
   static constexpr DTypeSet kDTypes = kComplexTypes;
   static constexpr BatchRule kBatch = pointwise();
@@ -97,7 +100,8 @@ struct AngleComplex {
 };
 
 struct AngleReal {
-  static constexpr OpSpec spec{"angle", "input", kInternal | kInplace | kOut | kElementwise, "", "none: angle"};
+  static constexpr OpSpec spec{"angle", "input", kInternal | kInplace | kOut | kElementwise, "",
+                               "none: angle"};
   static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<AngleReal>&, const Tensor& x) {
     const GradGuard no_grad(false);
@@ -123,7 +127,8 @@ struct Angle {
 COGRAD_OP(Angle)
 
 struct ConjComplex {
-  static constexpr OpSpec spec{"conj", "input", kInternal | kInplace | kOut | kElementwise, "", "none: conj"};
+  static constexpr OpSpec spec{"conj", "input", kInternal | kInplace | kOut | kElementwise, "",
+                               "none: conj"};
   static constexpr const char* kNodeName = "ConjBackward0";
   static constexpr DTypeSet kDTypes = kComplexTypes;
   static constexpr TangentRule kTangent = linear({0});
@@ -175,8 +180,8 @@ DType parts_dtype(const char* op, const char* first, const Tensor& a, const char
 }
 
 struct Join {
-  static constexpr OpSpec spec{"complex", "real, imag", kInternal | kInplace | kOut | kElementwise, "",
-                               "none: complex"};
+  static constexpr OpSpec spec{"complex", "real, imag", kInternal | kInplace | kOut | kElementwise,
+                               "", "none: complex"};
   static constexpr const char* kNodeName = "ComplexBackward0";
   static constexpr TangentRule kTangent = linear({0, 1});
   static constexpr bool kHolomorphic = false;

@@ -29,7 +29,8 @@ struct Gelu {
 COGRAD_OP(Gelu)
 
 struct SoftsignComplex {
-  static constexpr OpSpec spec{"softsign", "input", kInternal | kInplace | kOut | kElementwise, "", "none: softsign"};
+  static constexpr OpSpec spec{"softsign", "input", kInternal | kInplace | kOut | kElementwise, "",
+                               "none: softsign"};
   static constexpr int kSaved = 1;
   static constexpr DTypeSet kDTypes = kComplexTypes;
   static constexpr BatchRule kBatch = pointwise();
@@ -64,8 +65,8 @@ struct Softsign {
 COGRAD_OP(Softsign)
 
 struct LogaddexpComplex {
-  static constexpr OpSpec spec{"logaddexp", "input, other", kInternal | kInplace | kOut | kElementwise, "",
-                               "none: logaddexp"};
+  static constexpr OpSpec spec{"logaddexp", "input, other",
+                               kInternal | kInplace | kOut | kElementwise, "", "none: logaddexp"};
   static constexpr int kSaved = 3;
   static constexpr DTypeSet kDTypes = kComplexTypes;
   static constexpr bool kHolomorphic = true;

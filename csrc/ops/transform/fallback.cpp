@@ -179,9 +179,10 @@ class HostCall {
           t = c.there;
           return;
         }
-        COGRAD_CHECK_NOT_IMPLEMENTED(transformed(t) || t.numel() == 0 || t->storage != c.here->storage, name(),
-                                     "(): it returns a view of its argument, which cannot run on ",
-                                     "the host instead of on ", to_string(device_));
+        COGRAD_CHECK_NOT_IMPLEMENTED(
+            transformed(t) || t.numel() == 0 || t->storage != c.here->storage, name(),
+            "(): it returns a view of its argument, which cannot run on ",
+            "the host instead of on ", to_string(device_));
       }
       t = back(t);
     };

@@ -14,9 +14,12 @@ namespace {
 using Rule = TangentRule::Rule;
 
 struct Values {
-  static constexpr OpSpec spec{"_values",          "input",
-                               kInternal | kOther | kAlias, "The same memory, but not a view for autograd.",
-                               "T(3, 4)",          "input"};
+  static constexpr OpSpec spec{"_values",
+                               "input",
+                               kInternal | kOther | kAlias,
+                               "The same memory, but not a view for autograd.",
+                               "T(3, 4)",
+                               "input"};
   static constexpr const char* kNodeName = "AliasBackward0";
   static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr bool kHolomorphic = false;  // nothing to conjugate

@@ -24,13 +24,11 @@ void init_fallback(py::module_& m) {
                               "'; expected 'warn', 'silent' or 'error'");
       },
       py::arg("policy"));
-  m.def("_get_fallback", [] {
-    return std::string(kPolicies[static_cast<size_t>(fallback_policy())]);
-  });
+  m.def("_get_fallback",
+        [] { return std::string(kPolicies[static_cast<size_t>(fallback_policy())]); });
   m.def("_fallbacks", [] {
     py::dict d;
-    for (const FallbackCount& c : fallbacks())
-      d[py::str(c.op)] = py::make_tuple(c.calls, c.bytes);
+    for (const FallbackCount& c : fallbacks()) d[py::str(c.op)] = py::make_tuple(c.calls, c.bytes);
     return d;
   });
   m.def("_clear_fallbacks", &clear_fallbacks);
