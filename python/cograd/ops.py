@@ -67,7 +67,10 @@ class _Finder:
         space, _, op = name.removeprefix(_PREFIX).partition(".")
         if op:
             raise ImportError(_unknown(space, op), name=name)
-        namespace = __getattr__(space)
+        try:
+            namespace = __getattr__(space)
+        except AttributeError:
+            return None
         if space not in _op_table.stand_ins and not dir(namespace):
             raise ModuleNotFoundError(
                 f"{name}: no op of this namespace is registered; {_loaded_namespaces()}", name=name

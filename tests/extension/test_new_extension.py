@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
@@ -40,7 +40,9 @@ def skip_without(kind):
         pytest.skip("there is no C++ compiler")
     needed = ["pip", "scikit_build_core" if kind == "cmake" else "setuptools"]
     for module in needed:
-        if importlib.util.find_spec(module) is None:
+        try:
+            version(module)  # find_spec would load setuptools's distutils
+        except PackageNotFoundError:
             pytest.skip(f"{module} is not installed")
     if kind == "cmake":
         if not (Path(cograd.utils.cmake_prefix_path) / "cograd" / "cogradConfig.cmake").exists():

@@ -185,7 +185,7 @@ def test_storages_and_types():
         (torch.utils.benchmark, "Compare", "print of each Measurement"),
         (torch.utils.benchmark, "Fuzzer", "hypothesis"),
         (torch.utils, "flop_counter", "autograd.profiler"),
-        (torch.utils, "mobile_optimizer", "export of programs is not offered"),
+        (torch.utils, "mobile_optimizer", "this export is not offered"),
         (torch.profiler, "ExecutionTraceObserver", "torch's own machinery"),
     ],
 )

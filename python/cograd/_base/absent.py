@@ -106,7 +106,7 @@ def missing(module: str, name: str) -> AttributeError | ImportError:
             text = f"cannot import name {name!r} from {module!r}: {_PRIVATE}"
             return ImportError(text, name=module)
         return AttributeError(text, name=name)
-    unknown = Unknown(text, name=name, obj=sys.modules[module])
+    unknown = Unknown(text, name=name, obj=sys.modules.get(module))
     if _asked_by_from():
         said = f"{unknown}; what is absent: {_PAGE}" if reason is None else text
         return ImportError(said, name=module)
