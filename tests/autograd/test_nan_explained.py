@@ -189,6 +189,14 @@ def test_pack_hooks_are_not_called_again():
     assert text.startswith("The values are with a pack hook. If a `where` masks it")
 
 
+def test_a_post_hook_that_removes_itself_hides_nothing():
+    x = torch.tensor([0.0, 1.0], requires_grad=True)
+    with torch.autograd.detect_anomaly(), pytest.raises(RuntimeError, match="returned nan"):
+        y = x.sqrt()
+        handle = y.grad_fn.register_hook(lambda *_: handle.remove())
+        (y * torch.tensor([0.0, 1.0])).sum().backward()
+
+
 def test_post_hooks_may_repair():
     x = leaf(0.0)
     y = x.sqrt()

@@ -249,11 +249,14 @@ void Run::run_node(Node* n, ParallelRun* parallel) {
   call_backward(n, args);
   args.unpacked.reset();
   grads.clear();
-  if ((watch_ & kWatchValues) != 0) check_finite(n, args, watch_, kept, /*hooked=*/false);
+  // Post hooks may replace what is not finite, and may remove themselves.
+  const bool hooked = n->extra_or_null() != nullptr && has_hooks(*n, &NodeExtra::post_hooks);
+  const bool checked = (watch_ & kWatchValues) != 0;
+  if (checked && !hooked) check_finite(n, args, watch_, kept, /*explained=*/true);
   if (!request_.keep_graph) n->release_saved();
-  if (n->extra_or_null() != nullptr) {
+  if (hooked) {
     call_node_hooks(*this, *n, &NodeExtra::post_hooks, args.out, &kept);
-    if ((watch_ & kWatchValues) != 0) check_finite(n, args, watch_, kept, /*hooked=*/true);
+    if (checked) check_finite(n, args, watch_, kept, /*explained=*/false);
   }
   kept.clear();
   for (size_t i = 0; i < edges.size(); ++i)

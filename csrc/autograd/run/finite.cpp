@@ -8,10 +8,10 @@ namespace cograd {
 namespace {
 
 [[noreturn]] void fail_not_finite(Node* n, std::span<const Tensor> grads, const Tensor& t, size_t i,
-                                  int64_t at) {
+                                  int64_t at, bool explained) {
   const std::string text = element_text(t, at);
-  const std::string why =
-      watch_handlers.explain == nullptr ? std::string() : watch_handlers.explain(n, grads, i);
+  std::string why;
+  if (explained && watch_handlers.explain != nullptr) why = watch_handlers.explain(n, grads, i);
   detail::fail(ErrorKind::Runtime, "Function '", n->name(), "' returned ",
                text.find("nan") != std::string::npos ? "nan" : "inf", " values in its ", i,
                "th output. The first is ", text, " at index ", coordinates(t, at),
@@ -21,10 +21,7 @@ namespace {
 }  // namespace
 
 void check_finite(Node* n, const BackwardArgs& args, uint32_t watch, std::span<const Tensor> grads,
-                  bool hooked) {
-  const NodeExtra* extra = n->extra_or_null();
-  // Post hooks may replace what is not finite.
-  if (hooked != (extra != nullptr && has_hooks(*n, &NodeExtra::post_hooks))) return;
+                  bool explained) {
   const bool inf = (watch & kWatchInf) != 0;
   for (size_t i = 0; i < args.out.size(); ++i) {
     const Tensor& t = args.out[i];
@@ -36,7 +33,7 @@ void check_finite(Node* n, const BackwardArgs& args, uint32_t watch, std::span<c
       for (const Tensor& g : grads)
         if (g.defined() && find_nonfinite(g, true, true) >= 0) return;
     try {
-      fail_not_finite(n, grads, t, i, at);
+      fail_not_finite(n, grads, t, i, at, explained);
     } catch (...) {
       if (!args.keep_graph) n->release_saved();
       throw;

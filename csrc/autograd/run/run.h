@@ -119,10 +119,9 @@ inline void call_backward(Node& n, BackwardArgs& args) {
   n.backward(args);
 }
 // Raises torch's error if a gradient that a node returned is not finite, with the value, its index
-// and the reason. Called before the saved tensors are released, and, with `hooked`, after post
-// hooks; the first call searches only if there are none (finite.cpp).
+// and, if `explained`, the reason, which depends on what the node saved (finite.cpp).
 void check_finite(Node* n, const BackwardArgs& args, uint32_t watch, std::span<const Tensor> grads,
-                  bool hooked);
+                  bool explained);
 // Executes `request` on a new thread on behalf of this one (nested.cpp). If no thread could start,
 // `started` stays false.
 std::vector<Tensor> run_on_new_thread(BackwardRequest& request, bool* started);
