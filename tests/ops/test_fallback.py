@@ -139,13 +139,28 @@ def test_training_has_the_cpus_parameters(forced):
     for a, b in zip(train("fake"), train("cpu"), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)
     fallen = torch._C._fallbacks()
-    assert {"batch_norm", "relu", "sum_to_size", "_step_adam"} <= set(fallen), fallen
+    assert {"_conv", "_batch_norm", "relu", "_adam_step"} <= set(fallen), fallen
+
+
+@on_device
+def test_a_factory_returns_a_leaf(forced):
+    x = torch.rand(3, device="fake", requires_grad=True)
+    assert x.is_leaf
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
 
 
 SOURCE = """
 #include <cograd/extension.h>
 cograd::Tensor twice(const cograd::Tensor& x) { return cograd::mul(x, 2.0); }
-COGRAD_LIBRARY(gate_test, m) { m.def("twice", &twice); }
+void both(cograd::Tensor& x, cograd::Tensor& y) {
+  x.copy_(cograd::add(x, 1.0));
+  y.copy_(cograd::add(y, 1.0));
+}
+COGRAD_LIBRARY(fallback_ops, m) {
+  m.def("twice", &twice);
+  m.def("both", &both);
+}
 """
 
 
@@ -154,12 +169,21 @@ COGRAD_LIBRARY(gate_test, m) { m.def("twice", &twice); }
     not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="there is no C++ compiler"
 )
 def test_an_op_of_an_extension_falls_back():
-    cpp_extension.load_inline("t_gate", SOURCE, is_python_module=False)
+    cpp_extension.load_inline("t_fallback", SOURCE, is_python_module=False)
     x = torch.ones(2, device="fake", requires_grad=True)
     torch._C._set_fallback("silent")
     torch._C._clear_fallbacks()
-    y = torch.ops.gate_test.twice(x)
+    y = torch.ops.fallback_ops.twice(x)
     assert y.device.type == "fake"
     y.sum().backward()
     assert (y.tolist(), x.grad.tolist()) == ([2, 2], [2, 2])
     assert list(torch._C._fallbacks()) == ["twice"]
+
+    x, y = torch.zeros(3, device="fake"), torch.zeros(3, device="fake")
+    torch.ops.fallback_ops.both(x, y)
+    assert (x.tolist(), y.tolist()) == ([1, 1, 1], [1, 1, 1])
+    with pytest.raises(NotImplementedError, match="shares memory with another one"):
+        torch.ops.fallback_ops.both(x, x[1:])
+    with pytest.raises(RuntimeError, match="writes it|leaf"):
+        torch.ops.fallback_ops.both(x, y.requires_grad_())
+    assert (x.tolist(), y.tolist()) == ([1, 1, 1], [1, 1, 1])

@@ -144,7 +144,7 @@ class SafeTensors {
     }
   }
   void read_header() {
-    fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd_ < 0) fail_to("open");
     try {
       struct stat status;

@@ -38,7 +38,7 @@ COGRAD_OP(View)
 
 // Returns a reshaped alias of a tensor with no other owner; it is not a view for autograd.
 struct UnsafeView {
-  static constexpr OpSpec spec{"_unsafe_view", "input, *size", kInternal | kShape,
+  static constexpr OpSpec spec{"_unsafe_view", "input, *size", kInternal | kShape | kAlias,
                                "view of a temporary; the result is not a view for autograd.",
                                "none: reached through reshape()"};
   using State = InputSizes;

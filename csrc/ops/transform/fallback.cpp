@@ -164,12 +164,25 @@ class HostCall {
                 [&](size_t, const Tensor& t) { any = any || requires_grad(t); });
     return any;
   }
-  // Writes what the op wrote into its arguments, apart from `target`.
+  bool written(const Copy& c, const Tensor* target) const {
+    return c.here->version() != c.version && (target == nullptr || !c.there.is(*target));
+  }
+  // Writes what the op wrote into its arguments, apart from `target`; checks all before the first.
   void write_back(const Tensor* target) {
-    for (const Copy& c : copies_) {
-      if (c.here->version() == c.version || (target != nullptr && c.there.is(*target))) continue;
-      copy_(c.there, back(c.here));
-    }
+    for (const Copy& c : copies_)
+      if (written(c, target)) check_written(c);
+    for (const Copy& c : copies_)
+      if (written(c, target)) copy_(c.there, back(c.here));
+  }
+  void check_written(const Copy& c) const {
+    if (transformed(c.there)) return;
+    check_inplace(c.there, name(), thread_state.grad_enabled && requires_grad(c.there));
+    check_distinct(name(), c.there);
+    for (const Copy& other : copies_)  // on the host it would have seen the write
+      COGRAD_CHECK_NOT_IMPLEMENTED(
+          other.there.is(c.there) || other.there->storage != c.there->storage, name(),
+          "(): it writes an argument that shares memory with another one, so it cannot run on ",
+          "copies on the host instead of on ", to_string(device_));
   }
   void bring_back(Result& out) {
     const auto move = [&](Tensor& t) {
@@ -184,7 +197,12 @@ class HostCall {
             "(): it returns a view of its argument, which cannot run on ",
             "the host instead of on ", to_string(device_));
       }
-      t = back(t);
+      const bool leaf = (t->flags & kRequiresGrad) != 0;  // made with requires_grad=True
+      {
+        const GradGuard recording(thread_state.grad_enabled && !leaf);
+        t = back(t);
+      }
+      if (leaf) set_requires_grad(t, true);
     };
     move(out.tensor);
     for (Tensor& t : out.tensors) move(t);
