@@ -81,7 +81,7 @@ function(cograd_objects_of folder to_ordinary to_per_level)
   file(STRINGS "${commands}" ordinary REGEX
     "${start}_(api|kernels|[a-z]+_ops)\\.dir/[^\"]*\\.o\"")
   foreach(level IN LISTS COGRAD_ISA_BUILT)
-    file(STRINGS "${commands}" found REGEX "${start}_${level}\\.dir/[^\"]*\\.o\"")
+    file(STRINGS "${commands}" found REGEX "${start}_${level}[a-z_]*\\.dir/[^\"]*\\.o\"")
     list(APPEND per_level ${found})
   endforeach()
   foreach(list IN ITEMS ordinary per_level)
