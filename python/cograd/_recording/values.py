@@ -7,13 +7,14 @@ import contextlib
 import operator
 import os
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import cograd
 from cograd import _C
+from cograd._base.traces import refuse_gradients
+from cograd._base.traces import thread as _thread
 
 __all__ = [
     "Traced",
@@ -41,13 +42,6 @@ class TracerWarning(Warning):
     @staticmethod
     def ignore_lib_warnings() -> None:
         """Exists for programs that call torch's: the package's own lines never warn."""
-
-
-class _Thread(threading.local):
-    recorder: Any = None
-
-
-_thread = _Thread()
 
 
 def active() -> Any:
@@ -169,10 +163,8 @@ class Traced(cograd.Tensor):
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """Raises while recording: gradients cannot be recorded."""
-        if _thread.recorder is not None and requires_grad:
-            raise RuntimeError(
-                "requires_grad_(): a trace cannot record gradients of its own values"
-            )
+        if requires_grad:
+            refuse_gradients("requires_grad_()")
         return cograd.Tensor.requires_grad_(self, requires_grad)
 
     def __repr__(self, **kwargs: Any) -> str:

@@ -11,6 +11,7 @@ import cograd
 from cograd import _C
 from cograd._base import pytree as _pytree
 from cograd._base.pytree import flat, shown
+from cograd._base.traces import refuse_vmap
 
 __all__ = ["vmap"]
 
@@ -226,6 +227,7 @@ def vmap(
 
     @functools.wraps(func)
     def mapped(*args: Any, **kwargs: Any) -> Any:
+        refuse_vmap()
         name = _name(func)
         if not isinstance(in_dims, (int, list, tuple)):
             raise ValueError(

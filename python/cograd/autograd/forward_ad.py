@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cograd import _C
+from cograd._base.traces import refuse_gradients
 from cograd._C import Tensor
 from cograd.autograd.grad_mode import _Mode
 
@@ -105,6 +106,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         ValueError: one of the two does not have a floating-point or complex dtype.
         RuntimeError: no level is open, the sizes differ, or ``tensor`` has a tangent there already.
     """
+    refuse_gradients("forward_ad.make_dual")
     level = _level(level, "create")
     for name, t in (("primal", tensor), ("tangent", tangent)):
         if not (t.is_floating_point() or t.is_complex()):

@@ -9,6 +9,7 @@ from typing import Any
 
 from cograd import _C
 from cograd._base.pytree import flat, shown
+from cograd._base.traces import refuse_gradients
 from cograd._C import Tensor
 from cograd._transforms.unit_rows import _map_rows
 from cograd.autograd.forward_ad import make_dual
@@ -60,6 +61,7 @@ def _jvp(
     has_aux: bool,
 ) -> tuple[list[Tensor], list[Tensor], Any, Any]:
     """Returns (outputs, their tangents, their tree, aux)."""
+    refuse_gradients("func.jvp")
     if not isinstance(primals, tuple):
         raise RuntimeError(
             f"{_JVP}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
@@ -149,6 +151,7 @@ def jacfwd(
 
     @functools.wraps(func, updated=())
     def wrapper(*args: Any) -> Any:
+        refuse_gradients("func.jacfwd or hessian")
         inputs, in_spec = flat(chosen(args, argnums))
         _check_tensors(inputs, "primals")
         check_real("jacfwd", "inputs", inputs)

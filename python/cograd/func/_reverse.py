@@ -11,6 +11,7 @@ from typing import Any
 
 from cograd import _C
 from cograd._base.pytree import flat, shown
+from cograd._base.traces import refuse_gradients
 from cograd._C import Tensor
 from cograd._transforms.unit_rows import _map_rows
 
@@ -34,6 +35,7 @@ class _Inputs:
     __slots__ = ("_lock", "_running", "handles", "own")
 
     def __init__(self, values: list[Any], tracking: bool) -> None:
+        refuse_gradients("func.grad, vjp or jacrev")
         self.handles: list[Tensor] = []
         self.own: list[Tensor] = []  # leaves that nothing outside differentiates with respect to
         self._lock = threading.Lock()
