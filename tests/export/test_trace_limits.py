@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a trace cannot record: it raises or warns, with the program's line."""
 
+import math
+
 import pytest
 
 import cograd as torch
@@ -47,3 +49,53 @@ def test_traces_can_be_differentiated():
 def test_vmap_is_refused():
     with pytest.raises(NotImplementedError, match="cannot record vmap; write the function for"):
         torch.jit.trace(lambda x: torch.vmap(torch.sin)(x), X)
+
+
+def loop(x):
+    total = x[0]
+    for i in range(1, x.shape[0]):
+        total = total + x[i]
+    return total
+
+
+FROZEN = {
+    "len": lambda x: x / len(x),
+    "int": lambda x: x / int(x.shape[0]),
+    "range": loop,
+    "sqrt": lambda x: x / math.sqrt(x.shape[0]),
+    "tensor": lambda x: x / torch.tensor(x.shape[0]),
+    "iter": lambda x: sum(row * 2 for row in x),
+    "unbind": lambda x: torch.stack(x.unbind(0)),
+    "second axis": lambda x: x / len(x[0]) if x.ndim > 1 else x / len(x),
+    "square": lambda x: x / len(x) + (x.mT @ x).sum() if x.ndim > 1 else x / len(x),
+}
+
+
+@pytest.mark.parametrize("name", FROZEN)
+@pytest.mark.parametrize("shape", [(2,), (3, 2)])
+def test_sizes_kept_as_numbers_warn(name, shape):
+    with pytest.warns(torch.jit.TracerWarning, match="keeps a size .* at .*limits.py") as found:
+        torch.jit.trace(FROZEN[name], torch.ones(shape))
+    assert found[0].filename == __file__
+
+
+def test_sizes_of_one_axis_warn():
+    weight = torch.ones(3, 2)
+    with pytest.warns(torch.jit.TracerWarning, match="keeps a size"):
+        torch.jit.trace(lambda x, y: x @ weight / len(y), (torch.ones(3, 3), torch.ones(3)))
+
+
+def test_sizes_kept_as_formulas_do_not_warn(recwarn):
+    traced = torch.jit.trace(lambda x: x.view(x.shape[0] // 2, -1) / x.numel(), torch.ones(2, 4))
+    assert traced(torch.ones(4, 4)).tolist() == [[1 / 16] * 8] * 2
+    torch.jit.trace(torch.nn.Conv2d(3, 4, 3), torch.ones(1, 3, 8, 8))
+    q = torch.jit.trace(lambda x: x.view(3, -1).unbind(0)[1], torch.arange(6.0))
+    assert q(torch.arange(3.0)).tolist() == [1]
+    assert not recwarn.list
+
+
+@pytest.mark.filterwarnings("ignore:To copy")
+def test_values_warn_with_the_line():
+    with pytest.warns(torch.jit.TracerWarning, match="depends on the values .*limits.py") as found:
+        torch.jit.trace(lambda x: x * torch.tensor(x.sum()), X)
+    assert found[-1].filename == __file__

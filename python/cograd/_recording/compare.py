@@ -11,7 +11,7 @@ from cograd._recording.recorder import Recording
 from cograd._recording.values import TracerWarning
 from cograd.fx.node import Node, map_aggregate
 
-__all__ = ["check_same", "check_values"]
+__all__ = ["check_same", "check_values", "difference", "warn_of"]
 
 
 def _other_values(value: Any) -> Any:
@@ -23,29 +23,33 @@ def _other_values(value: Any) -> Any:
     return value.detach().flatten().flip(0).view(value.shape) if value.numel() else value
 
 
-def check_values(first: Recording, run: Any, args: Any, kwargs: Any) -> None:
-    """Warns if the calls depend on the elements of the inputs in a way that was not noticed.
+def check_values(first: Recording, run: Any, args: Any, kwargs: Any) -> bool:
+    """Warns, and returns True, if the calls depend on the elements of the inputs in a way that was not noticed.
 
     Args:
         run: called with other inputs, returns their recording.
     """
     if first.warned:
-        return
+        return False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             ordered = {name: kwargs[name] for name in first.by_name}
             second = run(*map_aggregate((tuple(args), ordered), _other_values))
         except Exception:  # the program does not accept these values
-            return
-    difference = check_same(first, second)
-    if difference is not None:
-        warnings.warn(
-            f"The trace depends on the values of the inputs, and keeps those of the examples: "
-            f"{difference}",
-            TracerWarning,
-            stacklevel=4,
+            return False
+    found = difference(first, second)
+    if found is not None:
+        warn_of(
+            "The trace depends on the values of the inputs, and keeps those of the examples:", found
         )
+    return found is not None
+
+
+def warn_of(message: str, found: tuple[str, tuple[str, int]]) -> None:
+    """Warns of a difference, with the line of the program."""
+    text, (file, line) = found
+    warnings.warn_explicit(f"{message} {text} {_at((file, line))}", TracerWarning, file, line)
 
 
 class _DifferenceError(Exception):
@@ -58,12 +62,20 @@ def check_same(first: Recording, second: Recording, ignored: Any = None) -> str 
     Args:
         ignored: called with a node and the name or place of an argument; true if it may differ.
     """
+    found = difference(first, second, ignored)
+    return None if found is None else f"{found[0]} {_at(found[1])}"
+
+
+def difference(
+    first: Recording, second: Recording, ignored: Any = None
+) -> tuple[str, tuple[str, int]] | None:
+    """Returns how the second recording differs, with file and line, or None, see check_same."""
     pairs: dict[Node, Node] = {}
     a_nodes, b_nodes = list(first.graph.nodes), list(second.graph.nodes)
     for a, b in zip(a_nodes, b_nodes, strict=False):
-        where = _where(a)
         if a.op != b.op or (a.target != b.target and a.op != "get_attr"):
-            return f"the program makes another call, {_name(a)} or {_name(b)}, {where}"
+            text = f"the program makes another call, {_name(a)} or {_name(b)},"
+            return text, _place(a, b)
         pairs[a] = b
         for key, left, right in _arguments(a, b):
             if ignored is not None and ignored(a, key):
@@ -71,14 +83,13 @@ def check_same(first: Recording, second: Recording, ignored: Any = None) -> str 
             try:
                 _compare(left, right, pairs)
             except _DifferenceError as found:
-                return f"{_name(a)}() gets {found} {where}"
+                return f"{_name(a)}() gets {found}", _place(a, b)
         if a.op == "get_attr" and a.target in first.constants:
             x, y = first.constants[a.target], second.constants.get(str(b.target))
             if y is None or not _equal(x, y):
                 user = next(iter(a.users), a)
-                return f"{_name(user)}() gets a tensor that depends on the inputs {_where(user)}"
-    if len(a_nodes) != len(b_nodes):
-        return f"the program makes {len(b_nodes)} calls instead of {len(a_nodes)}"
+                text = f"{_name(user)}() gets a tensor that depends on the inputs"
+                return text, _place(user, a)
     return None
 
 
@@ -88,12 +99,27 @@ def _equal(x: Any, y: Any) -> bool:
 
 
 def _name(node: Node) -> str:
+    if node.op == "output":
+        return "return"
     return str(getattr(node.target, "__name__", node.target))
 
 
-def _where(node: Node) -> str:
-    file, line = node.meta.get("place", ("", 0))
-    return f"at {file}:{line}" if file else ""
+def _place(*nodes: Node) -> tuple[str, int]:
+    """Returns file and line of the first of these nodes that has them, or of one before."""
+    for node in (*nodes, *_before(nodes[0])):
+        if "place" in node.meta:
+            file, line = node.meta["place"]
+            return file, line
+    return "<trace>", 0
+
+
+def _before(node: Node) -> list[Node]:
+    nodes = list(node.graph.nodes)
+    return nodes[: nodes.index(node)][::-1]
+
+
+def _at(place: tuple[str, int]) -> str:
+    return "at {}:{}".format(*place)
 
 
 def _arguments(a: Node, b: Node) -> list[tuple[Any, Any, Any]]:

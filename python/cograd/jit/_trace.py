@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import cograd
-from cograd._recording import Recording, TracerWarning, check_same, check_values, record
+from cograd._recording import Recording, TracerWarning, check_same, check_sizes, check_values, record
 from cograd.jit._module import ScriptFunction, ScriptModule, TopLevelTracedModule, TracedModule
 from cograd.nn import Module
 
@@ -158,10 +158,14 @@ def _check(
                 f"Tracing failed sanity checks!\nGraphs differed across invocations!\n{difference}"
             )
     args, kwargs = inputs[0] if inputs else ((), {})
-    with _kept(root):
-        if inputs:
-            run = lambda args, kwargs: _recorded(call, root, tuple(args), dict(kwargs))  # noqa: E731
-            check_values(first, run, args, kwargs)
+    with _kept(root) as restore:
+
+        def run(args: Any, kwargs: Any) -> Recording:
+            restore()
+            return _recorded(call, root, tuple(args), dict(kwargs))
+
+        if inputs and not check_values(first, run, args, kwargs):
+            check_sizes(first, run, args, kwargs)
 
 
 def _as_tuple(inputs: Any) -> tuple[Any, ...]:
@@ -186,7 +190,8 @@ def trace(
 ) -> Any:
     """Runs a module or function once and returns its calls as a module or function.
 
-    Conditions and loops are those of the example inputs; sizes stay those of each input. The result
+    Conditions and loops are those of the example inputs; sizes are those of each input, unless the
+    function turns them into plain numbers, of which a TracerWarning tells. The result
     shares the parameters and buffers of the module, and gradients flow through it. The run records
     no gradients itself, and buffers are restored after it.
 
@@ -194,7 +199,8 @@ def trace(
         func: a module, a method of a module, or a function.
         example_inputs: the arguments: a tensor, or a tuple of nested tensors.
         check_trace: whether to run again, on ``check_inputs`` too, and compare; a different result
-            warns, and different calls raise ``TracingCheckError``.
+            warns, and different calls raise ``TracingCheckError``; and whether to look for sizes and
+            elements that became constants, by runs with other inputs.
         check_tolerance: the relative tolerance of that.
         strict: whether to refuse lists and dicts as results.
         example_kwarg_inputs: the arguments by name, instead of ``example_inputs``.

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import cograd
-from cograd.fx.node import map_aggregate
+from cograd._recording.sizes import resized
 
 __all__ = ["axes_of", "resized", "sizes_to_try"]
 
@@ -56,20 +55,3 @@ def axes_of(names: list[str], dynamic_axes: Any, dynamic_shapes: Any) -> dict[st
 def sizes_to_try(count: int) -> Iterator[Callable[[int], int]]:
     """Returns functions from a size of the example to another size."""
     yield from _CHANGES if count else _CHANGES[:0]
-
-
-def resized(value: Any, axes: list[dict[int, str]], change: Callable[[int], int]) -> Any:
-    """Returns nested inputs with other sizes; the elements repeat along an axis."""
-    remaining = iter(axes)
-
-    def convert(leaf: Any) -> Any:
-        if not isinstance(leaf, cograd.Tensor):
-            return leaf
-        for axis in next(remaining):
-            size = leaf.size(axis)
-            if change(size) > 0 and size:
-                rows = cograd.arange(change(size)) % size
-                leaf = leaf.detach().index_select(axis, rows)
-        return leaf
-
-    return map_aggregate(value, convert)
