@@ -237,3 +237,26 @@ def test_fft_is_an_op():
     assert torch.equal(traced(2 * X), call(2 * X))
     with pytest.raises(RuntimeError, match="jit.save: the graph calls rfft"):
         torch.jit.save(traced, io.BytesIO())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"dynamic_axes": {"z": [0]}}, ValueError, "dynamic_axes names 'z', which is no input or"),
+        ({"dynamic_axes": {"x": 0}}, TypeError, r"dynamic_axes\['x'\] is 0, expected a list"),
+        ({"dynamic_axes": {"x": {"b": 0}}}, TypeError, r"\['x'\] has the axis 'b', expected an int"),
+        ({"dynamic_axes": {"x": "batch"}}, TypeError, "is 'batch', expected a list of axes"),
+        ({"dynamic_shapes": ({0: "b"},) * 3}, ValueError, "has 3 entries, expected one for each"),
+        ({"dynamic_shapes": {"x": 0}}, TypeError, r"dynamic_shapes\['x'\] is 0, expected"),
+        ({"dynamic_shapes": 3}, TypeError, "dynamic_shapes is 3, expected"),
+        ({"input_names": ["a", "b", "c"]}, ValueError, "input_names has 3 names.*'c' is too many"),
+        ({"input_names": ["a", "a"]}, ValueError, "input_names has 'a' twice"),
+        ({"input_names": ["y"]}, ValueError, "two inputs have the name 'y'"),
+        ({"input_names": "ab"}, TypeError, "input_names is 'ab', expected a list"),
+        ({"output_names": ["a", "b"]}, ValueError, "the model has 1 outputs: 'b' is too many"),
+        ({"output_names": ["x"]}, ValueError, "'x', which is the name of an input"),
+    ],
+)
+def test_wrong_names_and_axes_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        torch.onnx.export(Call2(), (X, X), **options)

@@ -8,7 +8,7 @@ from typing import Any
 
 from cograd._recording.sizes import resized
 
-__all__ = ["axes_of", "resized", "sizes_to_try"]
+__all__ = ["axes_of", "check_axes", "check_names", "resized", "sizes_to_try"]
 
 _CHANGES: tuple[Callable[[int], int], ...] = (
     lambda n: 2 * n,
@@ -25,10 +25,54 @@ def _label(name: str, axis: int, given: Any) -> str:
     return label if isinstance(label, str) else f"{name}_dim_{axis}"
 
 
+def check_names(what: str, given: Any, count: int) -> None:
+    """Raises unless names can be those of the first of ``count`` inputs or outputs."""
+    if given is None:
+        return
+    if isinstance(given, str) or not all(isinstance(name, str) for name in given):
+        raise TypeError(f"onnx.export: {what}_names is {given!r}, expected a list of names")
+    names = list(given)
+    if len(names) > count:
+        raise ValueError(
+            f"onnx.export: {what}_names has {len(names)} names, but the model has {count} "
+            f"{what}s: {names[count]!r} is too many"
+        )
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"onnx.export: {what}_names has {name!r} twice")
+
+
+def check_axes(axes: Any, inputs: list[str], outputs: list[str]) -> None:
+    """Raises for a name in ``dynamic_axes`` that no input or output has."""
+    for name in axes or {}:
+        if name not in inputs and name not in outputs:
+            raise ValueError(
+                f"onnx.export: dynamic_axes names {name!r}, which is no input or output; the "
+                f"inputs are {inputs}, the outputs {outputs}"
+            )
+
+
+def _axes(what: str, name: str, given: Any) -> Any:
+    """Returns {axis: label}, or the axes."""
+    if isinstance(given, str) or not hasattr(given, "__iter__"):
+        what = f"{what}[{name!r}]" if name else what
+        raise TypeError(
+            f"onnx.export: {what} is {given!r}, expected a list of axes or "
+            "{axis: label}"
+        )
+    for axis in given:
+        if what == "dynamic_axes" and not isinstance(axis, int):
+            raise TypeError(
+                f"onnx.export: {what}[{name!r}] has the axis {axis!r}, expected an int"
+            )
+    return given
+
+
 def axes_of(names: list[str], dynamic_axes: Any, dynamic_shapes: Any) -> dict[str, dict[int, str]]:
     """Returns for each input or output the labels of its axes that vary."""
     found: dict[str, dict[int, str]] = {}
     for name, axes in (dynamic_axes or {}).items():
+        axes = _axes("dynamic_axes", name, axes)
         if not hasattr(axes, "items"):
             axes = dict.fromkeys(axes)
         found[name] = {int(a): _label(name, a, label) for a, label in axes.items()}
@@ -38,7 +82,13 @@ def axes_of(names: list[str], dynamic_axes: Any, dynamic_shapes: Any) -> dict[st
         unknown = [name for name in dynamic_shapes if name not in names]
         pairs = list(dynamic_shapes.items())
     else:
-        unknown, pairs = [], list(zip(names, dynamic_shapes, strict=True))
+        shapes = list(_axes("dynamic_shapes", "", dynamic_shapes))
+        if len(shapes) != len(names):
+            raise ValueError(
+                f"onnx.export: dynamic_shapes has {len(shapes)} entries, expected one for each of "
+                f"the inputs {names}"
+            )
+        unknown, pairs = [], list(zip(names, shapes, strict=True))
     if unknown:
         raise ValueError(
             f"onnx.export: dynamic_shapes names {unknown[0]!r}, expected names of {names}"
@@ -46,6 +96,7 @@ def axes_of(names: list[str], dynamic_axes: Any, dynamic_shapes: Any) -> dict[st
     for name, axes in pairs:
         if axes is None:
             continue
+        axes = _axes("dynamic_shapes", name, axes)
         given = axes.items() if hasattr(axes, "items") else enumerate(axes)
         chosen = {a: d for a, d in given if d is not None and not isinstance(d, int)}
         found[name] = {a: _label(name, a, label) for a, label in chosen.items()}

@@ -14,7 +14,7 @@ import cograd
 from cograd._recording import Recording, TracerWarning, check_same, check_values, record
 from cograd.fx.node import Node
 from cograd.onnx._convert import Converter, name_of, needed
-from cograd.onnx._dynamic import axes_of, resized, sizes_to_try
+from cograd.onnx._dynamic import axes_of, check_axes, check_names, resized, sizes_to_try
 from cograd.onnx._program import ONNXProgram, package, tensors_in
 from cograd.onnx._writer import Value, Writer
 from cograd.onnx.errors import OnnxExporterError, OnnxExporterWarning
@@ -190,9 +190,11 @@ def _input_names(recording: Recording, given: Sequence[str] | None) -> list[str]
             path.append(str(node.args[1]))
             node = node.args[0]
         found.append("_".join([str(node.target), *path[::-1]]))
-    for i, name in enumerate(given or ()):
-        if i < len(found):
-            found[i] = name
+    check_names("input", given, len(found))
+    found[: len(given or ())] = given or ()
+    for name in found:
+        if found.count(name) > 1:
+            raise ValueError(f"onnx.export: two inputs have the name {name!r}")
     return found
 
 
@@ -399,9 +401,13 @@ def _written(
     by_node = {n: axes.get(name, {}) for n, name in zip(first.inputs, names, strict=True)}
     dims, known = _sizes(first, second, by_node)
     results = _results(first)
-    outputs = list(output_names or ())[: len(results)]
-    outputs = [w.unique(n) for n in outputs]
+    check_names("output", output_names, len(results))
+    for n in output_names or ():
+        if n in names:
+            raise ValueError(f"onnx.export: output_names has {n!r}, which is the name of an input")
+    outputs = [w.unique(n) for n in output_names or ()]
     outputs += [w.unique(f"output_{i}") for i in range(len(outputs), len(results))]
+    check_axes(axes, names, outputs)
     state: dict[str, Any] = {}
     if isinstance(model, cograd.nn.Module):
         state = dict([*model.named_parameters(), *model.named_buffers()])
