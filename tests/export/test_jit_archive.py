@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """jit.save and jit.load: what comes back, and what a file cannot do."""
 
+import copy
 import io
+import pickle
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import cograd as torch
 from cograd import nn
 from cograd.jit import _archive
+from cograd.utils import cpp_extension
 
 FILES = Path(__file__).parents[1] / "recorded" / "torch_files"
 
@@ -90,6 +93,67 @@ def test_what_cannot_be_saved():
         torch.jit.save(nn.Linear(2, 2), io.BytesIO())
 
 
+def spectrum(x):
+    window = torch.ones(4)
+    return torch.istft(x.stft(4, window=window, return_complex=True), 4, window=window)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: nn.functional.dropout(x, 0.5, True),
+        lambda x: nn.functional.dropout1d(x[None], 0.5, True),
+        lambda x: torch.dropout(x, 0.5, True),
+        lambda x: torch.fft.fftshift(torch.fft.ifft(torch.fft.fft(x))).real,
+        lambda x: torch.stft(x, 4, window=torch.ones(4), return_complex=True).abs(),
+        spectrum,
+        lambda x: x[:, None].adjoint(),
+    ],
+)
+def test_functions_of_other_namespaces(function):
+    x = torch.arange(16.0)
+    traced = torch.jit.trace(function, x, check_trace=False)
+    others = torch.jit.load(saved(traced)), copy.deepcopy(traced._module)
+    others += (pickle.loads(pickle.dumps(traced._module)),)
+    for other in others:
+        torch.manual_seed(0)
+        wanted = function(x)
+        torch.manual_seed(0)
+        assert torch.equal(other(x), wanted)
+
+
+def test_ops_of_libraries(tmp_path, monkeypatch):
+    monkeypatch.setenv("COGRAD_EXTENSIONS_DIR", str(tmp_path))
+    code = """
+    #include <cograd/extension.h>
+    static cograd::Tensor plus(const cograd::Tensor& x) { return x + 1; }
+    COGRAD_LIBRARY(t_archive, m) { m.def("plus", &plus, "x"); }
+    """
+    cpp_extension.load_inline("t_archive", code)
+    traced = torch.jit.trace(lambda x: torch.ops.t_archive.plus(x), torch.ones(2))
+    loaded = torch.jit.load(saved(traced))
+    assert loaded(torch.ones(3)).tolist() == [2, 2, 2]
+    data = _archive.to_data(traced)
+    (graph,) = data["graphs"].values()
+    assert graph[1][2] == "library.t_archive::plus"
+    graph[1][2] = "library.t_archive::minus"
+    with pytest.raises(RuntimeError, match="the op 't_archive::minus', which is not registered"):
+        _archive.from_data(data)
+
+
+def own(x):
+    return x
+
+
+def test_messages_name_no_other_function():
+    traced = torch.jit.trace(torch.relu, torch.ones(1))
+    next(iter(traced.graph.find_nodes(op="call_function"))).target = own
+    with pytest.raises(RuntimeError, match="^jit.save: the trace calls own, which is no op"):
+        torch.jit.save(traced, io.BytesIO())
+    with pytest.raises(RuntimeError, match="^the trace calls own"):
+        copy.deepcopy(traced._module)
+
+
 def test_other_files():
     with pytest.raises(
         RuntimeError, match="TorchScript archive of libtorch, which cograd cannot read"
@@ -116,6 +180,9 @@ def node(op="call_function", name="y", target="op.relu", args=({"node": "x"},), 
         (node(target="os.system", args=["true"]), "no op of cograd"),
         (node(target="operator.methodcaller", args=["x"]), "no op of cograd"),
         (node(target="op.__loader__"), "no op of cograd"),
+        (node(target="fft.math"), "no op of cograd"),
+        (node(target="python.load"), "no op of cograd"),
+        (node(target="library.os::system"), "not registered"),
         (node("call_method", target="share_memory_"), "no op of cograd"),
         (node("call_method", target="__reduce__"), "no op of cograd"),
         (node("call_method", target="add(1) or exit"), "no op of cograd"),

@@ -25,7 +25,8 @@ _OPERATORS = frozenset(
     "getitem setitem add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift".split()
 )
 _ATTRIBUTES = frozenset("T mT H mH real imag".split())
-_METHODS = frozenset("size detach detach_ copy_ requires_grad_ to".split())
+_METHODS = frozenset("size detach detach_ copy_ requires_grad_ to adjoint stft istft".split())
+_TRANSFORMS = frozenset({"stft", "istft"})
 _OPTIONS = {"dtype": cograd.dtype, "device": cograd.device, "layout": cograd.layout}
 _OPTIONS["memory_format"] = cograd.memory_format
 
@@ -37,27 +38,42 @@ def _ops() -> set[str]:
 def _function(name: str) -> Any:
     """Returns the op or operator of a name in a file."""
     place, _, plain = name.partition(".")
+    builtin = type(_C._ops.add)
     if name == "getattr":
         return getattr
     if place == "operator" and plain in _OPERATORS:
         return getattr(operator, plain)
-    if place == "op":
-        for holder in (_C._ops, _C._nn):
+    if place in ("op", "nn"):
+        for holder in (_C._ops, _C._nn) if place == "op" else (_C._nn,):
             found = getattr(holder, plain, None)
-            if type(found) is type(_C._ops.add):
+            if type(found) is builtin:
                 return found
+    if place == "fft" and plain in cograd.fft.__all__:
+        return getattr(cograd.fft, plain)
+    if place == "python" and plain in _TRANSFORMS:
+        return getattr(cograd, plain)
+    if place == "library" and "::" in plain:
+        found = cograd.ops._find(plain)
+        if type(found) is builtin:
+            return found
+        raise RuntimeError(
+            f"jit.load: the file calls the op '{plain}', which is not registered: load its library "
+            "first"
+        )
     raise RuntimeError(f"jit.load: the file calls {name!r}, which is no op of cograd")
 
 
 def _function_name(target: Any) -> str:
     name = getattr(target, "__name__", repr(target))
-    for text in ("getattr", f"operator.{name}", f"op.{name}"):
+    space = str(getattr(target, "__module__", "")).removeprefix("cograd.ops.")
+    places = [f"{place}.{name}" for place in ("operator", "op", "nn", "fft", "python")]
+    for text in ("getattr", *places, f"library.{space}::{name}"):
         try:
             if _function(text) is target:
                 return text
         except RuntimeError:
             continue
-    raise RuntimeError(f"jit.save: the graph calls {name}, which is no op of cograd")
+    raise RuntimeError(f"the trace calls {name}, which is no op of cograd and cannot be saved")
 
 
 def _identifier(text: Any, dotted: bool = False) -> str:
@@ -99,7 +115,7 @@ def _encode(value: Any) -> Any:
     for name, kind in _OPTIONS.items():
         if isinstance(value, kind):
             return {name: str(value).rpartition(".")[2]}
-    raise RuntimeError(f"jit.save: an argument is a {type(value).__name__}, which cannot be saved")
+    raise RuntimeError(f"the trace has an argument that is a {type(value).__name__}, which cannot be saved")
 
 
 def _decode(value: Any, nodes: dict[str, Node]) -> Any:
@@ -130,10 +146,16 @@ def _decode(value: Any, nodes: dict[str, Node]) -> Any:
 # Graphs.
 
 
+def _is_method(name: str, ops: set[str]) -> bool:
+    return bool({name, name.rstrip("_")} & ops or name in _METHODS)
+
+
 def _graph_data(graph: Any) -> list[Any]:
-    found = []
+    found, ops = [], _ops()
     for node in graph.nodes:
         target = _function_name(node.target) if node.op == "call_function" else node.target
+        if node.op == "call_method" and not _is_method(target, ops):
+            raise RuntimeError(f"the trace calls the method {target}, which cannot be saved")
         args, kwargs = [_encode(arg) for arg in node.args], _encode(dict(node.kwargs))
         found.append([node.op, node.name, target, args, kwargs])
     return found
@@ -149,7 +171,7 @@ def _graph(data: list[Any], ops: set[str]) -> Graph:
             if target is getattr and arguments[1] not in _ATTRIBUTES:
                 raise RuntimeError(f"jit.load: the file reads the attribute {arguments[1]!r}")
         elif op == "call_method":
-            if not ({target, target.rstrip("_")} & ops or target in _METHODS):
+            if not _is_method(target, ops):
                 raise RuntimeError(f"jit.load: the file calls {target!r}, which is no op of cograd")
             _identifier(target)
         elif op in ("placeholder", "get_attr"):
@@ -221,7 +243,7 @@ def to_data(obj: Any) -> dict[str, Any]:
     module = obj._module if isinstance(obj, ScriptFunction) else obj
     if not isinstance(module, TopLevelTracedModule):
         raise RuntimeError(
-            f"jit.save: expected what jit.trace returns, but got {type(obj).__name__}; nothing is "
+            f"expected what jit.trace returns, but got {type(obj).__name__}; nothing is "
             "scripted here: save state_dict(), or trace the module"
         )
     tensors: dict[str, Any] = {}
@@ -257,7 +279,10 @@ def save(m: Any, f: Any, _extra_files: dict[str, Any] | None = None) -> None:
         f: a path or a file object.
         _extra_files: {name: text or bytes} to keep in the file.
     """
-    data = to_data(m)
+    try:
+        data = to_data(m)
+    except RuntimeError as error:
+        raise RuntimeError(f"jit.save: {error}") from None
     extra = {
         k: v.encode() if isinstance(v, str) else bytes(v) for k, v in (_extra_files or {}).items()
     }
