@@ -4,6 +4,7 @@
 import copy
 import io
 import pickle
+import shutil
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,9 @@ def test_functions_of_other_namespaces(function):
         assert torch.equal(other(x), wanted)
 
 
+@pytest.mark.skipif(
+    not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="there is no C++ compiler"
+)
 def test_ops_of_libraries(tmp_path, monkeypatch):
     monkeypatch.setenv("COGRAD_EXTENSIONS_DIR", str(tmp_path))
     code = """

@@ -138,6 +138,16 @@ def test_random_results_warn():
         torch.jit.trace(lambda x: x + torch.rand(2), torch.ones(2))
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_differing_results_warn_with_the_line(wrapped):
+    function = lambda x: x + torch.rand(2)
+    model = nn.Module()
+    model.forward = function
+    with pytest.warns(torch.jit.TracerWarning, match="does not match") as found:
+        torch.jit.trace(model if wrapped else function, torch.ones(2))
+    assert found[0].filename == __file__
+
+
 def test_is_tracing():
     seen = []
     torch.jit.trace(lambda x: (seen.append(torch.jit.is_tracing()), x + 1)[1], torch.ones(1))

@@ -99,3 +99,17 @@ def test_values_warn_with_the_line():
     with pytest.warns(torch.jit.TracerWarning, match="depends on the values .*limits.py") as found:
         torch.jit.trace(lambda x: x * torch.tensor(x.sum()), X)
     assert found[-1].filename == __file__
+
+
+@pytest.mark.parametrize("name", ["len", "int", "sqrt", "iter"])
+def test_sizes_warn_without_checks(name):
+    with pytest.warns(torch.jit.TracerWarning, match="plain number of a size") as found:
+        torch.jit.trace(FROZEN[name], torch.ones(2), check_trace=False)
+    assert found[0].filename == __file__
+
+
+def test_lengths_of_constants_do_not_warn(recwarn):
+    weight = torch.ones(3)
+    call = lambda x: x * len(weight * 2) + sum(torch.ones(2) * weight.sum())
+    assert torch.jit.trace(call, X, check_trace=False)(X).tolist() == [9] * 4
+    assert not recwarn.list

@@ -11,7 +11,7 @@ from cograd._recording.recorder import Recording
 from cograd._recording.values import TracerWarning
 from cograd.fx.node import Node, map_aggregate
 
-__all__ = ["check_same", "check_values", "difference", "warn_of"]
+__all__ = ["check_same", "check_values", "difference", "warn_of", "where"]
 
 
 def _other_values(value: Any) -> Any:
@@ -64,6 +64,11 @@ def check_same(first: Recording, second: Recording, ignored: Any = None) -> str 
     """
     found = difference(first, second, ignored)
     return None if found is None else f"{found[0]} {_at(found[1])}"
+
+
+def where(node: Node) -> str:
+    """Returns "at file:line" of a call."""
+    return _at(_place(node))
 
 
 def difference(

@@ -68,7 +68,7 @@ class _Calls(TorchFunctionMode):
 
 
 class _Recorder:
-    def __init__(self, names: dict[int, str], warn_of_sizes: bool, prefix: str) -> None:
+    def __init__(self, names: dict[int, str], warn_of_sizes: bool, warn_of_numbers: bool, prefix: str) -> None:
         self.made = Recording()
         self._names = names
         self._prefix = prefix
@@ -78,6 +78,7 @@ class _Recorder:
         self._sizes: dict[Any, Node] = {}
         self._constant: set[Node] = set()
         self._warn_of_sizes = warn_of_sizes
+        self._warn_of_numbers = warn_of_numbers
 
     # What the values ask for.
 
@@ -90,6 +91,11 @@ class _Recorder:
         self.made.comparisons.append((file, line, int(number)))
         if self._warn_of_sizes:
             warn(_COMPARISONS)
+
+    def became_number(self, how: str) -> None:
+        """Notes that a size became a number that the graph cannot trace back."""
+        if self._warn_of_numbers:
+            warn(f"{how} makes a plain number of a size, and the trace keeps it as a constant.")
 
     def is_constant(self, tensor: Tensor) -> bool:
         """Returns whether a tensor depends on no input."""
@@ -334,6 +340,7 @@ def record(
     *,
     root: Any = None,
     warn_of_sizes: bool = False,
+    warn_of_numbers: bool = False,
     prefix: str = "",
 ) -> Recording:
     """Runs ``function`` once, without gradients, and records what it calls.
@@ -341,6 +348,7 @@ def record(
     Args:
         root: the module whose parameters and buffers the graph names.
         warn_of_sizes: whether comparing a size warns.
+        warn_of_numbers: whether making a plain number of a size warns.
         prefix: what distinguishes the names of constants from those of other recordings.
     """
     kwargs = kwargs or {}
@@ -348,7 +356,7 @@ def record(
     if root is not None:
         for name, tensor in [*root.named_parameters(), *root.named_buffers()]:
             named.setdefault(id(tensor), name)
-    recorder = _Recorder(named, warn_of_sizes, prefix)
+    recorder = _Recorder(named, warn_of_sizes, warn_of_numbers, prefix)
     names, order = _parameter_names(function, args, kwargs)
     recorder.made.by_name = order
     positional = [recorder.placeholder(n, value) for n, value in zip(names, args, strict=True)]

@@ -111,6 +111,14 @@ def _refuse_inside(frame: Any) -> None:
         )
 
 
+def _note_number(how: str, value: Any) -> None:
+    recorder = _thread.recorder
+    if recorder is None or sys._getframe(2).f_code.co_filename.startswith(_PACKAGE):
+        return
+    if not (isinstance(value, cograd.Tensor) and recorder.is_constant(value)):
+        recorder.became_number(how)
+
+
 class Traced(cograd.Tensor):
     """A tensor whose sizes and elements are noticed when a program reads them."""
 
@@ -158,7 +166,12 @@ class Traced(cograd.Tensor):
         """The tensor without history."""
         return self.detach()
 
+    def __len__(self) -> int:
+        _note_number("len()", self)
+        return cograd.Tensor.__len__(self)
+
     def __iter__(self) -> Any:
+        _note_number("Iterating over a tensor", self)
         return iter(self.unbind(0)) if self.ndim else cograd.Tensor.__iter__(self)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
@@ -211,7 +224,15 @@ class TracedInt(int):
         return self
 
     def __reduce__(self) -> Any:
-        return int, (int(self),)
+        return int, (int.__int__(self),)
+
+    def __int__(self) -> int:
+        _note_number("int()", self)
+        return int.__int__(self)
+
+    def __float__(self) -> float:
+        _note_number("float()", self)
+        return int.__float__(self)
 
     def __neg__(self) -> Any:
         return 0 - self

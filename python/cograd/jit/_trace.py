@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import cograd
-from cograd._recording import Recording, TracerWarning, check_same, check_sizes, check_values, record
+from cograd._recording import Recording, check_same, check_sizes, check_values, record
+from cograd._recording.values import warn
 from cograd.jit._module import ScriptFunction, ScriptModule, TopLevelTracedModule, TracedModule
 from cograd.nn import Module
 
@@ -84,8 +85,11 @@ def _kept(module: Any) -> Iterator[Any]:
         restore()
 
 
-def _recorded(call: Any, root: Any, args: Any, kwargs: Any, prefix: str = "") -> Recording:
-    made = record(call, args, kwargs, root=root, warn_of_sizes=True, prefix=prefix)
+def _recorded(
+    call: Any, root: Any, args: Any, kwargs: Any, prefix: str = "", checked: bool = True
+) -> Recording:
+    options = {"warn_of_sizes": True, "warn_of_numbers": not checked}  # a check finds the numbers
+    made = record(call, args, kwargs, root=root, prefix=prefix, **options)
     if made.learned:
         raise RuntimeError(
             "Cannot insert a Tensor that requires grad as a constant. Consider making it a "
@@ -129,11 +133,9 @@ def _compare(found: Any, expected: Any, tolerance: float, what: str) -> bool:
             )
         except AssertionError as error:
             same = False
-            warnings.warn(
+            warn(
                 f"Output nr {i + 1}. of the traced function does not match the corresponding "
-                f"output of the {what}. Detailed error:\n{error}",
-                TracerWarning,
-                stacklevel=5,
+                f"output of the {what}. Detailed error:\n{error}"
             )
     return same
 
@@ -226,7 +228,7 @@ def trace(
             module, {name: (args, kwargs)}, {name: checks}, check_tolerance, strict
         )
     _check_inputs(args, kwargs)
-    made = _recorded(func, None, args, kwargs)
+    made = _recorded(func, None, args, kwargs, checked=check_trace)
     _check_result(made.result, strict)
     name = getattr(func, "__name__", type(func).__name__)
     top = TopLevelTracedModule(name if name.isidentifier() else "fn", {"forward": made.graph})
@@ -245,7 +247,8 @@ def _traced_module(
         call = module if name == "forward" else getattr(module, name)
         prefix = "" if name == "forward" else f"_{name}"
         with _kept(module):
-            recordings[name] = _recorded(call, module, args, kwargs, prefix)
+            checked = bool(checks.get(name))
+            recordings[name] = _recorded(call, module, args, kwargs, prefix, checked)
         _check_result(recordings[name].result, strict)
     graphs = {name: recording.graph for name, recording in recordings.items()}
     top = TopLevelTracedModule(type(module).__name__, graphs)

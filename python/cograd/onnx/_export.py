@@ -12,6 +12,7 @@ from typing import Any
 
 import cograd
 from cograd._recording import Recording, TracerWarning, check_same, check_values, record
+from cograd._recording.compare import where
 from cograd.fx.node import Node
 from cograd.onnx._convert import Converter, name_of, needed
 from cograd.onnx._dynamic import axes_of, check_axes, check_names, resized, sizes_to_try
@@ -156,7 +157,8 @@ def _sizes(
             if len(sizes) != other.dim():
                 raise OnnxExporterError(
                     f"onnx.export: with other sizes of the dynamic axes a result of "
-                    f"{name_of(node)}() has {other.dim()} dims instead of {len(sizes)}"
+                    f"{name_of(node)}() has {other.dim()} dims instead of {len(sizes)} "
+                    f"{where(node)}"
                 )
             return [a if a == b else None for a, b in zip(sizes, other.shape, strict=True)]
         return [None] * len(sizes) if unknown else sizes
@@ -426,7 +428,7 @@ def _written(
     for node, value in zip(results, values, strict=True):
         if value is None:
             raise OnnxExporterError(
-                f"onnx.export: this output of {name_of(node)}() is not supported"
+                f"onnx.export: this output of {name_of(node)}() is not supported {where(node)}"
             )
     fixed = {*names, *(t.name for t in w.initializers.values())}
     _ends(w, values, outputs, fixed)
