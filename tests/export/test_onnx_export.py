@@ -246,7 +246,11 @@ def test_fft_is_an_op():
     [
         ({"dynamic_axes": {"z": [0]}}, ValueError, "dynamic_axes names 'z', which is no input or"),
         ({"dynamic_axes": {"x": 0}}, TypeError, r"dynamic_axes\['x'\] is 0, expected a list"),
-        ({"dynamic_axes": {"x": {"b": 0}}}, TypeError, r"\['x'\] has the axis 'b', expected an int"),
+        (
+            {"dynamic_axes": {"x": {"b": 0}}},
+            TypeError,
+            r"\['x'\] has the axis 'b', expected an int",
+        ),
         ({"dynamic_axes": {"x": "batch"}}, TypeError, "is 'batch', expected a list of axes"),
         ({"dynamic_shapes": ({0: "b"},) * 3}, ValueError, "has 3 entries, expected one for each"),
         ({"dynamic_shapes": {"x": 0}}, TypeError, r"dynamic_shapes\['x'\] is 0, expected"),

@@ -6,4 +6,12 @@ from cograd._recording.recorder import Recording, record
 from cograd._recording.sizes import check_sizes
 from cograd._recording.values import TracerWarning, is_recording
 
-__all__ = ["Recording", "TracerWarning", "check_same",  "check_sizes", "check_values", "is_recording", "record"]
+__all__ = [
+    "Recording",
+    "TracerWarning",
+    "check_same",
+    "check_sizes",
+    "check_values",
+    "is_recording",
+    "record",
+]

@@ -24,7 +24,7 @@ def _other_values(value: Any) -> Any:
 
 
 def check_values(first: Recording, run: Any, args: Any, kwargs: Any) -> bool:
-    """Warns, and returns True, if the calls depend on the elements of the inputs in a way that was not noticed.
+    """Warns if the calls depend on elements of the inputs unnoticed; returns whether they do.
 
     Args:
         run: called with other inputs, returns their recording.

@@ -68,7 +68,9 @@ class _Calls(TorchFunctionMode):
 
 
 class _Recorder:
-    def __init__(self, names: dict[int, str], warn_of_sizes: bool, warn_of_numbers: bool, prefix: str) -> None:
+    def __init__(
+        self, names: dict[int, str], warn_of_sizes: bool, warn_of_numbers: bool, prefix: str
+    ) -> None:
         self.made = Recording()
         self._names = names
         self._prefix = prefix

@@ -115,7 +115,9 @@ def _encode(value: Any) -> Any:
     for name, kind in _OPTIONS.items():
         if isinstance(value, kind):
             return {name: str(value).rpartition(".")[2]}
-    raise RuntimeError(f"the trace has an argument that is a {type(value).__name__}, which cannot be saved")
+    raise RuntimeError(
+        f"the trace has an argument that is a {type(value).__name__}, which cannot be saved"
+    )
 
 
 def _decode(value: Any, nodes: dict[str, Node]) -> Any:

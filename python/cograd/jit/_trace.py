@@ -201,8 +201,8 @@ def trace(
         func: a module, a method of a module, or a function.
         example_inputs: the arguments: a tensor, or a tuple of nested tensors.
         check_trace: whether to run again, on ``check_inputs`` too, and compare; a different result
-            warns, and different calls raise ``TracingCheckError``; and whether to look for sizes and
-            elements that became constants, by runs with other inputs.
+            warns, and different calls raise ``TracingCheckError``. Runs with other
+            elements and sizes look for those that became constants, which warns.
         check_tolerance: the relative tolerance of that.
         strict: whether to refuse lists and dicts as results.
         example_kwarg_inputs: the arguments by name, instead of ``example_inputs``.

@@ -57,14 +57,11 @@ def _axes(what: str, name: str, given: Any) -> Any:
     if isinstance(given, str) or not hasattr(given, "__iter__"):
         what = f"{what}[{name!r}]" if name else what
         raise TypeError(
-            f"onnx.export: {what} is {given!r}, expected a list of axes or "
-            "{axis: label}"
+            f"onnx.export: {what} is {given!r}, expected a list of axes or {{axis: label}}"
         )
     for axis in given:
         if what == "dynamic_axes" and not isinstance(axis, int):
-            raise TypeError(
-                f"onnx.export: {what}[{name!r}] has the axis {axis!r}, expected an int"
-            )
+            raise TypeError(f"onnx.export: {what}[{name!r}] has the axis {axis!r}, expected an int")
     return given
 
 
