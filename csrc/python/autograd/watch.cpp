@@ -119,17 +119,48 @@ void node_failed(Node* n, std::exception_ptr& error) noexcept {
   PyGILState_Release(gil);
 }
 
+// Returns one of an op's gradients, computed anew without a graph. Formulas read saved tensors and
+// write nothing that anybody else holds.
+Tensor gradient_again(Node* n, const py::list& grads, size_t output) {
+  std::vector<Tensor> in, out(n->edges().size());
+  for (py::handle g : grads) in.push_back(g.is_none() ? Tensor() : unwrap(g.ptr()));
+  BackwardArgs args;
+  args.grads = in;
+  args.out = out;
+  args.needs_mask = uint64_t{1} << output;
+  args.keep_graph = true;
+  const GradGuard off(false);
+  n->backward(args);
+  return out[output];
+}
+
+// User code must not run twice, and pack hooks are user code.
+bool can_run_again(Node* n) {
+  for (size_t i = 0; i < n->num_saved(); ++i)
+    if (n->saved_slot(i)->packed()) return false;
+  return n->op_text().name != nullptr;
+}
+
+// Says nothing after post hooks: the saved tensors are freed, and a hook may have made the nan.
 std::string explain(Node* n, std::span<const Tensor> grads, size_t output) {
   if (!Py_IsInitialized()) return {};
+  if (n->saved_owner()->released || !hooks_of(*n, &NodeExtra::post_hooks).empty()) return {};
   const Gil gil;
   const py::error_scope keep;  // keeps a pending error
   try {
     py::list in;
     for (const Tensor& g : grads)
       in.append(g.defined() ? py::reinterpret_steal<py::object>(wrap(g)) : py::none());
-    return py::cast<std::string>(helper("_reason")(n->name(), in, plain_saved_tensors(n), output));
-  } catch (py::error_already_set&) {
-    return {};
+    py::object again = py::none();
+    if (output < 64 && can_run_again(n))
+      again = py::cpp_function([node = NodeRef::borrow(n), output](const py::list& given) {
+        return py::reinterpret_steal<py::object>(wrap(gradient_again(node.get(), given, output)));
+      });
+    return py::cast<std::string>(
+        helper("_reason")(n->name(), in, plain_saved_tensors(n), output, again, watching(kWatchInf)));
+  } catch (py::error_already_set& e) {
+    if (e.matches(PyExc_Exception)) return {};
+    throw;  // KeyboardInterrupt
   }
 }
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Says why a node's backward returned nan: which gradient met which derivative.
 
-Anomaly mode calls ``explain`` when it has found nan. Everything is computed by NumPy, because the
-ops of cograd could be watched, batched or recorded here.
+Anomaly mode calls ``explain`` when it has found nan. It computes the node's gradient again and says
+only what is true of the element that is bad there. The rest is computed by NumPy, because the ops
+of cograd could be watched, batched or recorded here.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cograd import _C
+
 __all__ = ["explain"]
 
 Saved = dict[str, Any]  # name of a slot -> its values; the slots "result" are a list
@@ -22,7 +25,7 @@ class Row(NamedTuple):
     """The derivative of an elementwise op with respect to one of its inputs."""
 
     name: str
-    derivative: Callable[[Saved], Any]
+    derivative: Callable[[Saved], Any]  # None or TypeError: an operand is a number that no slot has
     point: tuple[Callable[[Saved], Any], ...]  # the inputs, which need not be saved themselves
     instead: str  # how a masked program is written
 
@@ -62,7 +65,7 @@ def _binary(
     other: str = "other",
 ) -> tuple[Row, ...]:
     def row(d: Callable[[Any, Any], Any]) -> Row:  # a scalar operand is in no slot
-        return Row(name, lambda s: d(s.get("self", 1.0), s.get(other, 1.0)), point, instead)
+        return Row(name, lambda s: d(s.get("self"), s.get(other)), point, instead)
 
     point = (_of("self"), _of(other))
     return row(first), row(second)
@@ -74,23 +77,21 @@ _POW = "where(m, x, 1) ** p"
 def _power(name: str) -> tuple[Row, ...]:
     return _binary(
         name,
-        lambda x, p: p * np.power(x, p - 1.0),
-        lambda x, p: np.power(x, p) * np.log(x),
+        lambda x, p: np.where(p == 0, 0.0, p * np.power(x, p - 1.0)),
+        lambda x, p: np.where(
+            (x == 0) & (np.real(p) > 0), 0.0, np.power(x, p) * np.where(p == 0, 1, np.log(x))
+        ),
         _POW,
         "exponent",
     )
 
 
-def _root_of_power(x: Any) -> Any:
-    """The derivative at 0 and below: what does not depend on the exponent, which is no tensor."""
-    return np.where(x == 0, np.inf, np.where(np.asarray(x).real < 0, np.nan, 1.0))
+def _square_sum(x: Any, y: Any) -> Any:
+    square = x * x + y * y
+    return np.where(square == 0, np.inf, square)
 
 
-def _at_whole_numbers(x: Any) -> Any:
-    return np.where((x <= 0) & (x == np.floor(x)), np.inf, 1.0)
-
-
-_erf = np.vectorize(math.erf, otypes=[float])
+_erf = np.vectorize(math.erf, otypes=[float])  # sees the elements in question only
 _LN2, _LN10 = math.log(2), math.log(10)
 _HYPOT = "hypot(where(m, x, 1), y)"
 
@@ -103,7 +104,9 @@ _ELEMENTWISE: dict[str, tuple[Row, ...]] = {
     "Log2Backward0": _unary("log2", lambda x: 1 / (x * _LN2)),
     "Log10Backward0": _unary("log10", lambda x: 1 / (x * _LN10)),
     "Log1pBackward0": _unary("log1p", lambda x: 1 / (1 + x), "0"),
-    "LogitBackward0": _unary("logit", lambda x: 1 / (x * (1 - x)), "0.5"),
+    "LogitBackward0": _unary(
+        "logit", lambda x: np.where((x < 0) | (x > 1), np.nan, 1 / (x * (1 - x))), "0.5"
+    ),
     "AcosBackward0": _unary("acos", lambda x: -1 / np.sqrt(1 - x * x), "0"),
     "AsinBackward0": _unary("asin", lambda x: 1 / np.sqrt(1 - x * x), "0"),
     "AcoshBackward0": _unary("acosh", lambda x: 1 / np.sqrt(x * x - 1), "2"),
@@ -120,46 +123,52 @@ _ELEMENTWISE: dict[str, tuple[Row, ...]] = {
         lambda r: 0.5 * (1 + _erf(r / math.sqrt(2))),
         instead="special.ndtri(where(m, x, 0.5))",
     ),
-    "PowBackward0": _unary("pow", _root_of_power, instead=_POW),
-    "LgammaBackward0": _unary("lgamma", _at_whole_numbers),
-    "DigammaBackward0": _unary("digamma", _at_whole_numbers),
+    "PowBackward0": _unary("pow", lambda x: None, instead=_POW),
+    "LgammaBackward0": _unary("lgamma", lambda x: None),
+    "DigammaBackward0": _unary("digamma", lambda x: None),
     "PowBackward1": _power("pow"),
     "PowBackward2": _power("pow"),
     "DivBackward0": _binary(
-        "div", lambda x, y: 1 / y, lambda x, y: -x / (y * y), "x / where(m, y, 1)"
+        "div", lambda x, y: 1 / y, lambda x, y: -(1 / y) * (x / y), "x / where(m, y, 1)"
     ),
     "FmodBackward0": _binary(
-        "fmod", lambda x, y: x * 0 + 1, lambda x, y: -np.trunc(x / y), "fmod(x, where(m, y, 1))"
+        "fmod", lambda x, y: 1.0, lambda x, y: -np.trunc(x / y), "fmod(x, where(m, y, 1))"
     ),
     "RemainderBackward0": _binary(
-        "remainder", lambda x, y: x * 0 + 1, lambda x, y: -np.floor(x / y), "x % where(m, y, 1)"
+        "remainder", lambda x, y: 1.0, lambda x, y: -np.floor(x / y), "x % where(m, y, 1)"
     ),
     "AddcdivBackward0": (
         Row("addcdiv", lambda s: 1.0, (), ""),
         Row(
             "addcdiv",
-            lambda s: 1 / s["tensor2"],
+            lambda s: None,  # `value` is in no slot
             (_of("tensor1"), _of("tensor2")),
             "addcdiv(x, y, where(m, z, 1))",
         ),
         Row(
             "addcdiv",
-            lambda s: -s.get("tensor1", 1.0) / s["tensor2"] ** 2,
+            lambda s: None,
             (_of("tensor1"), _of("tensor2")),
             "addcdiv(x, y, where(m, z, 1))",
         ),
     ),
     "MulBackward0": _binary("mul", lambda x, y: y, lambda x, y: x, "x * where(m, y, 1)"),
     "XlogyBackward0": _binary(
-        "xlogy", lambda x, y: np.log(y), lambda x, y: x / y, "xlogy(x, where(m, y, 1))"
+        "xlogy",
+        lambda x, y: np.where((x == 0) & (y <= 0), 0.0, np.log(y)),
+        lambda x, y: x / y,
+        "xlogy(x, where(m, y, 1))",
     ),
     "Xlog1pyBackward0": _binary(
-        "xlog1py", lambda x, y: np.log1p(y), lambda x, y: x / (1 + y), "xlog1py(x, where(m, y, 0))"
+        "xlog1py",
+        lambda x, y: np.where((x == 0) & (y <= -1), 0.0, np.log1p(y)),
+        lambda x, y: x / (1 + y),
+        "xlog1py(x, where(m, y, 0))",
     ),
     "Atan2Backward0": _binary(
         "atan2",
-        lambda y, x: x / (x * x + y * y),
-        lambda y, x: -y / (x * x + y * y),
+        lambda y, x: x / _square_sum(x, y),
+        lambda y, x: -y / _square_sum(x, y),
         "atan2(y, where(m, x, 1))",
     ),
     "HypotBackward0": _binary(
@@ -174,7 +183,27 @@ _ELEMENTWISE: dict[str, tuple[Row, ...]] = {
 }
 
 
-def explain(name: str, grads: Sequence[Any], saved: Sequence[tuple[str, Any]], output: int) -> str:
+class Failure(NamedTuple):
+    """A gradient that is not finite, and where: computed again from what came in."""
+
+    output: int
+    gradient: Any
+    at: tuple[int, ...]  # the first bad element
+    again: Callable[[list[Any]], Any]  # the node's gradient for other gradients that come in
+
+    @property
+    def value(self) -> Any:
+        return self.gradient[self.at]
+
+
+def explain(
+    name: str,
+    grads: Sequence[Any],
+    saved: Sequence[tuple[str, Any]],
+    output: int,
+    again: Callable[[list[Any]], Any] | None,
+    inf: bool,
+) -> str:
     """Returns sentences that follow torch's, with a space before them; "" if nothing is known.
 
     Args:
@@ -182,44 +211,64 @@ def explain(name: str, grads: Sequence[Any], saved: Sequence[tuple[str, Any]], o
         grads: the gradients that came in; None where there was none.
         saved: names and values of the node's saved tensors.
         output: which of the node's gradients is not finite.
+        again: returns that gradient for a list of gradients; None for a node of user code.
+        inf: whether infinities are searched for, too.
     """
     try:
         with np.errstate(all="ignore"):
-            text = _explain(name, [_array(g) for g in grads], _slots(saved), output)
+            slots, values = _slots(saved), [_array(g) for g in grads]
+            if again is None:
+                text = _general(values, slots, ())
+            else:
+                text = _explain(name, grads, values, slots, output, again, inf)
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
         return ""  # batched tensors, or shapes that no rule expects
     return f" {text}" if text else ""
 
 
-def _explain(name: str, grads: list[Any], s: Saved, output: int) -> str:
-    for g in grads:
-        if g is not None and np.isnan(g).any():
-            return f"A gradient that came in has nan already, {_at(np.isnan(g))}."
+def _explain(
+    name: str,
+    grads: Sequence[Any],
+    values: list[Any],
+    s: Saved,
+    output: int,
+    again: Callable[[list[Any]], Any],
+    inf: bool,
+) -> str:
+    gradient = _array(again(list(grads)))
+    bad = np.isnan(gradient) | np.isinf(gradient) if inf else np.isnan(gradient)
+    if not bad.any():
+        return ""
+    at = tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))
+    failure = Failure(output, gradient, at, again)
     rows = _ELEMENTWISE.get(name, ())
     if output < len(rows):
-        text = _elementwise(rows[output], grads[0], s)
-        if text:
-            return text
-    text = _general(grads, s)
-    if name in _WHOLE and (not text or ("saved" in text and "`self`" not in text)):
-        text = _WHOLE[name](s) or text
-    return text
+        return _elementwise(rows[output], failure, grads[0], values[0], s)
+    finite = all(g is None or np.isfinite(g).all() for g in values)
+    text = _WHOLE[name](s, failure, values) if finite and name in _WHOLE else ""
+    return text or _general(values, s, at)
 
 
 def _array(tensor: Any) -> Any:
     if tensor is None:
         return None
+    plain = tensor.detach().resolve_conj().resolve_neg()
     try:
-        return tensor.detach().resolve_conj().resolve_neg().numpy()
-    except TypeError:  # NumPy has no bfloat16
-        return np.array(tensor.tolist())
+        return plain.numpy()
+    except TypeError:  # NumPy has no bfloat16, which is the upper half of a float32
+        if plain.dtype != _C.bfloat16:
+            raise
+        high = plain.view(_C.int16).numpy().view(np.uint16).astype(np.uint32)
+        return np.left_shift(high, 16, out=high).view(np.float32)
 
 
 def _slots(saved: Sequence[tuple[str, Any]]) -> Saved:
     slots: Saved = {}
     results = [_array(value) for name, value in saved if name == "result"]
     for name, value in saved:
-        if name != "result":
+        if not name:
+            slots.setdefault("", []).append(_array(value))
+        elif name != "result":
             slots[name] = _array(value)
     if results:
         slots["result"] = results[0]
@@ -227,37 +276,79 @@ def _slots(saved: Sequence[tuple[str, Any]]) -> Saved:
     return slots
 
 
-def _elementwise(row: Row, grad: Any, s: Saved) -> str:
-    try:
-        derivative = np.asarray(row.derivative(s))
-    except KeyError:  # a hook packed it, such as a checkpoint's
-        return f"The values are with a pack hook. {_advice(row)}"
-    shape = np.broadcast_shapes(np.shape(grad), derivative.shape)
-    g, d = np.broadcast_to(grad, shape), np.broadcast_to(derivative, shape)
-    product = g * d
-    bad = np.isnan(product) if np.isnan(product).any() else np.isinf(product)
-    if not bad.any():
+def _contributors(shape: tuple[int, ...], at: tuple[int, ...], to: tuple[int, ...]) -> Any:
+    """The part of a tensor of shape `to` whose sum over broadcast dims is the element `at`."""
+    lead = len(to) - len(shape)
+    inner = (
+        slice(i, i + 1) if n == m else slice(None) for i, n, m in zip(at, shape, to[lead:])
+    )
+    return (*(slice(None),) * lead, *inner)
+
+
+def _wide(value: Any) -> Any:
+    return value.astype(np.complex128 if value.dtype.kind == "c" else np.float64)
+
+
+def _elementwise(row: Row, failure: Failure, given: Any, grad: Any, s: Saved) -> str:
+    part = _contributors(failure.gradient.shape, failure.at, grad.shape)
+    g = grad[part]
+    near = {
+        slot: _wide(np.broadcast_to(value, grad.shape)[part])
+        for slot, value in s.items()
+        if slot != "results"
+    }
+    if np.isnan(g).any():
+        first = np.zeros(grad.shape, dtype=bool)
+        first[part] = np.isnan(g)
+        return f"A gradient that came in has nan already, {_at(first)}."
+    slope = _slope(row, failure, given, near, g.shape)
+    if slope is None:
         return ""
-    at = np.unravel_index(int(np.argmax(bad)), shape)
-    here, slope = g[at], d[at]
-    inputs = [x(s) for x in row.point]
-    values = [np.broadcast_to(x, shape)[at] for x in inputs if x is not None]
+    product = g * slope.astype(failure.gradient.dtype)
+    is_bad = np.isnan if np.isnan(failure.value) else np.isinf
+    bad = is_bad(product)
+    if not bad.any():
+        bad = np.isinf(product)  # infinities of both signs were added
+        if not bad.any() or g.size == 1:
+            return ""
+    return _sentence(row, np.unravel_index(int(np.argmax(bad)), g.shape), g, slope, near)
+
+
+def _slope(row: Row, failure: Failure, given: Any, near: Saved, shape: Any) -> Any:
+    """The derivative; the node itself gives it if it depends on a number that is not saved."""
+    try:
+        slope = row.derivative(near)
+    except TypeError:
+        slope = None
+    if slope is not None:
+        return np.broadcast_to(np.asarray(slope), shape)
+    if math.prod(shape) != 1 or failure.gradient.dtype.kind == "c":
+        return None
+    own = _array(failure.again([given.new_ones(given.shape)]))[failure.at]
+    values = [x(near) for x in row.point]
+    if np.isinf(own) and not any(v is not None and (v == 0).all() for v in values):
+        return None  # it overflows
+    return np.full(shape, own, dtype=np.float64)
+
+
+def _sentence(row: Row, at: Any, g: Any, slope: Any, near: Saved) -> str:
+    here, d = g[at], slope[at]
+    values = [value[at] for x in row.point if (value := x(near)) is not None]
+    if not values:
+        return ""
     point = _number(values[0]) if len(values) == 1 else f"({', '.join(map(_number, values))})"
     if any(np.isnan(v) for v in values):
         return (
             f"Gradient {_number(here)} came in, but the input of {row.name} or its result is nan "
             f"there: detect_anomaly(forward=True) names the op that made it. {_advice(row)}"
         )
-    text = f"Gradient {_number(here)} came in and the derivative of {row.name} at input"
-    if np.isnan(slope):
-        return f"{text} {point} is nan: the function has none there. {_advice(row)}"
-    shown = _number(slope)
-    if np.isinf(slope) and len(values) < len(inputs):
-        shown = "±inf"  # the other operand is a scalar, whose sign is not known
-    text += f" {point} is {shown} ({_number(here)} * {shown})."
+    text = f"Gradient {_number(here)} came in and the derivative of {row.name} at input {point} is"
+    if np.isnan(d):
+        return f"{text} nan: the function has none there. {_advice(row)}"
+    text += f" {_number(d)} ({_number(here)} * {_number(d)})."
     if np.isinf(here):
         return f"{text} An earlier node made the infinity: detect_anomaly(inf=True) names it."
-    return f"{text} {_advice(row)}"
+    return f"{text} {_advice(row)}" if np.isinf(d.astype(g.dtype)) else text
 
 
 def _advice(row: Row) -> str:
@@ -273,91 +364,93 @@ def _at(bad: Any) -> str:
     return f"at index [{', '.join(str(int(i)) for i in index)}]"
 
 
-def _general(grads: list[Any], s: Saved) -> str:
+def _first(bad: Any, at: tuple[int, ...]) -> str:
+    """Names the element that is bad in the gradient if it is bad here, too, else the first one."""
+    if len(at) == bad.ndim and all(i < n for i, n in zip(at, bad.shape)) and bad[at]:
+        return f"at index [{', '.join(map(str, at))}]"
+    return _at(bad)
+
+
+def _floats(s: Saved) -> list[tuple[str, Any]]:
+    """Pairs of "saved tensor `name`" and its values; a custom Function's slots have no names."""
+    return [
+        (f"saved tensor `{slot}`" if slot else "saved tensor", value)
+        for slot, values in s.items()
+        if slot != "results"
+        for value in (values if isinstance(values, list) else [values])
+        if value.dtype.kind in "fc"
+    ]
+
+
+def _general(grads: list[Any], s: Saved, at: tuple[int, ...]) -> str:
     """What can be said of any node."""
-    for slot, value in s.items():
-        if slot != "results" and value.dtype.kind in "fc" and np.isnan(value).any():
+    for g in grads:
+        if g is not None and np.isnan(g).any():
+            return f"A gradient that came in has nan already, {_first(np.isnan(g), at)}."
+    for name, value in _floats(s):
+        if np.isnan(value).any():
             return (
-                f"Its saved tensor `{slot}` has nan {_at(np.isnan(value))}: "
+                f"Its {name} has nan {_first(np.isnan(value), at)}: "
                 "detect_anomaly(forward=True) names the op that made it."
             )
     for g in grads:
         if g is not None and np.isinf(g).any():
             return (
-                f"The gradient that came in is infinite {_at(np.isinf(g))}: "
+                f"The gradient that came in is infinite {_first(np.isinf(g), at)}: "
                 "detect_anomaly(inf=True) names the node that made it."
             )
-    for slot, value in s.items():
-        if slot != "results" and value.dtype.kind in "fc" and np.isinf(value).any():
-            return f"Its saved tensor `{slot}` is infinite {_at(np.isinf(value))}."
+    for name, value in _floats(s):
+        if np.isinf(value).any():
+            return f"Its {name} is infinite {_first(np.isinf(value), at)}."
     return ""
 
 
-# --- ops that look at several elements ---------------------------------------------------------
+# --- ops that look at several elements: their incoming gradients are finite ---------------------
 
 
-_ONE_ELEMENT = (
-    "The variance divides by n - correction, which is 0 for one element: pass correction=0, or "
-    "leave out dims of size 1."
-)
-
-
-def _deviation(s: Saved) -> str:
-    result = s.get("result")
-    if result is None:  # var keeps its input only
-        return _ONE_ELEMENT
-    if np.isnan(result).any():
-        return _ONE_ELEMENT
-    return _zero_result(result, "std", "all elements are equal", "(x.var() + eps).sqrt()")
-
-
-def _zero_result(result: Any, name: str, why: str, instead: str) -> str:
-    if not (result == 0).any():
+def _one_element(s: Saved, failure: Failure, grads: list[Any]) -> str:
+    x, g = s["self"], next(g for g in grads if g is not None)
+    if x.size != g.size or not np.isnan(failure.value) or not np.isfinite(x).all():
         return ""
     return (
-        f"The derivative of {name} does not exist where the result is 0 ({why}), "
-        f"{_at(result == 0)}: use {instead}."
+        "The variance divides by n - correction, which is 0 for one element: pass correction=0, or "
+        "leave out dims of size 1."
     )
 
 
-def _norm(s: Saved) -> str:
-    return _zero_result(
-        s["result"], "norm", "the vector is zero", "(x * x).sum().add(eps).sqrt(), or mask x"
-    )
-
-
-def _distance(s: Saved) -> str:
-    return "The derivative of a distance does not exist where two points coincide: mask them."
-
-
-def _equal_values(values: Any, kind: str, instead: str) -> str:
-    if values.shape[-1] == 0:
+def _equal_values(row: Any, kind: str, instead: str) -> str:
+    gaps = np.abs(row[:, None] - row[None, :]) + np.where(np.eye(len(row)), np.inf, 0)
+    if not (gaps == 0).any():
         return ""
-    rows = values.reshape(-1, values.shape[-1])
-    scale = np.abs(rows).max(axis=-1, keepdims=True, initial=0) * np.finfo(rows.dtype).eps
-    for row, near in zip(rows, scale):
-        gaps = np.abs(row[:, None] - row[None, :]) + np.where(np.eye(len(row)), np.inf, 0)
-        if (gaps <= near).any():
-            i, j = sorted(int(k) for k in np.unravel_index(int(np.argmin(gaps)), gaps.shape))
-            a, b = _number(row[i]), _number(row[j])
-            return (
-                f"The {kind} {i} and {j} are equal ({a} and {b}), and the derivative of their "
-                f"vectors divides by the difference. {instead}"
-            )
-    return ""
+    i, j = sorted(int(k) for k in np.unravel_index(int(np.argmin(gaps)), gaps.shape))
+    return (
+        f"The {kind} {i} and {j} are equal ({_number(row[i])} and {_number(row[j])}), and the "
+        f"derivative of their vectors divides by the difference. {instead}"
+    )
 
 
-def _eigen(s: Saved) -> str:
+def _values_of(s: Saved, failure: Failure) -> Any:
+    """The eigenvalues or singular values of the matrix in question; None if they are not finite."""
+    values = min(s["results"], key=lambda r: r.ndim)[failure.at[:-2]]  # vectors have one dim more
+    return values if np.isfinite(values).all() else None
+
+
+def _eigen(s: Saved, failure: Failure, grads: list[Any]) -> str:
+    values = _values_of(s, failure)
+    if values is None or grads[1] is None:
+        return ""
     return _equal_values(
-        s["result"],
+        values,
         "eigenvalues",
         "Use functions of the values or of the whole matrix only, or add a small diagonal that "
         "separates them.",
     )
 
 
-def _svd(s: Saved) -> str:
-    values = min(s["results"], key=lambda r: r.ndim)  # the vectors have one dim more
+def _svd(s: Saved, failure: Failure, grads: list[Any]) -> str:
+    values = _values_of(s, failure)
+    if values is None or (grads[0] is None and grads[2] is None):
+        return ""
     if (values == 0).any():
         return (
             f"A singular value is 0, {_at(values == 0)}, and the derivative of its vectors divides "
@@ -366,38 +459,46 @@ def _svd(s: Saved) -> str:
     return _equal_values(values, "singular values", "Use svdvals() where the vectors do not count.")
 
 
-def _singular(s: Saved) -> str:
+def _singular(s: Saved, failure: Failure, grads: list[Any]) -> str:
+    matrix = next(s[slot] for slot in ("A", "inverse", "result") if slot in s)
+    if matrix.ndim > 2:
+        if matrix.shape[:-2] != failure.gradient.shape[:-2]:
+            return ""
+        matrix = matrix[failure.at[:-2]]
+    if not np.isfinite(matrix).all():
+        return ""
+    values = np.linalg.svd(_wide(matrix), compute_uv=False)
+    if values[-1] > values[0] * len(values) * np.finfo(matrix.dtype).eps:
+        return ""
     return (
         "The matrix is singular, or nearly, and the derivative contains its inverse: add "
         "eps * eye(n)."
     )
 
 
-def _all_masked(s: Saved) -> str:
-    result = s["result"]
-    if not np.isnan(result).any():
+def _all_masked(s: Saved, failure: Failure, grads: list[Any]) -> str:
+    if not np.isneginf(s["self"][failure.at]) or not np.isneginf(s["result"]).any():
         return ""
     return (
-        f"The result is nan already, {_at(np.isnan(result))}: every element of that row was -inf "
-        "(a mask that leaves nothing). Give such rows one finite element, or 0 after softmax by "
-        "where() on both sides."
+        "Every element of that row was -inf (a mask that leaves nothing). Give such rows one "
+        "finite element, or 0 by where() on both sides."
     )
 
 
-def _constant_rows(s: Saved) -> str:
-    return (
-        "The variance that the layer divides by is 0 with eps=0, or the input is not finite: pass "
-        "a positive eps."
-    )
+def _constant_rows(s: Saved, failure: Failure, grads: list[Any]) -> str:
+    x = s["self"]
+    if not np.isfinite(x).all() or not np.isnan(failure.value):
+        return ""
+    if not any(np.isinf(value).any() for slot, value in s.items() if slot not in ("self", "weight")):
+        return ""
+    return "The variance that the layer divides by is 0, with eps=0: pass a positive eps."
 
 
-_WHOLE: dict[str, Callable[[Saved], str]] = {
-    "StdBackward0": _deviation,
-    "StdMeanBackward0": _deviation,
-    "VarBackward0": _deviation,
-    "VarMeanBackward0": _deviation,
-    "LinalgVectorNormBackward0": _norm,
-    "CdistBackward0": _distance,
+_WHOLE: dict[str, Callable[[Saved, Failure, list[Any]], str]] = {
+    "StdBackward0": _one_element,
+    "StdMeanBackward0": _one_element,
+    "VarBackward0": _one_element,
+    "VarMeanBackward0": _one_element,
     "LinalgEighBackward0": _eigen,
     "LinalgEigBackward0": _eigen,
     "LinalgSvdBackward0": _svd,
@@ -407,9 +508,6 @@ _WHOLE: dict[str, Callable[[Saved], str]] = {
     "LinalgSolveExBackward0": _singular,
     "LinalgCholeskyExBackward0": _singular,
     "LinalgQrBackward0": _singular,
-    "LinalgPinvBackward0": _singular,
-    "SoftmaxBackward0": _all_masked,
-    "LogSoftmaxBackward0": _all_masked,
     "LogsumexpBackward0": _all_masked,
     "NativeLayerNormBackward0": _constant_rows,
     "NativeGroupNormBackward0": _constant_rows,

@@ -40,11 +40,11 @@ def _place(frames: Frames) -> str:
     return ""
 
 
-def _reason(name: str, grads: list[Any], saved: list[tuple[str, Any]], output: int) -> str:
+def _reason(name: str, *args: Any) -> str:
     """Returns what _poles knows of a gradient that is not finite."""
     from cograd.autograd._poles import explain
 
-    return explain(name, grads, saved, output)
+    return explain(name, *args)
 
 
 def _explanation(origins: list[tuple[str, Frames | None]]) -> list[str]:
@@ -94,8 +94,8 @@ class detect_anomaly:
 
     Args:
         check_nan: raise RuntimeError when a node's backward returns nan.
-        forward: also raise when an op called from Python returns a value that is not finite
-            although its inputs are finite. (Not in torch.)
+        forward: also raise when an op called from Python returns nan, or with ``inf=True`` an
+            infinity, although its inputs are finite. (Not in torch.)
         inf: check for infinities as well as nan; a node of the backward pass is only reported if
             the gradients that reached it were finite. (Not in torch.)
     """
