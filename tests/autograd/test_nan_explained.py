@@ -4,18 +4,19 @@
 import re
 import warnings
 
+import numpy as np
 import pytest
 
 import cograd as torch
 from cograd import linalg, special
-from cograd.autograd import detect_anomaly
+from cograd.autograd import _poles, detect_anomaly
 from cograd.nn import functional as F
 
 pytestmark = [
     pytest.mark.beyond_torch,
     pytest.mark.filterwarnings("ignore:Anomaly Detection has been enabled"),
 ]
-INF = float("inf")
+INF, NAN = float("inf"), float("nan")
 
 
 def leaf(*values):
@@ -26,12 +27,18 @@ def square(*rows):
     return torch.tensor(rows, dtype=torch.float64, requires_grad=True)
 
 
-def reason(run, **options):
+def single(*values):
+    return torch.tensor(values, requires_grad=True)
+
+
+def reason(run, grad=None, **options):
     """Returns the error's text after torch's sentences."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with detect_anomaly(**options), pytest.raises(RuntimeError) as info:
-            run().sum().backward()
+            y = run()
+            y = y.sum() if grad is None else y
+            y.backward(None if grad is None else torch.tensor(grad, dtype=y.dtype))
     text = str(info.value)
     return text.split("].", 1)[1].strip() if "]." in text else text
 
@@ -79,7 +86,7 @@ MASKED = {
     "entr": (special.entr, 0.0, "input 0 is inf", "special.entr(where(m, x, 1))"),
     "ndtri": (special.ndtri, 0.0, "input 0 is inf", "special.ndtri(where(m, x, 0.5))"),
     "pow": (lambda x: x**0.3, 0.0, "input 0 is inf", "where(m, x, 1) ** p"),
-    "div": (lambda x: 1 / x, 0.0, "input 0 is ±inf", "x / where(m, y, 1)"),
+    "div": (lambda x: 1 / x, 0.0, "input 0 is -inf", "x / where(m, y, 1)"),
     "hypot": (lambda x: torch.hypot(x, x), 0.0, "input (0, 0) is nan", "hypot(where(m, x, 1), y)"),
     "xlogy": (
         lambda x: torch.xlogy(x, x.detach() * 0),
@@ -152,7 +159,12 @@ WHOLE = {
         "A singular value is 0, at index [0]",
     ),
     "slogdet": (lambda: linalg.slogdet(square([0.0, 0.0], [0.0, 0.0]))[1], "matrix is singular"),
-    "softmax": (lambda: F.softmax(leaf(-INF, -INF), 0), "every element of that row was -inf"),
+    "softmax": (lambda: F.softmax(leaf(-INF, -INF), 0), "Its saved tensor `result` has nan"),
+    "logsumexp": (lambda: torch.logsumexp(leaf(-INF, -INF), 0), "Every element of that row was"),
+    "batch_norm": (
+        lambda: F.batch_norm(square([1.0], [1.0]), None, None, training=True, eps=0),
+        "pass a positive eps",
+    ),
     "layer_norm": (lambda: F.layer_norm(leaf(1.0, 1.0), (2,), eps=0), "pass a positive eps"),
     "tan": (masked(torch.tan, INF), "Its saved tensor `result` has nan at index [0]"),
     "sin": (masked(torch.sin, INF), "Its saved tensor `self` is infinite at index [0]"),
@@ -186,7 +198,7 @@ def test_pack_hooks_are_not_called_again():
     n = len(unpacked)
     text = reason(lambda: y)
     assert len(unpacked) == n + 1  # by the node itself
-    assert text.startswith("The values are with a pack hook. If a `where` masks it")
+    assert text == ""
 
 
 def test_a_post_hook_that_removes_itself_hides_nothing():
@@ -216,3 +228,152 @@ def test_saved_tensors_are_released_after_the_failure():
 def test_texts_have_no_forms_left():
     for run in (masked(f, bad) for f, bad, _, _ in MASKED.values()):
         assert not re.search(r"[{}]|None|array\(", reason(run))
+
+
+# Only what holds at the element that is bad -> the beginning of the reason; "" if there is none.
+AT_THE_ELEMENT = {
+    "pow, nan beside 0": (lambda: single(0.0, NAN) ** 2, None, False, "Gradient 1 came in, but"),
+    "pow, nan beside -1": (lambda: single(-1.0, NAN) ** 2, None, False, "Gradient 1 came in, but"),
+    "pow overflows": (lambda: single(-1.0, 1e30) ** 3, None, True, ""),
+    "pow has a pole": (lambda: single(-1.0, 0.0) ** -1, [1.0, 1.0], True, "Gradient 1 came in and"),
+    "logit with eps": (
+        lambda: torch.logit(single(0.0, 0.5), eps=1e-3),
+        [1.0, 3e38],
+        True,
+        "Gradient 3e+38 came in and the derivative of logit at input 0.5 is 4",
+    ),
+    "digamma overflows": (lambda: torch.digamma(single(1e-30)), None, True, ""),
+    "division by a number": (lambda: single(1.0, 0.0) / 0.0, [1.0, 0.0], False, ""),
+    "number that is 0": (lambda: 0.0 / single(0.0), None, False, "Gradient 1 came in and the deri"),
+    "atan2 beside zeros": (
+        lambda: torch.atan2(single(0.0, NAN), single(0.0)),
+        None,
+        False,
+        "Gradient 1 came in, but the input of atan2",
+    ),
+    "solve, nan on the right": (
+        lambda: linalg.solve(torch.eye(2).requires_grad_(), torch.tensor([[1.0, NAN], [1.0, 1.0]])),
+        None,
+        False,
+        "Its saved tensor",
+    ),
+    "inv of nan": (lambda: linalg.inv_ex(square([NAN, 0], [0, 1]))[0], None, False, "Its saved ten"),
+    "det overflows": (
+        lambda: linalg.det((1e30 * torch.eye(2)).requires_grad_()),
+        None,
+        True,
+        "Its saved tensor `result` is infinite",
+    ),
+    "qr of nan": (lambda: linalg.qr(square([NAN, 0], [0, 1]))[1], None, False, "Its saved tensor"),
+    "cholesky of nan": (
+        lambda: linalg.cholesky_ex(square([NAN, 0], [0, 1]))[0],
+        None,
+        False,
+        "Its saved tensor",
+    ),
+    "cdist of nan": (
+        lambda: torch.cdist(square([NAN], [1.0]), square([1.0], [1.0])),
+        None,
+        False,
+        "Its saved tensor",
+    ),
+    "softmax of nan": (lambda: F.softmax(single(NAN, 1.0), 0), None, False, "Its saved tensor `res"),
+    "logsumexp of nan": (lambda: torch.logsumexp(single(NAN, -INF), 0), None, False, "Its saved"),
+    "std of inf": (lambda: single(INF, 1.0).std(), None, False, "Its saved tensor `result` has nan"),
+    "var overflows": (lambda: single(3e38, -3e38).var(), 1e10, True, ""),
+    "layer_norm of nan": (lambda: F.layer_norm(single(1.0, NAN), (2,)), None, False, "Its saved"),
+}
+
+
+@pytest.mark.parametrize("name", AT_THE_ELEMENT)
+def test_only_what_holds_at_the_bad_element(name):
+    run, grad, inf, expected = AT_THE_ELEMENT[name]
+    text = reason(run, grad, inf=inf)
+    assert text.startswith(expected) if expected else text == ""
+
+
+def test_the_element_of_a_broadcast_operand():
+    text = reason(lambda: torch.ones(2, 3) / single(1.0, 0.0, 2.0), inf=True)
+    assert "derivative of div at input (1, 0) is -inf (1 * -inf)" in text
+
+
+POST_HOOKS = {
+    "saved tensors are freed": (lambda: single(0.0).sqrt(), lambda out, grads: None),
+    "the hook made it": (
+        lambda: linalg.inv(torch.eye(2).requires_grad_()),
+        lambda out, grads: (torch.full_like(out[0], NAN),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POST_HOOKS)
+def test_nothing_is_said_after_post_hooks(name):
+    op, hook = POST_HOOKS[name]
+
+    def run():
+        y = op()
+        y.grad_fn.register_hook(hook)
+        return y * 0
+
+    assert reason(run) == ""
+
+
+@pytest.mark.parametrize("op", [torch.div, torch.hypot, torch.atan2])
+def test_packed_operands_are_no_numbers(op):
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: [t], lambda t: t[0]):
+        y = op(single(INF), single(INF))
+    assert reason(lambda: y) == ""
+
+
+def test_what_came_in_is_known_although_operands_are_packed():
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: [t], lambda t: t[0]):
+        y = torch.hypot(single(1.0), single(1.0))
+    assert reason(lambda: y, [NAN]) == "A gradient that came in has nan already, at index [0]."
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_slots_of_a_function_have_no_name(first):
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            ctx.save_for_backward(a, b)
+            return a * b
+
+        @staticmethod
+        def backward(ctx, g):
+            a, b = ctx.saved_tensors
+            return g * b, g * a
+
+    values = (NAN, 1.0) if first else (1.0, NAN)
+    text = reason(lambda: Product.apply(*map(single, values)))
+    assert text.startswith("Its saved tensor has nan at index [0]")
+
+
+def test_bfloat16_is_widened_without_python_numbers(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "tolist", lambda self: pytest.fail("made a list"))
+    x = torch.tensor([-2.5, 0.0], dtype=torch.bfloat16, requires_grad=True)
+    text = reason(lambda: 1 / x, inf=True)
+    assert "derivative of div at input 0 is -inf" in text
+    assert _poles._array(x).tolist() == [-2.5, 0.0]
+
+
+def test_erf_sees_one_element(monkeypatch):
+    seen = []
+    erf = _poles._erf
+    monkeypatch.setattr(_poles, "_erf", lambda r: seen.append(np.size(r)) or erf(r))
+    x = torch.full((100,), 0.5, dtype=torch.float64)
+    x[3] = 1
+    assert "derivative of erfinv at input 1 is inf" in reason(
+        lambda: torch.erfinv(x.requires_grad_()), inf=True
+    )
+    assert seen
+    assert max(seen) == 1
+
+
+def test_interrupts_are_passed_on(monkeypatch):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_poles, "explain", interrupted)
+    with detect_anomaly(), pytest.raises(KeyboardInterrupt):
+        (leaf(0.0).sqrt() * 0).sum().backward()

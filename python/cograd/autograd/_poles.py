@@ -91,7 +91,8 @@ def _square_sum(x: Any, y: Any) -> Any:
     return np.where(square == 0, np.inf, square)
 
 
-_erf = np.vectorize(math.erf, otypes=[float])  # sees the elements in question only
+_erf = np.vectorize(math.erf, otypes=[float])  # these see the elements in question only
+_erfc = np.vectorize(math.erfc, otypes=[float])
 _LN2, _LN10 = math.log(2), math.log(10)
 _HYPOT = "hypot(where(m, x, 1), y)"
 
@@ -109,18 +110,18 @@ _ELEMENTWISE: dict[str, tuple[Row, ...]] = {
     ),
     "AcosBackward0": _unary("acos", lambda x: -1 / np.sqrt(1 - x * x), "0"),
     "AsinBackward0": _unary("asin", lambda x: 1 / np.sqrt(1 - x * x), "0"),
-    "AcoshBackward0": _unary("acosh", lambda x: 1 / np.sqrt(x * x - 1), "2"),
+    "AcoshBackward0": _unary("acosh", lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)), "2"),
     "AtanhBackward0": _unary("atanh", lambda x: 1 / (1 - x * x), "0"),
     "SpecialEntrBackward0": _unary(
         "entr", lambda x: -np.log(x) - 1, instead="special.entr(where(m, x, 1))"
     ),
     "ErfinvBackward0": _inverse(
-        "erfinv", lambda r: 0.5 * math.sqrt(math.pi) * np.exp(r * r), _erf, "0"
+        "erfinv", lambda r: 0.5 * math.sqrt(math.pi) * np.exp(r * r), lambda r: _erf(r), "0"
     ),
     "SpecialNdtriBackward0": _inverse(
         "ndtri",
         lambda r: math.sqrt(2 * math.pi) * np.exp(0.5 * r * r),
-        lambda r: 0.5 * (1 + _erf(r / math.sqrt(2))),
+        lambda r: 0.5 * _erfc(-r / math.sqrt(2)),
         instead="special.ndtri(where(m, x, 0.5))",
     ),
     "PowBackward0": _unary("pow", lambda x: None, instead=_POW),
@@ -236,7 +237,7 @@ def _explain(
     inf: bool,
 ) -> str:
     gradient = _array(again(list(grads)))
-    bad = np.isnan(gradient) | np.isinf(gradient) if inf else np.isnan(gradient)
+    bad = ~np.isfinite(gradient) if inf else np.isnan(gradient)
     if not bad.any():
         return ""
     at = tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))
