@@ -257,7 +257,12 @@ AT_THE_ELEMENT = {
         False,
         "Its saved tensor",
     ),
-    "inv of nan": (lambda: linalg.inv_ex(square([NAN, 0], [0, 1]))[0], None, False, "Its saved ten"),
+    "inv of nan": (
+        lambda: linalg.inv_ex(square([NAN, 0], [0, 1]))[0],
+        None,
+        False,
+        "Its saved ten",
+    ),
     "det overflows": (
         lambda: linalg.det((1e30 * torch.eye(2)).requires_grad_()),
         None,
@@ -277,9 +282,19 @@ AT_THE_ELEMENT = {
         False,
         "Its saved tensor",
     ),
-    "softmax of nan": (lambda: F.softmax(single(NAN, 1.0), 0), None, False, "Its saved tensor `res"),
+    "softmax of nan": (
+        lambda: F.softmax(single(NAN, 1.0), 0),
+        None,
+        False,
+        "Its saved tensor `res",
+    ),
     "logsumexp of nan": (lambda: torch.logsumexp(single(NAN, -INF), 0), None, False, "Its saved"),
-    "std of inf": (lambda: single(INF, 1.0).std(), None, False, "Its saved tensor `result` has nan"),
+    "std of inf": (
+        lambda: single(INF, 1.0).std(),
+        None,
+        False,
+        "Its saved tensor `result` has nan",
+    ),
     "var overflows": (lambda: single(3e38, -3e38).var(), 1e10, True, ""),
     "layer_norm of nan": (lambda: F.layer_norm(single(1.0, NAN), (2,)), None, False, "Its saved"),
 }

@@ -156,8 +156,8 @@ std::string explain(Node* n, std::span<const Tensor> grads, size_t output) {
       again = py::cpp_function([node = NodeRef::borrow(n), output](const py::list& given) {
         return py::reinterpret_steal<py::object>(wrap(gradient_again(node.get(), given, output)));
       });
-    return py::cast<std::string>(
-        helper("_reason")(n->name(), in, plain_saved_tensors(n), output, again, watching(kWatchInf)));
+    return py::cast<std::string>(helper("_reason")(n->name(), in, plain_saved_tensors(n), output,
+                                                   again, watching(kWatchInf)));
   } catch (py::error_already_set& e) {
     if (e.matches(PyExc_Exception)) return {};
     throw;  // KeyboardInterrupt

@@ -136,7 +136,7 @@ _ELEMENTWISE: dict[str, tuple[Row, ...]] = {
         "fmod", lambda x, y: 1.0, lambda x, y: -np.trunc(x / y), "fmod(x, where(m, y, 1))"
     ),
     "RemainderBackward0": _binary(
-        "remainder", lambda x, y: 1.0, lambda x, y: -np.floor(x / y), "x % where(m, y, 1)"
+        "remainder", lambda x, y: 1.0, lambda x, y: -np.floor_divide(x, y), "x % where(m, y, 1)"
     ),
     "AddcdivBackward0": (
         Row("addcdiv", lambda s: 1.0, (), ""),
@@ -280,9 +280,7 @@ def _slots(saved: Sequence[tuple[str, Any]]) -> Saved:
 def _contributors(shape: tuple[int, ...], at: tuple[int, ...], to: tuple[int, ...]) -> Any:
     """The part of a tensor of shape `to` whose sum over broadcast dims is the element `at`."""
     lead = len(to) - len(shape)
-    inner = (
-        slice(i, i + 1) if n == m else slice(None) for i, n, m in zip(at, shape, to[lead:])
-    )
+    inner = (slice(i, i + 1) if n == m else slice(None) for i, n, m in zip(at, shape, to[lead:]))
     return (*(slice(None),) * lead, *inner)
 
 
@@ -346,10 +344,11 @@ def _sentence(row: Row, at: Any, g: Any, slope: Any, near: Saved) -> str:
     text = f"Gradient {_number(here)} came in and the derivative of {row.name} at input {point} is"
     if np.isnan(d):
         return f"{text} nan: the function has none there. {_advice(row)}"
-    text += f" {_number(d)} ({_number(here)} * {_number(d)})."
+    computed = d.astype(g.dtype)  # may overflow or be 0
+    text += f" {_number(d)} ({_number(here)} * {_number(computed)})."
     if np.isinf(here):
         return f"{text} An earlier node made the infinity: detect_anomaly(inf=True) names it."
-    return f"{text} {_advice(row)}" if np.isinf(d.astype(g.dtype)) else text
+    return f"{text} {_advice(row)}" if np.isinf(computed) else text
 
 
 def _advice(row: Row) -> str:
@@ -490,7 +489,9 @@ def _constant_rows(s: Saved, failure: Failure, grads: list[Any]) -> str:
     x = s["self"]
     if not np.isfinite(x).all() or not np.isnan(failure.value):
         return ""
-    if not any(np.isinf(value).any() for slot, value in s.items() if slot not in ("self", "weight")):
+    if not any(
+        np.isinf(value).any() for slot, value in s.items() if slot not in ("self", "weight")
+    ):
         return ""
     return "The variance that the layer divides by is 0, with eps=0: pass a positive eps."
 
