@@ -8,10 +8,10 @@ computes a product of its Jacobian with one vector. Levels nest: a tangent may h
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cograd import _C
-from cograd._base.traces import refuse_gradients
 from cograd._C import Tensor
 from cograd.autograd.grad_mode import _Mode
 
@@ -106,7 +106,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         ValueError: one of the two does not have a floating-point or complex dtype.
         RuntimeError: no level is open, the sizes differ, or ``tensor`` has a tangent there already.
     """
-    refuse_gradients("forward_ad.make_dual")
+    if traces := sys.modules.get("cograd._base.traces"):  # no trace runs before it is loaded
+        traces.refuse_gradients("forward_ad.make_dual")
     level = _level(level, "create")
     for name, t in (("primal", tensor), ("tangent", tangent)):
         if not (t.is_floating_point() or t.is_complex()):
