@@ -141,10 +141,10 @@ bool can_run_again(Node* n) {
   return n->op_text().name != nullptr;
 }
 
-// Says nothing after post hooks: the saved tensors are freed, and a hook may have made the nan.
+// Says nothing if the saved tensors are freed.
 std::string explain(Node* n, std::span<const Tensor> grads, size_t output) {
   if (!Py_IsInitialized()) return {};
-  if (n->saved_owner()->released || !hooks_of(*n, &NodeExtra::post_hooks).empty()) return {};
+  if (n->saved_owner()->released) return {};
   const Gil gil;
   const py::error_scope keep;  // keeps a pending error
   try {
