@@ -59,7 +59,7 @@ function(cograd_add_isa_objects objects)
         list(FILTER layers INCLUDE REGEX "csrc/kernels/(nn|reduce)/")
         list(REMOVE_ITEM sources ${layers})
         cograd_add_objects(result cograd_base_layers ""
-          OPTIONS ${COGRAD_ISA_OPTIONS} -march=x86-64 -Os SOURCES ${layers})
+          OPTIONS ${COGRAD_ISA_OPTIONS} ${COGRAD_ISA_OPTIONS_base} -Os SOURCES ${layers})
         list(APPEND targets cograd_base_layers)
       endif()
       cograd_add_objects(result cograd_${level} ""
