@@ -104,14 +104,6 @@ void add(const cograd_op_desc& given) {
 
 // --- calls ---------------------------------------------------------------------------------------
 
-// Calls f on each tensor among a result's parts.
-template <class F>
-void each_result(Result& r, F&& f) {
-  if (r.tensor.defined()) f(r.tensor);
-  if (r.more != nullptr)
-    for (Result& part : r.more->items) each_result(part, f);
-}
-
 // The tensors that an op declares to write, Tensor(a!), and their versions before the call.
 class Written {
  public:
@@ -208,7 +200,7 @@ void call_with_gradient(const ForeignOp& op, const Value* values,
   SmallVec<Tensor*, 4> slots;
   SmallVec<Tensor, 2> outputs;
   for (Result& r : results.items) {
-    each_result(r, [&](Tensor& t) {
+    each_tensor(r, [&](Tensor& t) {
       slots.push_back(&t);
       outputs.push_back(std::move(t));
     });
@@ -248,7 +240,7 @@ void guard_outputs(const ForeignOp& op, const Value* values, const Written& writ
   }
   if (by_nature) return;
   for (Result& r : results.items)
-    each_result(r, [&](Tensor& t) {
+    each_tensor(r, [&](Tensor& t) {
       if (!is_differentiable(t.dtype()) || requires_grad(t)) return;
       if (std::find(inputs.begin(), inputs.end(), t.impl()) != inputs.end()) return;
       t = batched_like(t, poisoned(physical_tensor(t), edges.list(), why));
@@ -264,7 +256,7 @@ void guard_tangents(const ForeignOp& op, const Value* values, cograd_results_s& 
   });
   if (level == nullptr) return;
   for (Result& r : results.items)
-    each_result(r, [&](Tensor& t) {
+    each_tensor(r, [&](Tensor& t) {
       COGRAD_CHECK_KIND(
           NotImplemented,
           !is_differentiable(t.dtype()) || (transformed(t) && tangent_of(t, level->id()).defined()),

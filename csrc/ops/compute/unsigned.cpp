@@ -147,17 +147,14 @@ struct UnsignedOrder {
 namespace detail {
 
 void call_ordered(const OpRecord& r, const Value* args, Result& out) {
-  SmallVec<Value, 8> values;
-  SmallVec<Tensor, 4> held;
+  ChangedArguments own(r, args);
   DType t = DType::Bool;
   for (size_t i = 0; i < r.args.size(); ++i) {
-    values.push_back(args[i]);
     if (!args[i].has_tensor() || !is_wide_unsigned(args[i].tensor().dtype())) continue;
     t = args[i].tensor().dtype();
-    held.push_back(apply<SignedOrder>(args[i].tensor()));
-    values[i].set_tensor(held[held.size() - 1].impl());
+    own.set(i, apply<SignedOrder>(args[i].tensor()));
   }
-  r.call(values.data(), out);
+  r.call(own.data(), out);
   const auto back = [&](Tensor& x, size_t i) {
     if ((r.facts.unsigned_rule.values >> i & 1) != 0 && x.defined()) x = apply<UnsignedOrder>(x, t);
   };

@@ -4,7 +4,7 @@
 #pragma once
 #include <optional>
 
-#include "ops/declare/registry.h"
+#include "ops/declare/changed_arguments.h"
 
 namespace cograd {
 
@@ -17,16 +17,15 @@ class DeviceStage {
  public:
   DeviceStage(const OpRecord& r, const Value* args, TensorList targets);
   // False if the call can go on as it is.
-  bool needed() const noexcept { return device_ != thread_place.now || !moved_.empty(); }
+  bool needed() const noexcept { return device_ != thread_place.now || moved_; }
   Device device() const noexcept { return device_; }
   // The arguments; host tensors among them have been copied to the device, recorded.
-  const Value* args() const noexcept { return moved_.empty() ? args_ : values_.data(); }
+  const Value* args() const noexcept { return args_.data(); }
 
  private:
-  const Value* args_;
   Device device_;
-  std::vector<Tensor> moved_, list_;
-  std::vector<Value> values_;
+  ChangedArguments args_;
+  bool moved_ = false;
 };
 
 // Returns x on device d, recorded; x itself if it is there.

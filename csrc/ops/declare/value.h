@@ -203,6 +203,16 @@ struct ResultItems {
   bool tuple = false;
 };
 
+// Calls f on each tensor of a result; f may replace it.
+template <class F>
+void each_tensor(Result& r, F&& f) {
+  if (r.tensor.defined()) f(r.tensor);
+  for (Tensor& t : r.tensors)
+    if (t.defined()) f(t);
+  if (r.more != nullptr)
+    for (Result& part : r.more->items) each_tensor(part, f);
+}
+
 // Describes a C++ parameter type: its ArgKind and how it is read from and written to a Value.
 template <class T>
 struct ArgTraits {

@@ -13,61 +13,9 @@ namespace cograd {
 
 namespace {
 
-// A copy of the arguments that can be changed; it owns the tensors and lists that replace others.
-class Changed {
- public:
-  Changed(const OpRecord& r, const Value* args) : r_(r) {
-    for (size_t i = 0; i < r.args.size(); ++i) values_.push_back(args[i]);
-    tensors_.reserve(r.args.size());
-    lists_.reserve(r.args.size());
-    ints_.reserve(r.args.size());
-  }
-  Value& operator[](size_t i) { return values_[i]; }
-  void set(size_t i, Tensor t) {
-    tensors_.push_back(std::move(t));
-    values_[i].set_tensor(tensors_.back().impl());
-  }
-  void set(size_t i, std::vector<Tensor> list) {
-    lists_.push_back(std::move(list));
-    values_[i].set_list(COGRAD_TENSORS, lists_.back().data(), lists_.back().size());
-  }
-  void set(size_t i, Dims list) {
-    ints_.push_back(std::move(list));
-    values_[i].set_list(COGRAD_INTS, ints_.back().data(), ints_.back().size());
-  }
-  // Replaces every tensor t by f(t).
-  template <class F>
-  void map(F&& f) {
-    for (size_t i = 0; i < r_.args.size(); ++i) {
-      if (values_[i].has_tensor()) {
-        set(i, f(values_[i].tensor()));
-      } else if (values_[i].kind == COGRAD_TENSORS) {
-        std::vector<Tensor> list;
-        for (const Tensor& t : values_[i].tensors()) list.push_back(t.defined() ? f(t) : t);
-        set(i, std::move(list));
-      }
-    }
-  }
-  const Value* data() const { return values_.data(); }
-  void call(Result& out) { run_stages(r_, kPlainCall, values_.data(), out); }
-
- private:
-  const OpRecord& r_;
-  SmallVec<Value, 8> values_;
-  std::vector<Tensor> tensors_;
-  std::vector<std::vector<Tensor>> lists_;
-  std::vector<Dims> ints_;
-};
-
-void each_result(Result& r, auto&& f) {
-  if (r.kind == Result::Kind::Tensor && r.tensor.defined()) f(r.tensor);
-  for (Tensor& t : r.tensors)
-    if (t.defined()) f(t);
-}
-
 // Turns results with the batch in dim 0 into batched tensors.
 void wrap_results(const BatchCall& c) {
-  each_result(c.out(), [&](Tensor& t) { t = make_batched(t, 0, c.level().id); });
+  each_tensor(c.out(), [&](Tensor& t) { t = make_batched(t, 0, c.level().id); });
 }
 
 int highest_rank(const BatchCall& c) {
@@ -79,7 +27,7 @@ int highest_rank(const BatchCall& c) {
 
 // Casts operands of several dtypes to the result's dtype first: a 0-dim operand has lower priority
 // in type promotion, which the batch dim would hide.
-void promote_operands(const BatchCall& c, Changed& args) {
+void promote_operands(const BatchCall& c, ChangedArguments& args) {
   ResultType type;
   DType first = DType::Bool;
   int operands = 0;
@@ -99,7 +47,7 @@ void promote_operands(const BatchCall& c, Changed& args) {
 }
 
 void pointwise(const BatchCall& c) {
-  Changed args(c.record(), c.args());
+  ChangedArguments args(c.record(), c.args());
   const int rank = highest_rank(c);
   args.map([&](const Tensor& t) { return c.aligned(t, rank); });
   promote_operands(c, args);
@@ -128,7 +76,7 @@ bool wrapped_dims(const Value& v, bool list, int rank, Dims& out) {
 
 // Shifts dims past the batch dim. False if the op must report an error itself, or if the call has a
 // different meaning, such as a reduction over all dims.
-bool shift_dims(const BatchCall& c, int rank, Changed& args) {
+bool shift_dims(const BatchCall& c, int rank, ChangedArguments& args) {
   const BatchRule& rule = c.record().facts.batch;
   rank += rule.new_dims;
   for (size_t i = 0; i < c.record().args.size() && rule.shaped; ++i) {
@@ -165,7 +113,7 @@ bool omits_dim(const BatchCall& c) {
 // Restores all dims of a sample with size 1 if the reduced dim of the rows was kept.
 void keep_dims(const BatchCall& c, int rank) {
   const Dims ones(static_cast<size_t>(rank), 1);
-  each_result(c.out(), [&](Tensor& t) {
+  each_tensor(c.out(), [&](Tensor& t) {
     if (t.dim() > 1) t = reshape(t, detail::with_samples(c.size(), ones));
   });
 }
@@ -187,7 +135,7 @@ bool by_dims(const BatchCall& c) {
   const bool no_dims = rank == 0 && c.record().facts.batch.new_dims == 0;
   const bool rows = no_dims || (rank > 1 && omits_dim(c));
   if (rows && (c.record().spec.flags & kKindMask) != kReduction) return false;
-  Changed args(c.record(), c.args());
+  ChangedArguments args(c.record(), c.args());
   if (!shift_dims(c, rows ? 1 : rank, args)) return false;
   const bool all = c.record().facts.batch.aligned || c.record().args[0].kind == ArgKind::Tensors;
   bool at_first = true;
@@ -204,7 +152,7 @@ bool by_dims(const BatchCall& c) {
 }
 
 void by_shape(const BatchCall& c) {
-  Changed args(c.record(), c.args());
+  ChangedArguments args(c.record(), c.args());
   args.map([&](const Tensor& t) { return c.physical_expanded(t); });
   for (size_t i = 0; i < c.record().args.size(); ++i)
     if (c.record().args[i].kind == ArgKind::Shape && !args[i].none())
@@ -271,7 +219,7 @@ void run_samples(BatchCall& c, F&& prepare) {
   std::vector<Result> results(static_cast<size_t>(c.size()));
   for (size_t b = 0; b < results.size(); ++b) {
     prepare();
-    Changed args(c.record(), c.args());
+    ChangedArguments args(c.record(), c.args());
     size_t at = 0;
     args.map([&](const Tensor& t) {
       const std::vector<Tensor>& mine = parts[at++];
@@ -322,7 +270,7 @@ bool any_tangent_samples(const OpRecord& r, const Value* args, const VmapLevel& 
   return any;
 }
 // Makes a tensor batched if its tangent is batched.
-void lift_tangents(const VmapLevel& level, Changed& args) {
+void lift_tangents(const VmapLevel& level, ChangedArguments& args) {
   args.map([&](const Tensor& t) {
     return has_tangent_samples(t, level.id)
                ? make_batched(expand_samples(t, level.id, level.size), 0, level.id)
@@ -334,7 +282,7 @@ void lift_tangents(const VmapLevel& level, Changed& args) {
 static void call_batched(const OpRecord& r, const Value* args, Result& out, LevelId level) {
   const VmapLevel here = vmap_level(level, r.spec.name);
   if (any_tangent_samples(r, args, here)) {
-    Changed own(r, args);
+    ChangedArguments own(r, args);
     lift_tangents(here, own);
     return own.call(out);
   }
@@ -365,7 +313,7 @@ static void call_batched_inplace(const OpRecord& r, const Tensor& self, const Va
         r.spec.name,
         "(), or create the tensor inside of the vmap with new_zeros() or a similar method "
         "of a batched tensor."));
-  Changed safe(r, args);
+  ChangedArguments safe(r, args);
   bool recorded = false;
   each_tensor(r, args,
               [&](size_t, const Tensor& t) { recorded |= requires_grad(physical_tensor(t)); });
@@ -418,7 +366,7 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
   BatchCall c(r, args, level, out);
   if (level.randomness == Randomness::Same && !batched) return draw(r, args, out, depth - 1);
   if (any_tangent_samples(r, args, level)) {
-    Changed own(r, args);
+    ChangedArguments own(r, args);
     lift_tangents(level, own);
     return draw(r, own.data(), out, depth);
   }
@@ -430,7 +378,7 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
   const auto state = generator->state();
   for (size_t b = 0; b < results.size(); ++b) {
     if (level.randomness == Randomness::Same) generator->set_state(state);
-    Changed sample(r, args);
+    ChangedArguments sample(r, args);
     sample.map([&](const Tensor& t) {
       if (!c.batched(t)) return t;
       return none ? ones(t.sizes(), t.dtype()) : select(c.samples(t), 0, static_cast<int64_t>(b));
@@ -440,7 +388,7 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
   stack_results(c, results);
   if (!none) return;
   generator->set_state(state);
-  each_result(
+  each_tensor(
       out, [&](Tensor& t) { t = make_batched(narrow(batch_dim_first(t), 0, 0, 0), 0, level.id); });
 }
 

@@ -93,28 +93,15 @@ Device device_of_call(const OpRecord& r, const Value* args, TensorList targets) 
 }
 
 DeviceStage::DeviceStage(const OpRecord& r, const Value* args, TensorList targets)
-    : args_(args), device_(device_of_call(r, args, targets)) {
+    : device_(device_of_call(r, args, targets)), args_(r, args) {
   if (device_ == kHost || r.facts.mixes_devices || asked_device(r, args)) return;
-  values_.assign(args, args + r.args.size());
-  for (size_t i = 0; i < values_.size(); ++i) {
-    Value& v = values_[i];
-    if (v.has_tensor() && follows(r, v.tensor(), i)) {
-      moved_.push_back(to_device(v.tensor(), device_));
-      v.set_tensor(moved_.back().impl());
-    } else if (v.kind == COGRAD_TENSORS && r.facts.host_indices) {
-      list_.assign(v.tensors().begin(), v.tensors().end());
-      bool any = false;
-      for (Tensor& t : list_)
-        if (t.defined() && follows(r, t, i)) {
-          t = to_device(t, device_);
-          any = true;
-        }
-      if (any) {
-        moved_.push_back(list_.front());
-        v.set_list(COGRAD_TENSORS, list_.data(), list_.size());
-      }
-    }
-  }
+  // Other lists than those of indices may be written, as an optimizer's steps are.
+  const auto moves = [&](size_t i, const Tensor& t) {
+    return follows(r, t, i) && (r.facts.host_indices || args[i].kind != COGRAD_TENSORS);
+  };
+  each_tensor(r, args, [&](size_t i, const Tensor& t) { moved_ |= moves(i, t); });
+  if (!moved_) return;
+  args_.map([&](size_t i, const Tensor& t) { return moves(i, t) ? to_device(t, device_) : t; });
 }
 
 namespace {

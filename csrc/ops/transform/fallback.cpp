@@ -12,6 +12,7 @@
 #include "autograd/graph/variable.h"
 #include "ops/compute/elementwise.h"
 #include "ops/compute/overlap.h"
+#include "ops/declare/changed_arguments.h"
 #include "ops/declare/device_stage.h"
 #include "ops/declare/op.h"
 #include "ops/declare/ops.h"
@@ -66,11 +67,11 @@ bool has_kernels(const OpRecord& r) {
 // A call of an op on copies of its arguments.
 class HostCall {
  public:
-  explicit HostCall(const StagedCall& call) : call_(call), device_(thread_place.now) {
-    const size_t n = call.record.args.size();
-    values_.assign(call.args, call.args + n);
-    lists_.reserve(n);  // values_ points into it
-    for (Value& v : values_) move_value(v);
+  explicit HostCall(const StagedCall& call)
+      : call_(call), device_(thread_place.now), args_(call.record, call.args) {
+    args_.map([this](const Tensor& t) { return host(t); });
+    for (size_t i = 0; i < args_.size(); ++i)
+      if (args_[i].kind == COGRAD_DEVICE) args_[i].set_device(kHost);
   }
 
   void run() {
@@ -78,7 +79,7 @@ class HostCall {
     if (form.form == Form::Plain) {
       call_host(form, call_.out);
       write_back(nullptr);
-      bring_back(call_.out);
+      each_tensor(call_.out, [this](Tensor& t) { t = returned(t); });
     } else if (form.form == Form::InPlace) {
       run_inplace();
     } else {
@@ -93,18 +94,6 @@ class HostCall {
     uint32_t version;  // of `here`, before the call
   };
 
-  void move_value(Value& v) {
-    if (v.has_tensor()) {
-      v.set_tensor(host(v.tensor()).impl());
-    } else if (v.kind == COGRAD_TENSORS) {
-      std::vector<Tensor>& list = lists_.emplace_back(v.tensors().begin(), v.tensors().end());
-      for (Tensor& t : list)
-        if (t.defined()) t = host(t);
-      v.set_list(COGRAD_TENSORS, list.data(), list.size());
-    } else if (v.kind == COGRAD_DEVICE) {
-      v.set_device(kHost);
-    }
-  }
   // Returns the one copy of `t` on the host, so that arguments that are one tensor remain one.
   Tensor host(const Tensor& t) {
     if (t->device == kHost) return t;
@@ -121,7 +110,7 @@ class HostCall {
   }
   void call_host(const CallForm& form, Result& out) {
     const PlaceGuard host(kHost);
-    run_stages(call_.record, form, values_.data(), out);
+    run_stages(call_.record, form, args_.data(), out);
   }
 
   void run_inplace() {
@@ -131,31 +120,30 @@ class HostCall {
     each_tensor(call_.record, call_.args, [&](size_t i, const Tensor& t) {
       if (i != 0 && overlaps_partially(self, t)) fail_overlap(name());
     });
-    const Tensor here = host(self);
-    CallForm form = call_.form;
-    form.target = &here;
-    form.values = {values_.data(), values_.size()};
-    Result none;
-    call_host(form, none);
-    write_back(&self);
-    copy_(self, back(here));
+    copy_(self, back(written_copy()));
   }
   void run_out() {
     const Tensor& out = *call_.form.target;
-    detail::check_outs(call_.record.spec, {&out, 1}, {call_.args, values_.size()},
+    detail::check_outs(call_.record.spec, {&out, 1}, {call_.args, args_.size()},
                        any_requires_grad());
-    const Tensor here = host(out);
-    CallForm form = call_.form;
-    form.target = &here;
-    form.values = {values_.data(), values_.size()};
-    Result none;
     {
       const GradGuard no_grad(false);
-      call_host(form, none);
-      write_back(&out);
-      detail::finish_target(call_.record.spec, out, back(here), false);
+      detail::finish_target(call_.record.spec, out, back(written_copy()), false);
     }
     out->bump_version();
+  }
+
+  // Runs a call with a target on the target's copy, which it returns.
+  Tensor written_copy() {
+    const Tensor& target = *call_.form.target;
+    Tensor here = host(target);
+    CallForm form = call_.form;
+    form.target = &here;
+    form.values = {args_.data(), args_.size()};
+    Result none;
+    call_host(form, none);
+    write_back(&target);
+    return here;
   }
 
   bool any_requires_grad() const {
@@ -184,30 +172,24 @@ class HostCall {
           "(): it writes an argument that shares memory with another one, so it cannot run on ",
           "copies on the host instead of on ", to_string(device_));
   }
-  void bring_back(Result& out) {
-    const auto move = [&](Tensor& t) {
-      if (!t.defined() || t->device != kHost) return;
-      for (const Copy& c : copies_) {
-        if (c.here.is(t)) {
-          t = c.there;
-          return;
-        }
-        COGRAD_CHECK_NOT_IMPLEMENTED(
-            transformed(t) || t.numel() == 0 || t->storage != c.here->storage, name(),
-            "(): it returns a view of its argument, which cannot run on ",
-            "the host instead of on ", to_string(device_));
-      }
-      const bool leaf = (t->flags & kRequiresGrad) != 0;  // made with requires_grad=True
-      {
-        const GradGuard recording(thread_state.grad_enabled && !leaf);
-        t = back(t);
-      }
-      if (leaf) set_requires_grad(t, true);
-    };
-    move(out.tensor);
-    for (Tensor& t : out.tensors) move(t);
-    if (out.more != nullptr)
-      for (Result& r : out.more->items) bring_back(r);
+  // Returns what stands on the device for a result of the call on the host.
+  Tensor returned(const Tensor& t) {
+    if (t->device != kHost) return t;
+    for (const Copy& c : copies_) {
+      if (c.here.is(t)) return c.there;
+      COGRAD_CHECK_NOT_IMPLEMENTED(
+          transformed(t) || t.numel() == 0 || t->storage != c.here->storage, name(),
+          "(): it returns a view of its argument, which cannot run on ", "the host instead of on ",
+          to_string(device_));
+    }
+    if ((t->flags & kRequiresGrad) == 0) return back(t);
+    Tensor leaf;  // made with requires_grad=True
+    {
+      const GradGuard no_grad(false);
+      leaf = back(t);
+    }
+    set_requires_grad(leaf, true);
+    return leaf;
   }
 
   const char* name() const noexcept { return call_.record.spec.name; }
@@ -220,10 +202,9 @@ class HostCall {
 
   const StagedCall& call_;
   Device device_;
-  std::vector<Value> values_;
-  std::vector<std::vector<Tensor>> lists_;
   std::vector<Copy> copies_;
   int64_t bytes_ = 0;
+  ChangedArguments args_;  // made from the copies
 };
 
 }  // namespace

@@ -92,34 +92,21 @@ std::span<Tensor> tensors_of(Result& r) {
 
 // Runs the op with the given parameters replaced by their tangents, or by zeros if they have none.
 void TangentCall::by_replacing(uint32_t parameters, uint32_t left_out, Result& tangent) const {
-  SmallVec<Value, 8> values;
+  ChangedArguments own(r_, args_);
   for (size_t i = 0; i < r_.args.size(); ++i)
-    values.push_back((left_out >> i & 1) != 0 ? Value() : args_[i]);
-  std::vector<std::vector<Tensor>> lists;
-  lists.reserve(r_.args.size());
-  SmallVec<Tensor, 4> hold;
-  std::vector<Tensor>* list = nullptr;
-  size_t last = r_.args.size();
+    if ((left_out >> i & 1) != 0) own[i] = Value();
+  std::vector<std::vector<Tensor>> lists(r_.args.size());
   each([&](size_t p, size_t edge, const Tensor* t) {
     if ((parameters >> p & 1) == 0 || t == nullptr || !t->defined()) return;
     Tensor value = tangents_[edge].defined() ? tangents_[edge] : zeros_like(*t);
-    if (r_.args[p].kind == ArgKind::Tensors) {
-      if (p != last) list = &lists.emplace_back();
-      last = p;
-      list->push_back(std::move(value));
-      return;
-    }
-    hold.push_back(value);
-    values[p].set_tensor(value.impl());
+    if (r_.args[p].kind == ArgKind::Tensors)
+      lists[p].push_back(std::move(value));
+    else
+      own.set(p, std::move(value));
   });
-  size_t next = 0;
-  for (size_t i = 0; i < r_.args.size(); ++i) {
-    if ((parameters >> i & 1) == 0 || r_.args[i].kind != ArgKind::Tensors) continue;
-    if (args_[i].tensors().empty()) continue;
-    values[i].set_list(COGRAD_TENSORS, lists[next].data(), lists[next].size());
-    ++next;
-  }
-  run_stages(r_, kPlainCall, values.data(), tangent);
+  for (size_t i = 0; i < lists.size(); ++i)
+    if (!lists[i].empty()) own.set(i, std::move(lists[i]));
+  own.call(tangent);
 }
 
 // False if an opaque argument may hold geometry for strides that the tangents do not have.

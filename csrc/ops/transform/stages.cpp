@@ -23,6 +23,8 @@ void run_stages(const OpRecord& r, const CallForm& form, const Value* args, Resu
   r.run(r, form.past_stages(), args, out);
 }
 
+void ChangedArguments::call(Result& out) const { run_stages(r_, kPlainCall, values_.data(), out); }
+
 bool observer_stage(const StagedCall& call) {
   if (thread_state.observer != nullptr)
     thread_state.observer->saw(call.record, call.form, call.args);

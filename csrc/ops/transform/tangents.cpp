@@ -4,6 +4,7 @@
 
 #include "autograd/transforms/function_scope.h"
 #include "ops/compute/elementwise.h"
+#include "ops/declare/changed_arguments.h"
 #include "ops/declare/ops.h"
 #include "ops/declare/stages.h"
 #include "ops/transform/batching.h"
@@ -45,17 +46,14 @@ bool any_recorded(const OpRecord& r, const Value* args) {
 // Computes the values with the plain op, then writes the tangents in place.
 void write_with_tangents(const OpRecord& r, const Tensor& self, const Value* args,
                          const std::shared_ptr<TangentLevel>& level) {
-  SmallVec<Value, 8> values;
-  for (size_t i = 0; i < r.args.size(); ++i) values.push_back(args[i]);
-  Tensor before;
+  ChangedArguments changed(r, args);
   if (thread_state.grad_enabled && any_recorded(r, args)) {
-    before = autograd_ops.clone(self);  // saved tensors must outlive the write
+    const Tensor before = autograd_ops.clone(self);  // saved tensors must outlive the write
     for (size_t i = 0; i < r.args.size(); ++i)
-      if (values[i].has_tensor() && values[i].tensor().is(self))
-        values[i].set_tensor(before.impl());
+      if (args[i].has_tensor() && args[i].tensor().is(self)) changed.set(i, before);
   }
   Result result;
-  run_stages(r, kPlainCall, values.data(), result);
+  changed.call(result);
   const bool tracked =
       thread_state.grad_enabled && (requires_grad(self) || requires_grad(result.tensor));
   check_inplace(self, r.spec.name, tracked);
