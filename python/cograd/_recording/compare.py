@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import cograd
@@ -11,7 +12,15 @@ from cograd._recording.recorder import Recording
 from cograd._recording.values import TracerWarning
 from cograd.fx.node import Node, map_aggregate
 
-__all__ = ["check_same", "check_values", "difference", "warn_of", "where"]
+__all__ = [
+    "check_same",
+    "check_values",
+    "difference",
+    "inputs_of",
+    "rerun",
+    "warn_of",
+    "where",
+]
 
 
 def _other_values(value: Any) -> Any:
@@ -23,6 +32,26 @@ def _other_values(value: Any) -> Any:
     return value.detach().flatten().flip(0).view(value.shape) if value.numel() else value
 
 
+def inputs_of(first: Recording, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Returns the inputs in the order of the first run, by position and by name."""
+    return tuple(args), {name: kwargs[name] for name in first.by_name}
+
+
+def rerun(
+    first: Recording, run: Any, args: Any, kwargs: Any, change: Callable[[Any], Any]
+) -> Recording:
+    """Records again with the inputs that ``change`` returns; the program's warnings are not shown.
+
+    Args:
+        run: called with inputs by position and by name, returns their recording.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        by_position, by_name = change(inputs_of(first, args, kwargs))
+        made: Recording = run(tuple(by_position), dict(by_name))
+        return made
+
+
 def check_values(first: Recording, run: Any, args: Any, kwargs: Any) -> bool:
     """Warns if the calls depend on elements of the inputs unnoticed; returns whether they do.
 
@@ -31,13 +60,10 @@ def check_values(first: Recording, run: Any, args: Any, kwargs: Any) -> bool:
     """
     if first.warned:
         return False
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            ordered = {name: kwargs[name] for name in first.by_name}
-            second = run(*map_aggregate((tuple(args), ordered), _other_values))
-        except Exception:  # the program does not accept these values
-            return False
+    try:
+        second = rerun(first, run, args, kwargs, lambda v: map_aggregate(v, _other_values))
+    except Exception:  # the program does not accept these values
+        return False
     found = difference(first, second)
     if found is not None:
         warn_of(

@@ -31,7 +31,7 @@ _COMPARISONS = (
 
 
 class Recording:
-    """What a run called.
+    """Holds what a run called.
 
     Attributes:
         graph: the calls in order. ``meta`` of a node has ``val``, an example of its result on the
@@ -82,7 +82,7 @@ class _Recorder:
         self._warn_of_sizes = warn_of_sizes
         self._warn_of_numbers = warn_of_numbers
 
-    # What the values ask for.
+    # Traced values call these.
 
     def size(self, tensor: Tensor, dim: int, value: int) -> TracedInt:
         """Returns a size that remembers its tensor."""

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import cograd
-from cograd._recording.compare import difference, warn_of
+from cograd._recording.compare import difference, inputs_of, rerun, warn_of
 from cograd._recording.recorder import Recording
 from cograd.fx.node import map_aggregate
 
@@ -50,7 +50,6 @@ def check_sizes(first: Recording, run: Any, args: Any, kwargs: Any) -> None:
     Args:
         run: called with other inputs, returns their recording.
     """
-    ordered = {name: kwargs[name] for name in first.by_name}
     shapes: list[tuple[int, ...]] = []
 
     def note(leaf: Any) -> Any:
@@ -58,7 +57,7 @@ def check_sizes(first: Recording, run: Any, args: Any, kwargs: Any) -> None:
             shapes.append(tuple(leaf.shape) if leaf.layout is cograd.strided else ())
         return leaf
 
-    map_aggregate((tuple(args), ordered), note)
+    map_aggregate(inputs_of(first, args, kwargs), note)
     tried: set[tuple[int, int]] = set()
     state = cograd.get_rng_state()
     for group in _groups(shapes):
@@ -66,14 +65,12 @@ def check_sizes(first: Recording, run: Any, args: Any, kwargs: Any) -> None:
             continue
         axes = [[a for i, a in sorted(group) if i == number] for number in range(len(shapes))]
         for change in _CHANGES:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                try:
-                    second = run(*resized((tuple(args), ordered), axes, change))
-                except Exception:  # the program does not accept these sizes
-                    continue
-                finally:
-                    cograd.set_rng_state(state)
+            try:
+                second = rerun(first, run, args, kwargs, partial(resized, axes=axes, change=change))
+            except Exception:  # the program does not accept these sizes
+                continue
+            finally:
+                cograd.set_rng_state(state)
             tried |= group
             found = difference(first, second)
             if found is not None:

@@ -86,15 +86,19 @@ def warn(message: str) -> None:
     warnings.warn_explicit(message, TracerWarning, file, line)
 
 
-def _leaving(name: str, what: str) -> Any:
-    """Returns a method that leaves the trace: it warns and runs the plain one."""
+def _leaving(name: str, what: str, computes: bool = False) -> Any:
+    """Returns a method that leaves the trace: it warns and runs the plain one.
+
+    Args:
+        computes: whether functions of this package use the method to compute outside of ops.
+    """
     plain = getattr(cograd.Tensor, name)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if _thread.recorder is None:
             return plain(self, *args, **kwargs)
         if not _thread.recorder.is_constant(self):
-            if " " in what or what == "list":
+            if computes:
                 _refuse_inside(sys._getframe(1))
             warn(_NOTE.format(what))
         with paused(), _C.DisableTorchFunction():
@@ -125,15 +129,15 @@ class Traced(cograd.Tensor):
     __torch_function__ = __cograd_function__ = _C._disabled_torch_function_impl
 
     item = _leaving("item", "number")
-    tolist = _leaving("tolist", "list")
-    numpy = _leaving("numpy", "NumPy array")
-    __array__ = _leaving("__array__", "NumPy array")
-    __dlpack__ = _leaving("__dlpack__", "DLPack capsule")
+    tolist = _leaving("tolist", "list", computes=True)
+    numpy = _leaving("numpy", "NumPy array", computes=True)
+    __array__ = _leaving("__array__", "NumPy array", computes=True)
+    __dlpack__ = _leaving("__dlpack__", "DLPack capsule", computes=True)
     __bool__ = _leaving("__bool__", "boolean")
     __int__ = _leaving("__int__", "integer")
     __index__ = _leaving("__index__", "index")
     __float__ = _leaving("__float__", "float")
-    __complex__ = _leaving("__complex__", "complex number")
+    __complex__ = _leaving("__complex__", "complex number", computes=True)
     __contains__ = _leaving("__contains__", "boolean")
     is_nonzero = _leaving("is_nonzero", "boolean")
 
@@ -144,13 +148,13 @@ class Traced(cograd.Tensor):
 
     def size(self, dim: int | None = None) -> Any:
         """Returns the size of a dim, or all of them."""
-        plain = cograd.Tensor.size(self)
-        if _thread.recorder is None:
-            return plain if dim is None else cograd.Tensor.size(self, dim)
+        recorder, plain = _thread.recorder, cograd.Tensor.size(self)
         if dim is not None:
             value = cograd.Tensor.size(self, dim)
-            return _thread.recorder.size(self, dim % len(plain), value)
-        return cograd.Size(_thread.recorder.size(self, i, n) for i, n in enumerate(plain))
+            return value if recorder is None else recorder.size(self, dim % len(plain), value)
+        if recorder is None:
+            return plain
+        return cograd.Size(recorder.size(self, i, n) for i, n in enumerate(plain))
 
     def numel(self) -> Any:
         """Returns the number of elements."""

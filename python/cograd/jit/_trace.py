@@ -4,12 +4,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import cograd
-from cograd._recording import Recording, check_same, check_sizes, check_values, record
+from cograd._base.pytree import flat
+from cograd._recording import (
+    Recording,
+    check_same,
+    check_sizes,
+    check_values,
+    kept_buffers,
+    record,
+)
 from cograd._recording.values import warn
 from cograd.jit._module import ScriptFunction, ScriptModule, TopLevelTracedModule, TracedModule
 from cograd.nn import Module
@@ -21,14 +27,8 @@ class TracingCheckError(Exception):
     """Two runs of a traced function make different calls."""
 
 
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _leaves(item)
-    elif isinstance(value, dict):
-        yield from _leaves(list(value.values()))
-    else:
-        yield value
+def _leaves(value: Any) -> list[Any]:
+    return flat(value)[0]
 
 
 def _check_inputs(args: Any, kwargs: Any) -> None:
@@ -65,24 +65,6 @@ def _copies(value: Any) -> Any:
         items = [_copies(item) for item in value]
         return type(value)._make(items) if hasattr(value, "_make") else type(value)(items)
     return {key: _copies(item) for key, item in value.items()}
-
-
-@contextmanager
-def _kept(module: Any) -> Iterator[Any]:
-    """Restores the buffers of a module; yields what restores them now."""
-    buffers = list(module.buffers()) if module is not None else []
-    saved = [(buffer, buffer.detach().clone()) for buffer in buffers]
-
-    def restore() -> None:
-        with cograd.no_grad():
-            for buffer, old in saved:
-                if not cograd.equal(buffer, old):
-                    buffer.copy_(old)
-
-    try:
-        yield restore
-    finally:
-        restore()
 
 
 def _recorded(
@@ -145,7 +127,7 @@ def _check(
 ) -> None:
     """Runs both and compares results, then compares the calls of another recording."""
     for args, kwargs in inputs:
-        with _kept(root) as restore, cograd.no_grad():
+        with kept_buffers(root) as restore, cograd.no_grad():
             found = traced(*_copies(args), **_copies(kwargs))
             restore()
             expected = call(*_copies(args), **_copies(kwargs))
@@ -160,11 +142,11 @@ def _check(
                 f"Tracing failed sanity checks!\nGraphs differed across invocations!\n{difference}"
             )
     args, kwargs = inputs[0] if inputs else ((), {})
-    with _kept(root) as restore:
+    with kept_buffers(root) as restore:
 
         def run(args: Any, kwargs: Any) -> Recording:
             restore()
-            return _recorded(call, root, tuple(args), dict(kwargs))
+            return _recorded(call, root, args, kwargs)
 
         if inputs and not check_values(first, run, args, kwargs):
             check_sizes(first, run, args, kwargs)
@@ -246,7 +228,7 @@ def _traced_module(
         _check_inputs(args, kwargs)
         call = module if name == "forward" else getattr(module, name)
         prefix = "" if name == "forward" else f"_{name}"
-        with _kept(module):
+        with kept_buffers(module):
             checked = bool(checks.get(name))
             recordings[name] = _recorded(call, module, args, kwargs, prefix, checked)
         _check_result(recordings[name].result, strict)

@@ -8,10 +8,19 @@ import enum
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import cograd
-from cograd._recording import Recording, TracerWarning, check_same, check_values, record
+from cograd._recording import (
+    Recording,
+    TracerWarning,
+    check_same,
+    check_values,
+    kept_buffers,
+    record,
+    rerun,
+)
 from cograd._recording.compare import where
 from cograd.fx.node import Node
 from cograd.onnx._convert import Converter, name_of, needed
@@ -55,29 +64,20 @@ def is_in_onnx_export() -> bool:
 
 
 @contextlib.contextmanager
-def _running(model: Any, training: Any) -> Iterator[None]:
-    """Sets the mode of a model; restores modes and buffers."""
+def _running(model: Any, training: Any) -> Iterator[Callable[[], None]]:
+    """Sets the mode of a model; restores modes and buffers. Yields what restores buffers now."""
     modules = list(model.modules()) if isinstance(model, cograd.nn.Module) else []
     modes = [module.training for module in modules]
-    buffers = [
-        (b, b.detach().clone())
-        for module in modules
-        for b in module._buffers.values()
-        if b is not None
-    ]
     _thread.exporting = True
     try:
         if modules and training != TrainingMode.PRESERVE:
             model.train(training == TrainingMode.TRAINING)
-        yield
+        with kept_buffers(model) as restore:
+            yield restore
     finally:
         _thread.exporting = False
         for module, mode in zip(modules, modes, strict=True):
             module.training = mode
-        with cograd.no_grad():
-            for buffer, old in buffers:
-                if not cograd.equal(buffer, old):
-                    buffer.copy_(old)
 
 
 def _may_differ(node: Node, key: Any) -> bool:
@@ -86,30 +86,23 @@ def _may_differ(node: Node, key: Any) -> bool:
 
 
 def _two_runs(
-    model: Any, args: Any, kwargs: Any, axes: list[dict[int, str]]
+    model: Any, args: Any, kwargs: Any, axes: list[dict[int, str]], restore: Callable[[], None]
 ) -> tuple[Recording, Recording | None]:
     """Records the model at the example's sizes and at other ones."""
     root = model if isinstance(model, cograd.nn.Module) else None
-    state = [(b, b.detach().clone()) for b in root.buffers()] if root is not None else []
 
     def run(args: Any, kwargs: Any) -> Recording:
-        with cograd.no_grad():
-            for buffer, old in state:
-                buffer.copy_(old)
+        restore()
         return record(model, args, kwargs, root=root)
 
     first = run(args, kwargs)
     if not any(axes):
-        check_values(first, lambda args, kwargs: run(tuple(args), dict(kwargs)), args, kwargs)
+        check_values(first, run, args, kwargs)
         return first, None
     problem: Exception | None = None
     for change in sizes_to_try(sum(map(len, axes))):
-        ordered = {name: kwargs[name] for name in first.by_name}
-        other = resized((args, ordered), axes, change)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                second = run(tuple(other[0]), dict(other[1]))
+            second = rerun(first, run, args, kwargs, partial(resized, axes=axes, change=change))
         except Exception as error:  # the model does not accept this size
             problem = problem or error
             continue
@@ -329,9 +322,9 @@ def export(
     args = args if isinstance(args, tuple) else (args,)
     if kwargs == {} and args and isinstance(args[-1], dict) and not dynamo:
         args, kwargs = args[:-1], args[-1]  # torch's older form
-    with _running(model, training):
+    with _running(model, training) as restore:
         first, second, axes = _recorded(
-            model, args, kwargs, input_names, dynamic_axes, dynamic_shapes
+            model, args, kwargs, input_names, dynamic_axes, dynamic_shapes, restore
         )
     writer = Writer(onnx)
     proto = _written(
@@ -357,10 +350,16 @@ def export(
 
 
 def _recorded(
-    model: Any, args: Any, kwargs: Any, input_names: Any, dynamic_axes: Any, dynamic_shapes: Any
+    model: Any,
+    args: Any,
+    kwargs: Any,
+    input_names: Any,
+    dynamic_axes: Any,
+    dynamic_shapes: Any,
+    restore: Callable[[], None],
 ) -> tuple[Recording, Recording | None, dict[str, dict[int, str]]]:
     if not dynamic_axes and not dynamic_shapes:
-        return *_two_runs(model, args, kwargs, []), {}
+        return *_two_runs(model, args, kwargs, [], restore), {}
     with warnings.catch_warnings():  # the names need a run; the next one warns
         warnings.simplefilter("ignore")
         probe = record(model, args, kwargs)
@@ -371,7 +370,8 @@ def _recorded(
     if not dynamic_axes and input_names:
         own = _input_names(probe, None)
         axes = {dict(zip(own, names, strict=True)).get(k, k): v for k, v in axes.items()}
-    return *_two_runs(model, args, kwargs, [axes.get(name, {}) for name in names]), axes
+    chosen = [axes.get(name, {}) for name in names]
+    return *_two_runs(model, args, kwargs, chosen, restore), axes
 
 
 def _verify(program: ONNXProgram, model: Any, args: Any, kwargs: Any, training: Any) -> None:
