@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What each op is in ONNX: a table from its name to the function that writes its nodes."""
+"""Maps each op's name to the function that writes its ONNX nodes."""
 
 from cograd.onnx._ops import (
     activation,

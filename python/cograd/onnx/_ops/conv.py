@@ -27,6 +27,10 @@ def unbatched(w: Writer, x: str, added: bool) -> Any:
     return w.emit("Squeeze", x, w.const([0])) if added else x
 
 
+def _kernel(w: Writer, weight: Value) -> list[int]:
+    return [w.static(k, "the size of the kernel") for k in w.sizes(weight)[2:]]
+
+
 def _conv(dims: int) -> Any:
     def convert(
         w: Writer,
@@ -40,7 +44,7 @@ def _conv(dims: int) -> Any:
     ) -> Any:
         x, added = batched(w, input, dims)
         spread = per_dim(dilation, dims)
-        kernel = [w.static(k, "the size of the kernel") for k in w.sizes(weight)[2:]]
+        kernel = _kernel(w, weight)
         if padding == "valid":
             padding = 0
         if padding == "same":
@@ -88,7 +92,7 @@ def _transposed(dims: int) -> Any:
             x,
             weight,
             bias,
-            kernel_shape=[w.static(k, "the size of the kernel") for k in w.sizes(weight)[2:]],
+            kernel_shape=_kernel(w, weight),
             strides=per_dim(stride, dims),
             pads=pads + ends,
             output_padding=more,

@@ -116,7 +116,11 @@ def sign(w: Writer, input: Value) -> Any:
 def trunc(w: Writer, input: Value) -> Any:
     if not input.dtype.is_floating_point:
         return w.emit("Identity", input)
-    return w.emit("Mul", w.emit("Sign", input), w.emit("Floor", w.emit("Abs", input)))
+    return _truncated(w, input)
+
+
+def _truncated(w: Writer, x: Any) -> Any:
+    return w.emit("Mul", w.emit("Sign", x), w.emit("Floor", w.emit("Abs", x)))
 
 
 @op("frac")
@@ -154,14 +158,10 @@ def rsqrt(w: Writer, input: Value) -> Any:
     return w.emit("Reciprocal", w.emit("Sqrt", w.to(input)))
 
 
-@op("log2")
-def log2(w: Writer, input: Value) -> Any:
-    return w.emit("Div", w.emit("Log", w.to(input)), w.to(math.log(2)))
-
-
-@op("log10")
-def log10(w: Writer, input: Value) -> Any:
-    return w.emit("Div", w.emit("Log", w.to(input)), w.to(math.log(10)))
+for _name, _base in (("log2", 2), ("log10", 10)):
+    OPS[_name] = lambda w, input, base=_base: w.emit(
+        "Div", w.emit("Log", w.to(input)), w.to(math.log(base))
+    )
 
 
 @op("exp2", "special_exp2")
@@ -197,7 +197,7 @@ def erfc(w: Writer, input: Value) -> Any:
     return w.emit("Sub", w.to(1), w.emit("Erf", w.to(input)))
 
 
-@op("add", "sub", "subtract")
+@op("add")
 def add(w: Writer, input: Any, other: Any, *, alpha: Any = 1, onnx: str = "Add") -> Any:
     if w.dtype is cograd.bool and onnx == "Add":
         return w.emit("Or", w.to(input), w.to(other))
@@ -223,7 +223,7 @@ def div(w: Writer, input: Any, other: Any, *, rounding_mode: str | None = None) 
     x, y = w.to(input), w.to(other)
     found = w.emit("Div", x, y)
     if rounding_mode == "trunc" and w.dtype.is_floating_point:
-        return w.emit("Mul", w.emit("Sign", found), w.emit("Floor", w.emit("Abs", found)))
+        return _truncated(w, found)
     return found
 
 
@@ -272,7 +272,7 @@ def power(w: Writer, input: Any, exponent: Any) -> Any:
     return w.emit("Pow", w.to(input), w.to(exponent))
 
 
-@op("minimum", "maximum")
+@op("minimum")
 def minimum(w: Writer, input: Any, other: Any, onnx: str = "Min") -> Any:
     if w.dtype is cograd.bool:
         return w.emit({"Min": "And", "Max": "Or"}[onnx], w.to(input), w.to(other))
@@ -316,7 +316,7 @@ def lerp(w: Writer, input: Value, end: Value, weight: Any) -> Any:
     return w.emit("Add", x, w.emit("Mul", w.to(weight), w.emit("Sub", w.to(end), x)))
 
 
-@op("addcmul", "addcdiv")
+@op("addcmul")
 def addcmul(w: Writer, input: Any, a: Any, b: Any, *, value: Any = 1, onnx: str = "Mul") -> Any:
     return w.emit("Add", w.to(input), scaled(w, w.emit(onnx, w.to(a), w.to(b)), value))
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import cograd
@@ -47,12 +48,11 @@ def _max(dims: int, indices: bool) -> Any:
         spread = per_dim(dilation, dims)
         ends = _end_pads(w, input, kernel, step, pad, spread) if ceil_mode else pad
         x, added = batched(w, input, dims)
-        options = {"kernel_shape": kernel, "strides": step, "pads": pad + ends, "dilations": spread}
-        if not indices:
-            return unbatched(w, _windows(w, x, options), added)
-        used = _is_used(w)
-        if not used:
-            return [unbatched(w, _windows(w, x, options), added), None]
+        options: dict[str, Any] = {"kernel_shape": kernel, "strides": step, "pads": pad + ends}
+        options["dilations"] = spread
+        if not indices or not w.second_used:
+            found = unbatched(w, w.emit("MaxPool", x, **options), added)
+            return [found, None] if indices else found
         values, places = w.emit("MaxPool", x, outputs=2, **options)
         # ONNX counts through the batch and channels, torch within an image.
         image = w.emit("Gather", w.emit("Shape", x), w.const(list(range(2, dims + 2))))
@@ -60,14 +60,6 @@ def _max(dims: int, indices: bool) -> Any:
         return [unbatched(w, values, added), unbatched(w, places, added)]
 
     return convert
-
-
-def _is_used(w: Writer) -> bool:
-    return bool(w.second_used)
-
-
-def _windows(w: Writer, x: str, options: dict[str, Any]) -> Any:
-    return w.emit("MaxPool", x, **options)
 
 
 def _average(dims: int) -> Any:
@@ -95,9 +87,7 @@ def _average(dims: int) -> Any:
                 count_include_pad=int(count_include_pad),
             )
             return unbatched(w, found, added)
-        volume = 1
-        for k in kernel:
-            volume *= k
+        volume = math.prod(kernel)
         total = _sums(w, x, kernel, step, pad, ends, volume)
         if divisor_override is not None:
             return unbatched(w, w.emit("Div", total, w.to(divisor_override)), added)
@@ -136,15 +126,15 @@ def _matrix(w: Writer, size: int, out: int) -> Any:
 
 def _adaptive(dims: int, kind: str) -> Any:
     def convert(w: Writer, input: Value, output_size: Any, return_indices: bool = False) -> Any:
-        sizes = [None if n is None else n for n in per_dim(output_size, dims)]
+        sizes: list[Any] = per_dim(output_size, dims)
         own: list[Any] = list(input.dims[-dims:])
         same = [_is_same(n, s) for n, s in zip(sizes, own, strict=True)]
-        if kind == "Average" and all(n == 1 for n in sizes):
+        if all(n == 1 for n in sizes):
             axes = w.const(list(range(-dims, 0)))
-            return w.emit("ReduceMean", input, axes, keepdims=1)
-        if kind == "Max" and all(n == 1 for n in sizes) and not w.second_used:
-            axes = w.const(list(range(-dims, 0)))
-            return [w.emit("ReduceMax", input, axes, keepdims=1), None]
+            if kind == "Average":
+                return w.emit("ReduceMean", input, axes, keepdims=1)
+            if not w.second_used:
+                return [w.emit("ReduceMax", input, axes, keepdims=1), None]
         if None in [n for n, s in zip(own, same, strict=True) if not s]:
             raise refuse("adaptive pooling of a size that varies to more than one element")
         outs: list[Any] = [

@@ -143,23 +143,7 @@ def _options(dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> tuple[A
     return dim, keepdim, correction
 
 
-@op("var", "std")
-def var(
-    w: Writer,
-    input: Value,
-    dim: Any = None,
-    unbiased: Any = None,
-    keepdim: bool = False,
-    *,
-    correction: Any = None,
-) -> Any:
-    return moments(w, input, *_options(dim, unbiased, keepdim, correction))[0]
-
-
-OPS["std"] = lambda w, *args, **kwargs: w.emit("Sqrt", var(w, *args, **kwargs))
-
-
-@op("var_mean", "std_mean")
+@op("var_mean")
 def var_mean(
     w: Writer,
     input: Value,
@@ -178,6 +162,11 @@ def var_mean(
 def std_mean(w: Writer, *args: Any, **kwargs: Any) -> Any:
     found, mean = var_mean(w, *args, **kwargs)
     return [w.emit("Sqrt", found), mean]
+
+
+# The writer drops the node of a mean that nobody uses.
+OPS["var"] = lambda w, *args, **kwargs: var_mean(w, *args, **kwargs)[0]
+OPS["std"] = lambda w, *args, **kwargs: std_mean(w, *args, **kwargs)[0]
 
 
 @op("norm", "linalg_vector_norm", "vector_norm")
