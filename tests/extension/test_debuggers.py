@@ -129,12 +129,16 @@ LOCALS = [
 ]
 
 
-@pytest.mark.slow
-def test_gdb(tmp_path):
-    if shutil.which("gdb") is None:
-        pytest.skip("gdb is not installed")
+def skip_without(debugger):
+    if shutil.which(debugger) is None:
+        pytest.skip(f"{debugger} is not installed")
     if not any(map(shutil.which, ("c++", "g++", "clang++"))):
         pytest.skip("there is no C++ compiler")
+
+
+@pytest.mark.slow
+def test_gdb(tmp_path):
+    skip_without("gdb")
     commands = [
         "set debuginfod enabled off",
         "set breakpoint pending on",
@@ -154,10 +158,7 @@ def test_gdb(tmp_path):
 
 @pytest.mark.slow
 def test_lldb(tmp_path):
-    if shutil.which("lldb") is None:
-        pytest.skip("lldb is not installed")
-    if not any(map(shutil.which, ("c++", "g++", "clang++"))):
-        pytest.skip("there is no C++ compiler")
+    skip_without("lldb")
     folders = [str(p) for p in Path("/usr/lib").glob("llvm-*/lib/python3*/dist-packages")]
     env = {"PYTHONPATH": os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])}
     probe = ["lldb", "--batch", "-o", "script print('python', 'works')"]
