@@ -19,7 +19,7 @@ inline void check_index([[maybe_unused]] int64_t i, [[maybe_unused]] int64_t siz
 }
 }  // namespace ext
 
-// What x.accessor<T, N>() returns; it borrows the memory of x.
+// x.accessor<T, N>() returns this; it borrows the memory of x.
 template <class T, int N>
 class TensorAccessor {
  public:

@@ -173,7 +173,7 @@ class BasicSavedData {
 
 using SavedData = BasicSavedData<void>;
 
-// What a call of a Function carries from forward to backward: `ctx`.
+// `ctx` carries what a call of a Function keeps from forward to backward.
 template <class Tag>
 class BasicContext {
  public:

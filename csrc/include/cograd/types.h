@@ -36,7 +36,7 @@ inline constexpr Layout kStrided = Layout::Strided;
 enum class DeviceType : int8_t { CPU };
 inline constexpr DeviceType kCPU = DeviceType::CPU;
 
-// Where a tensor is: always the CPU.
+// A Device names where a tensor is, which is always the CPU.
 class Device {
  public:
   Device(DeviceType type = DeviceType::CPU, int8_t index = -1)  // NOLINT: implicit

@@ -86,7 +86,7 @@ COGRAD_API void call_ordered(const OpRecord& r, const Value* args, Result& out);
 // Returns the record of an op, when it is needed.
 using RecordOf = const OpRecord& (*)();
 
-// What the gate knows of an op before a call; see BoxedArgs::staged.
+// The gate passes these facts of an op to BoxedArgs::staged.
 enum GateFacts : uint8_t {
   kLeaves = 1,  // a composition that leaves transforms to the ops that it consists of
   kDraws = 2,

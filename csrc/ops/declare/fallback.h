@@ -8,7 +8,7 @@
 
 namespace cograd {
 
-// What a call that falls back says: one warning per op and process, nothing, or an error.
+// A call that falls back warns once per op and process, says nothing, or raises.
 enum class FallbackPolicy : uint8_t { Warn, Silent, Error };
 COGRAD_API void set_fallback(FallbackPolicy policy) noexcept;
 COGRAD_API FallbackPolicy fallback_policy() noexcept;

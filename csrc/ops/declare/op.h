@@ -155,7 +155,7 @@ class COGRAD_API Conjugated {
 
 }  // namespace detail
 
-// What the nodes of all ops with the same number of saved tensors share.
+// The nodes of all ops with the same number of saved tensors share this base.
 template <int kSlots>
 class SavingNode : public Node {
  public:

@@ -213,7 +213,7 @@ std::string merged_names(const std::vector<const std::vector<ArgInfo>*>& lists, 
   std::vector<MergedName> all;
   for (const std::vector<ArgInfo>* args : lists) merge_names(all, *args);
   const bool rest = std::ranges::any_of(all, [](const auto& m) { return m.arg->variadic; });
-  // What only some records have is passed by keyword if another has any number of values.
+  // A parameter that some records lack is passed by keyword if another takes any number of values.
   const auto group = [&](const MergedName& m) {
     if (m.arg->variadic) return 1;
     return !m.positional ? 3 : rest && m.lists != lists.size() ? 2 : 0;

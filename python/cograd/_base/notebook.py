@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a notebook shows: tables, and pages in frames of their own."""
+"""Writes the HTML that notebooks show: tables, and pages in frames of their own."""
 
 from __future__ import annotations
 

@@ -383,7 +383,7 @@ def _floats(s: Saved) -> list[tuple[str, Any]]:
 
 
 def _general(grads: list[Any], s: Saved, at: tuple[int, ...]) -> str:
-    """What can be said of any node."""
+    """Returns a sentence that holds for any node, or ""."""
     for g in grads:
         if g is not None and np.isnan(g).any():
             return f"A gradient that came in has nan already, {_first(np.isnan(g), at)}."
