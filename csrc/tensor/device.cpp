@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "tensor/backend.h"
 #include "tensor/slot.h"
 
 namespace cograd {
@@ -11,7 +12,7 @@ namespace cograd {
 constinit thread_local ThreadPlace thread_place;
 
 std::string to_string(Device d) {
-  constexpr const char* kNames[kDeviceTypes] = {"cpu", "meta", "fake"};
+  constexpr const char* kNames[kDeviceTypes] = {"cpu", "meta", "fake", "cuda"};
   std::string s = kNames[static_cast<int>(d.type)];
   if (d.index >= 0) s += ":" + std::to_string(d.index);
   return s;
@@ -33,10 +34,13 @@ void check_has_data(const char* who) {
 
 void copy_to_host(Device d, const void* from, void* to, size_t bytes) {
   if (d.type == DeviceType::Meta) fail_unreadable(d, "an op that decides by values");
-  if (bytes > 0) std::memcpy(to, d.type == DeviceType::Fake ? kernel_view(from) : from, bytes);
+  if (bytes == 0) return;
+  if (Backend* b = backend_of(d.type)) return b->copy_to_host(d, from, to, bytes);
+  std::memcpy(to, d.type == DeviceType::Fake ? kernel_view(from) : from, bytes);
 }
 void copy_from_host(Device d, const void* from, void* to, size_t bytes) {
   if (d.type == DeviceType::Meta || bytes == 0) return;
+  if (Backend* b = backend_of(d.type)) return b->copy_from_host(d, from, to, bytes);
   std::memcpy(d.type == DeviceType::Fake ? kernel_view(to) : to, from, bytes);
 }
 
@@ -51,8 +55,14 @@ void fail_unreadable(Device d, const char* who) {
 namespace detail {
 
 void fail_no_kernel(const char* name) {
-  fail(ErrorKind::NotImplemented, "device '", to_string(thread_place.now), "' has no kernel '",
-       name, "': move the tensors to the CPU");
+  throw NoKernel(concat("device '", to_string(thread_place.now), "' has no kernel '", name,
+                        "': move the tensors to the CPU"));
+}
+void* backend_kernel(const char* name) {
+  Backend* b = backend_of(thread_place.now.type);
+  void* found = b == nullptr ? nullptr : b->kernel(name);
+  if (found == nullptr) fail_no_kernel(name);
+  return found;
 }
 void fail_no_data(const char* name) {
   fail(ErrorKind::NotImplemented, "the result depends on the values of a tensor (kernel '", name,

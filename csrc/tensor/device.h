@@ -11,8 +11,9 @@ enum class DeviceType : uint8_t {
   CPU,
   Meta,  // tensors with a shape and a dtype but no data
   Fake,  // the CPU behind memory that only kernels may touch: it proves the seam (fake_device.h)
+  CUDA,  // NVIDIA GPUs; libcograd_cuda.so implements them (backend.h)
 };
-inline constexpr int kDeviceTypes = 3;
+inline constexpr int kDeviceTypes = 4;
 
 struct Device {
   DeviceType type;
@@ -20,7 +21,7 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 inline constexpr Device kHost{DeviceType::CPU, -1};
-// Returns "cpu", "meta", "fake".
+// Returns "cpu", "meta", "fake", "cuda:0".
 COGRAD_API std::string to_string(Device d);
 
 struct ThreadPlace {

@@ -5,7 +5,7 @@
 //
 // On the host it costs one test. On the meta device, which has no data, it returns at once. On the
 // fake device it calls the same kernel on the host, with the pointers moved to where kernels may
-// access the memory. A device with kernels of its own will look them up here.
+// access the memory. Another device's backend is asked for its kernel of that name.
 #pragma once
 #include <span>
 #include <type_traits>
@@ -13,9 +13,19 @@
 
 #include "tensor/fake_device.h"
 
-namespace cograd::detail {
+namespace cograd {
+
+// The device of the thread's place has no kernel for this call. The fallback catches it.
+class COGRAD_API NoKernel : public Error {
+ public:
+  explicit NoKernel(std::string message) : Error(ErrorKind::NotImplemented, std::move(message)) {}
+};
+
+namespace detail {
 
 [[noreturn]] COGRAD_API void fail_no_kernel(const char* name);
+// Returns the kernel of the place's device for a slot; throws NoKernel if it has none.
+COGRAD_API void* backend_kernel(const char* name);
 [[noreturn]] COGRAD_API void fail_no_data(const char* name);
 
 struct MovePointer {
@@ -55,13 +65,15 @@ decltype(auto) in_kernel_view(T& x) {
 
 template <auto kKernel, class... A>
 [[gnu::cold, gnu::noinline]] auto call_elsewhere(const char* name, A&... args) {
-  if (thread_place.now.type != DeviceType::Fake) fail_no_kernel(name);
+  if (thread_place.now.type != DeviceType::Fake)
+    return reinterpret_cast<decltype(kKernel)>(backend_kernel(name))(args...);
   const PlaceGuard host(kHost);
   return kKernel(in_kernel_view(args)...);
 }
 inline bool on_meta() noexcept { return thread_place.now.type == DeviceType::Meta; }
 
-}  // namespace cograd::detail
+}  // namespace detail
+}  // namespace cograd
 
 #define COGRAD_SLOT(kernel, ...)                                            \
   if (!::cograd::on_host()) [[unlikely]] {                                  \

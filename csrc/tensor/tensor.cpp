@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "tensor/backend.h"
 #include "tensor/fake_device.h"
 
 namespace cograd {
@@ -57,9 +58,14 @@ void Storage::destroy_slow() noexcept {
 }
 
 Storage* Storage::make_elsewhere(int64_t nbytes) {
-  Storage* s = thread_place.now.type == DeviceType::Fake
-                   ? make_fake_storage(nbytes)
-                   : wrap(meta_address(nbytes), nbytes, nullptr, nullptr, false);
+  const Device here = thread_place.now;
+  Storage* s;
+  if (Backend* b = backend_of(here.type))
+    s = b->make_storage(here, nbytes);
+  else if (here.type == DeviceType::Fake)
+    s = make_fake_storage(nbytes);
+  else
+    s = wrap(meta_address(nbytes), nbytes, nullptr, nullptr, false);
   s->kind = 4;
   return s;
 }

@@ -7,6 +7,7 @@
 #include "autograd/function/custom_function.h"
 #include "autograd/run/run.h"
 #include "autograd/transforms/batch.h"
+#include "tensor/slot.h"
 
 namespace cograd {
 
@@ -58,6 +59,23 @@ void backward_of_samples(Node& n, BackwardArgs& args) {
   }
 }
 
+// A formula that runs a kernel by itself cannot fall back to the host. The one that is used when a
+// graph is recorded consists of ops, each of which can.
+void backward_on_device(Node& n, BackwardArgs& args) {
+  if (thread_state.grad_enabled || n.op_text().name == nullptr) return n.backward(args);
+  const std::vector<Tensor> grads(args.grads.begin(), args.grads.end());
+  try {
+    return n.backward(args);
+  } catch (const NoKernel&) {
+    for (Tensor& t : args.out) t.reset();
+    std::copy(grads.begin(), grads.end(), args.grads.begin());
+  }
+  const GradGuard recorded(true);
+  n.backward(args);
+  for (Tensor& t : args.out)
+    if (t.defined()) t = detach(t);
+}
+
 }  // namespace
 
 void staged_backward(Node& n, BackwardArgs& args) {
@@ -70,6 +88,7 @@ void staged_backward(Node& n, BackwardArgs& args) {
   }
   const PlaceGuard here(n.output(0).device);
   if (any_batched(args.grads)) return backward_of_samples(n, args);
+  if (may_lack_kernels(thread_place.now)) return backward_on_device(n, args);
   n.backward(args);
 }
 

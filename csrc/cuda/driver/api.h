@@ -4,6 +4,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace cograd::cuda {
 
@@ -67,14 +68,14 @@ struct DriverApi {
 #undef COGRAD_CUDA_MEMBER
 };
 
-// Returns the driver's functions. The first call loads the library that COGRAD_CUDA_DRIVER names,
-// else libcuda.so.1, and calls cuInit; raises RuntimeError if that fails.
+// Returns the driver's functions, all of them if why_no_driver() is empty. The first call loads the
+// library that COGRAD_CUDA_DRIVER names, else libcuda.so.1, and calls cuInit.
 const DriverApi& driver();
-// Returns why there is no driver, or "" if there is one. Does not call cuInit.
-const char* why_no_driver();
+const std::string& why_no_driver();
+const std::string& driver_path();
 
-// Raises for a result other than success, on behalf of the running op and the driver's function:
-// OutOfMemoryError for kOutOfMemory, else RuntimeError.
-void check(CUresult result, const char* function);
+// Raises for a result other than success of the driver's `function`: OutOfMemoryError for
+// kOutOfMemory, else RuntimeError. `what` is the kernel or the like.
+void check(CUresult result, const char* function, const char* what = nullptr);
 
 }  // namespace cograd::cuda

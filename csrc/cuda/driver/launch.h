@@ -19,11 +19,11 @@ void launch(const char* name, CUfunction f, const Grid& grid, const Args& args) 
   static_assert(sizeof(Args) <= 4096);
   launch(name, f, grid, static_cast<const void*>(&args));
 }
+uint64_t launches() noexcept;  // by this thread
 
 // Returns a function of a kernel's program for the current device. Programs are compiled at their
-// first use; raises RuntimeError with the compiler's log.
-// `program` names a text file below cuda/text, `defines` are "-DNAME=value" options that choose the
-// variant. The address of the strings need not stay; pass the result through a static cache.
+// first use; raises RuntimeError with the compiler's log. `program` names a text file below
+// cuda/text, `defines` are "-DNAME=value" options that choose the variant.
 CUfunction kernel(const char* program, const char* defines, const char* function);
 
 // Number of multiprocessors of the current device.
@@ -31,5 +31,10 @@ int multiprocessors();
 
 // True if `p` is memory of a CUDA device. An operand may also be a scalar in host memory.
 bool on_device(const void* p) noexcept;
+
+// A word in host memory that kernels may write: the code of an error, such as a division by zero.
+uint32_t* error_word();
+// Waits for the current stream, and returns and clears the word.
+uint32_t take_error();
 
 }  // namespace cograd::cuda

@@ -196,7 +196,11 @@ void run_flat(LoopFn fn, char* const* data, const int64_t* strides, int nops, in
 void run_row_elsewhere(LoopFn fn, char* const* ptrs, size_t count, const int64_t* strides,
                        int64_t n, const void* params) {
   if (::cograd::detail::on_meta()) return;
-  if (thread_place.now.type != DeviceType::Fake) ::cograd::detail::fail_no_kernel("run_row");
+  if (thread_place.now.type != DeviceType::Fake) {
+    Operand ops[kMaxOperands];
+    for (size_t k = 0; k < count; ++k) ops[k] = {ptrs[k], strides + k};
+    return run_loop(fn, 1, &n, ops, static_cast<int>(count), params);
+  }
   std::vector<char*> moved(ptrs, ptrs + count);
   for (char*& p : moved) p = static_cast<char*>(kernel_view(p));
   fn(moved.data(), strides, n, params);

@@ -5,6 +5,7 @@
 #include "ops/declare/op.h"
 #include "ops/declare/options.h"
 #include "ops/declare/stages.h"
+#include "tensor/backend.h"
 
 namespace cograd {
 
@@ -106,6 +107,29 @@ DeviceStage::DeviceStage(const OpRecord& r, const Value* args, TensorList target
 
 namespace {
 
+// Copies x to `out`, whose elements are dense in memory, where one of them is on a device whose
+// kernels cannot access the other's memory.
+void copy_across(const Tensor& out, const Tensor& x) {
+  if (x.numel() == 0) return;
+  Tensor from = x;
+  if (!same(x.strides(), out.strides())) {
+    const PlaceGuard at(x->device);
+    from = empty_like_format("_to_device", x, x.dtype(), {});
+    raw_copy(from, x);
+  }
+  const auto bytes = static_cast<size_t>(x.numel() * x.itemsize());
+  const Device d = out->device;
+  if (d == kHost)
+    copy_to_host(x->device, from.bytes(), out.bytes(), bytes);
+  else if (x->device == kHost)
+    copy_from_host(d, from.bytes(), out.bytes(), bytes);
+  else if (Backend* b = backend_of(d.type); b != nullptr && x->device.type == d.type)
+    b->copy_between(x->device, from.bytes(), d, out.bytes(), bytes);
+  else
+    detail::fail(ErrorKind::NotImplemented, "Tensor.to(): there is no copy from ",
+                 to_string(x->device), " to ", to_string(d), "; copy to the CPU first");
+}
+
 struct DeviceCopy {
   struct State {
     Device from = kHost;
@@ -126,6 +150,10 @@ struct DeviceCopy {
     }
     out->flags |= x->flags & kWrappedNumber;
     if (d.type == DeviceType::Meta) return out;
+    if (backend_of(d.type) != nullptr || backend_of(x->device.type) != nullptr) {
+      copy_across(out, x);
+      return out;
+    }
     const PlaceGuard at(d == kHost ? x->device : d);  // copies are kernels of the device
     raw_copy(out, x);
     return out;

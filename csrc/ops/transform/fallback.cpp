@@ -17,6 +17,8 @@
 #include "ops/declare/op.h"
 #include "ops/declare/ops.h"
 #include "ops/declare/stages.h"
+#include "tensor/backend.h"
+#include "tensor/slot.h"
 #include "tensor/warn.h"
 
 namespace cograd {
@@ -215,14 +217,47 @@ std::vector<FallbackCount> fallbacks() { return counts().list(); }
 void clear_fallbacks() { counts().clear(); }
 void force_fallback(bool on) noexcept { g_forced = on; }
 
-bool fallback_stage(const StagedCall& call) {
-  const Device d = thread_place.now;
-  if (!may_lack_kernels(d) || has_kernels(call.record)) return false;
+namespace {
+
+void fall_back(const StagedCall& call) {
   COGRAD_CHECK_NOT_IMPLEMENTED(fallback_policy() != FallbackPolicy::Error, call.record.spec.name,
-                               "(): there is no kernel for ", to_string(d),
+                               "(): there is no kernel for ", to_string(thread_place.now),
                                ", and set_fallback('error') forbids to run it on the CPU");
   HostCall(call).run();
+}
+
+// The versions of all tensor arguments, added up: it changes if one is written.
+uint64_t versions_of(const StagedCall& call) {
+  uint64_t sum = 0;
+  each_tensor(call.record, call.args, [&](size_t, const Tensor& t) { sum += t->version(); });
+  return sum;
+}
+
+}  // namespace
+
+bool fallback_stage(const StagedCall& call) {
+  if (!may_lack_kernels(thread_place.now) || has_kernels(call.record)) return false;
+  fall_back(call);
   return true;
+}
+
+void run_or_fall_back(const StagedCall& call) {
+  const CallForm& form = call.form;
+  Backend* const backend = backend_of(thread_place.now.type);
+  if (backend == nullptr) return call.record.run(call.record, form.past_stages(), call.args, call.out);
+  const uint64_t launches = backend->launches(), versions = versions_of(call);
+  try {
+    return call.record.run(call.record, form.past_stages(), call.args, call.out);
+  } catch (const NoKernel& e) {
+    // What a plain call has computed so far is dropped. A target may have been written in part.
+    const bool may_have_written = form.form != Form::Plain && backend->launches() != launches;
+    if (may_have_written || versions_of(call) != versions)
+      detail::fail(ErrorKind::NotImplemented, call.record.spec.name,
+                   "(): it had started on the device when a kernel was missing, so it cannot be ",
+                   "repeated on the CPU. Call the form without a target. ", e.message());
+  }
+  call.out = Result();
+  fall_back(call);
 }
 
 }  // namespace cograd

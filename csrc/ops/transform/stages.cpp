@@ -20,6 +20,8 @@ void run_stages(const OpRecord& r, const CallForm& form, const Value* args, Resu
   const StagedCall call{r, form, args, out};
   for (const Stage stage : kStages)
     if (stage(call)) return;
+  if (may_lack_kernels(thread_place.now)) [[unlikely]]
+    return run_or_fall_back(call);
   r.run(r, form.past_stages(), args, out);
 }
 

@@ -281,10 +281,31 @@ PyObject* method_is_set_to(PyObject* o, PyObject* other) {
     return truth(is_set_to(unwrap(o), unwrap(other)));
   });
 }
-PyObject* method_get_device(PyObject*, PyObject*) { return PyLong_FromLong(-1); }
-PyObject* method_cuda(PyObject*, PyObject*, PyObject*) {
-  PyErr_SetString(PyExc_RuntimeError, "cograd runs on the CPU; device not available: 'cuda'");
-  return nullptr;
+PyObject* method_get_device(PyObject* o, PyObject*) {
+  const Device d = unwrap(o)->device;
+  return PyLong_FromLong(d.type == DeviceType::CUDA ? d.index : -1);
+}
+// Calls to(), which checks the arguments.
+PyObject* method_cuda(PyObject* o, PyObject* args, PyObject* given) {
+  return guarded([&] {
+    COGRAD_CHECK_TYPE(PyTuple_GET_SIZE(args) <= 2, "cuda() takes at most 2 positional arguments, ",
+                      PyTuple_GET_SIZE(args), " were given");
+    py::dict kwargs = given == nullptr ? py::dict() : py::dict(py::handle(given).attr("copy")());
+    const char* const names[] = {"device", "non_blocking"};
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
+      COGRAD_CHECK_TYPE(!kwargs.contains(names[i]), "cuda() got multiple values for argument '",
+                        names[i], "'");
+      kwargs[names[i]] = py::handle(PyTuple_GET_ITEM(args, i));
+    }
+    if (!kwargs.contains("device") || kwargs["device"].is_none()) kwargs["device"] = "cuda";
+    if (PyLong_Check(kwargs["device"].ptr()))
+      kwargs["device"] = "cuda:" + std::string(py::str(kwargs["device"]));
+    const py::object device = py::handle(reinterpret_cast<PyObject*>(device_type_object()))(kwargs["device"]);
+    COGRAD_CHECK(std::string(py::str(device.attr("type"))) == "cuda",
+                 "Invalid device, must be cuda device: cuda() got ", std::string(py::str(device)));
+    kwargs["device"] = device;
+    return py::handle(o).attr("to")(**kwargs).release().ptr();
+  });
 }
 PyObject* method_item(PyObject* o, PyObject*) {
   return guarded([&] { return scalar_object(item(unwrap(o))); });
@@ -372,7 +393,7 @@ PyGetSetDef tensor_getset[] = {
     {"layout", get_layout, nullptr, "Always strided.", nullptr},
     {"is_sparse", get_false, nullptr, nullptr, nullptr},
     {"is_quantized", get_false, nullptr, nullptr, nullptr},
-    {"is_cuda", get_false, nullptr, nullptr, nullptr},
+    {"is_cuda", get_is_on<DeviceType::CUDA>, nullptr, nullptr, nullptr},
     {"is_cpu", get_is_on<DeviceType::CPU>, nullptr, nullptr, nullptr},
     {"is_meta", get_is_on<DeviceType::Meta>, nullptr, nullptr, nullptr},
     {"name", get_names_none, nullptr, nullptr, nullptr},
@@ -405,10 +426,10 @@ PyMethodDef tensor_methods[] = {
     {"is_set_to", method_is_set_to, METH_O,
      "is_set_to($self, tensor, /)\n--\n\nTrue if both have the same memory and geometry."},
     {"get_device", method_get_device, METH_NOARGS,
-     "get_device($self, /)\n--\n\nReturns the index of the device: -1 for the CPU."},
+     "get_device($self, /)\n--\n\nReturns the index of the GPU: -1 for the CPU."},
     {"cuda", FASTCALL(method_cuda), METH_VARARGS | METH_KEYWORDS,
-     "cuda($self, device=None, non_blocking=False, memory_format=None)\n--\n\nNot available: CPU "
-     "only."},
+     "cuda($self, device=None, non_blocking=False, memory_format=None)\n--\n\nReturns a copy on a "
+     "GPU; the tensor itself if it is there."},
     {"item", method_item, METH_NOARGS,
      "item($self, /)\n--\n\nReturns the only element as a Python number."},
     {"detach", method_detach, METH_NOARGS,

@@ -81,6 +81,7 @@ bool is_dtype(PyObject* o) noexcept;
 // Reads a dtype object, or one of the Python types float, int, bool and complex.
 bool parse_dtype(PyObject* o, DType* out) noexcept;
 bool is_device(PyObject* o) noexcept;
+PyTypeObject* device_type_object() noexcept;
 bool parse_device(PyObject* o, Device* out);  // throws for unknown devices
 PyObject* device_object(Device d);
 PyObject* size_object(IntList sizes);  // cograd.Size

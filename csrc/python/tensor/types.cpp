@@ -12,6 +12,7 @@
 #include "python/ops/overrides.h"
 #include "python/runtime/class.h"
 #include "python/tensor/tensor.h"
+#include "tensor/backend.h"
 #include "tensor/fake_device.h"
 #include "tensor/sparse.h"
 
@@ -145,7 +146,7 @@ void init_size(py::module_& m) {
 constexpr const char* kDeviceKinds[] = {
     "cpu",  "cuda", "ipu", "xpu",  "mkldnn", "opengl", "opencl", "ideep", "hip", "ve",
     "fpga", "maia", "xla", "lazy", "mps",    "meta",   "hpu",    "mtia",  "fake"};
-constexpr uint8_t kCpu = 0, kMeta = 15, kFake = 18;  // the kinds that tensors can be on
+constexpr uint8_t kCpu = 0, kCuda = 1, kMeta = 15, kFake = 18;  // the kinds that tensors can be on
 static_assert(std::string_view(kDeviceKinds[kMeta]) == "meta");
 static_assert(std::string_view(kDeviceKinds[kFake]) == "fake");
 
@@ -189,6 +190,20 @@ std::string device_text(const DeviceBox& b) {
   return b.name() + (b.d.index < 0 ? "" : ":" + std::to_string(b.d.index));
 }
 
+// Returns the GPU that a device names; starts the driver.
+Device usable_gpu(const DeviceBox& b) {
+  std::string why;
+  CudaRuntime* const r = load_cuda(&why);
+  COGRAD_CHECK(r != nullptr, "device '", device_text(b), "' is not available: ", why,
+               "; pass device='cpu'");
+  const int index = b.d.index < 0 ? r->current() : b.d.index;
+  COGRAD_CHECK(index < r->count(), "CUDA error: invalid device ordinal: ", device_text(b),
+               " was asked for, but there ", r->count() == 1 ? "is " : "are ", r->count(),
+               r->count() == 1 ? " GPU" : " GPUs");
+  open_device_stage();
+  return {DeviceType::CUDA, static_cast<int8_t>(index)};
+}
+
 // Returns the device if tensors can be on it; raises otherwise.
 Device usable(const DeviceBox& b) {
   if (b.kind == kMeta) {
@@ -199,9 +214,10 @@ Device usable(const DeviceBox& b) {
     open_device_stage();
     return {DeviceType::Fake, -1};
   }
+  if (b.kind == kCuda) return usable_gpu(b);
   COGRAD_CHECK(b.kind == kCpu, "device '", device_text(b),
-               "' is not available: cograd runs on the CPU only, so there is no ", b.name(),
-               " device to use; pass device='cpu'");
+               "' is not available: cograd runs on CPUs and NVIDIA GPUs, so there is no ",
+               b.name(), " device to use; pass device='cpu'");
   return b.d;
 }
 
@@ -226,8 +242,9 @@ void init_device(py::module_& m) {
                                "device(): expected a str, a device or an index, got a bool");
              COGRAD_CHECK(!(index < py::int_(0)), "device(): index must not be negative, got ",
                           std::string(py::str(index)));
-             COGRAD_CHECK(false, "device(): got the index ", std::string(py::str(index)),
-                          " of an accelerator, but cograd runs on the CPU only; use device('cpu')");
+             COGRAD_CHECK(count_gpus() > 0, "device(): got the index ", std::string(py::str(index)),
+                          " of an accelerator, but there is no GPU; use device('cpu')");
+             return device_from_text("cuda:" + std::string(py::str(index)));
            }),
            py::arg("index"))
       .def_property_readonly("type", &DeviceBox::name)
@@ -353,6 +370,7 @@ std::string utf8_text(PyObject* text, const char* who) {
   return {bytes, static_cast<size_t>(length)};
 }
 
+PyTypeObject* device_type_object() noexcept { return device_type; }
 bool is_device(PyObject* o) noexcept { return PyObject_TypeCheck(o, device_type) != 0; }
 bool parse_device(PyObject* o, Device* out) {
   if (PyUnicode_Check(o)) {
@@ -364,7 +382,7 @@ bool parse_device(PyObject* o, Device* out) {
   return true;
 }
 PyObject* device_object(Device d) {
-  constexpr uint8_t kKinds[kDeviceTypes] = {kCpu, kMeta, kFake};
+  constexpr uint8_t kKinds[kDeviceTypes] = {kCpu, kMeta, kFake, kCuda};
   const uint8_t kind = kKinds[static_cast<int>(d.type)];
   return py::cast(DeviceBox{{DeviceType::CPU, d.index}, kind}).release().ptr();
 }

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cuda/driver/launch.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "cuda/driver/gpu.h"
+
+namespace cograd::cuda {
+
+namespace {
+
+thread_local uint64_t g_launches = 0;
+
+bool blocking() {
+  static const bool is = [] {
+    const char* v = std::getenv("CUDA_LAUNCH_BLOCKING");
+    return v != nullptr && std::strcmp(v, "1") == 0;
+  }();
+  return is;
+}
+
+}  // namespace
+
+void launch(const char* name, CUfunction f, const Grid& g, const void* args) {
+  Gpu& gpu = here();
+  void* parameters[1] = {const_cast<void*>(args)};
+  ++g_launches;
+  const CUresult r = driver().launch_kernel(f, g.blocks[0], g.blocks[1], g.blocks[2], g.threads[0],
+                                            g.threads[1], g.threads[2], g.shared_bytes,
+                                            gpu.stream(), parameters, nullptr);
+  if (r != kSuccess) [[unlikely]]
+    check(r, "cuLaunchKernel", name);
+  if (blocking()) check(driver().stream_synchronize(gpu.stream()), "cuStreamSynchronize", name);
+}
+
+uint64_t launches() noexcept { return g_launches; }
+int multiprocessors() { return here().properties.multiprocessors; }
+
+uint32_t* error_word() {
+  static uint32_t* const word = [] {
+    constexpr unsigned kPortableMapped = 1 | 2;
+    here();
+    void* p = nullptr;
+    check(driver().mem_host_alloc(&p, sizeof(uint32_t), kPortableMapped), "cuMemHostAlloc");
+    std::memset(p, 0, sizeof(uint32_t));
+    return static_cast<uint32_t*>(p);
+  }();
+  return word;
+}
+
+uint32_t take_error() {
+  uint32_t* const word = error_word();
+  check(driver().stream_synchronize(here().stream()), "cuStreamSynchronize");
+  return __atomic_exchange_n(word, 0, __ATOMIC_RELAXED);
+}
+
+}  // namespace cograd::cuda

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The object through which cograd uses CUDA devices, and the library's entry point.
+#include <exception>
+
+#include "cuda/driver/gpu.h"
+#include "cuda/driver/launch.h"
+#include "cuda/slots/registry.h"
+
+namespace cograd::cuda {
+
+namespace {
+
+CUdeviceptr address(const void* p) noexcept { return reinterpret_cast<CUdeviceptr>(p); }
+CUstream stream_of(uint64_t handle) noexcept {
+  return reinterpret_cast<CUstream>(handle);  // NOLINT(performance-no-int-to-ptr)
+}
+CUevent event_of(uint64_t handle) noexcept {
+  return reinterpret_cast<CUevent>(handle);  // NOLINT(performance-no-int-to-ptr)
+}
+
+void free_block(void* context) noexcept {
+  auto* b = static_cast<Block*>(context);
+  if (forked()) return;
+  try {
+    Gpu& g = gpu(b->owner->gpu());
+    g.activate();
+    b->owner->free(b, g.used_streams());
+  } catch (const std::exception&) {  // the context is lost: its memory is gone
+  }
+}
+
+class Runtime final : public CudaRuntime {
+ public:
+  int count() override { return gpu_count(); }
+  int current() noexcept override { return current_gpu(); }
+  Storage* make_storage(Device d, int64_t nbytes) override {
+    Gpu& g = active(d.index);
+    Block* b = g.memory.allocate(static_cast<size_t>(nbytes), g.stream());
+    void* at = reinterpret_cast<void*>(b->at);  // NOLINT(performance-no-int-to-ptr)
+    return Storage::wrap(at, nbytes, free_block, b, false);
+  }
+  void copy_to_host(Device d, const void* from, void* to, size_t bytes) override {
+    Gpu& g = active(d.index);
+    check(driver().copy_to_host(to, address(from), bytes, g.stream()), "cuMemcpyDtoHAsync");
+    wait(g.stream());
+  }
+  void copy_from_host(Device d, const void* from, void* to, size_t bytes) override {
+    Gpu& g = active(d.index);
+    check(driver().copy_to_device(address(to), from, bytes, g.stream()), "cuMemcpyHtoDAsync");
+    wait(g.stream());  // the caller may free or change `from` at once
+  }
+  void copy_between(Device from, const void* p, Device to, void* q, size_t bytes) override {
+    Gpu& source = active(from.index);
+    wait(source.stream());
+    Gpu& target = active(to.index);
+    check(driver().copy_on_device(address(q), address(p), bytes, target.stream()),
+          "cuMemcpyDtoDAsync");
+    wait(target.stream());
+  }
+  void* kernel(const char* name) noexcept override { return find_slot(name); }
+  uint64_t launches() noexcept override { return cuda::launches(); }
+
+  void set_current(int device) override { set_current_gpu(device); }
+  GpuProperties properties(int device) override { return gpu(device).properties; }
+  void synchronize(int device) override {
+    active(device);
+    check(driver().ctx_synchronize(), "cuCtxSynchronize");
+  }
+
+  uint64_t new_stream(int device, int priority) override {
+    return reinterpret_cast<uint64_t>(active(device).pool_stream(priority));
+  }
+  uint64_t current_stream(int device) override {
+    return reinterpret_cast<uint64_t>(gpu(device).stream());
+  }
+  void set_stream(int device, uint64_t s) override { gpu(device).set_stream(stream_of(s)); }
+  void synchronize_stream(int device, uint64_t s) override {
+    active(device);
+    wait(stream_of(s));
+  }
+  bool stream_done(int device, uint64_t s) override {
+    active(device);
+    return done(driver().stream_query(stream_of(s)), "cuStreamQuery");
+  }
+  uint64_t new_event(int device, bool timed) override {
+    constexpr unsigned kWithoutTiming = 2;
+    active(device);
+    CUevent e = nullptr;
+    check(driver().event_create(&e, timed ? 0 : kWithoutTiming), "cuEventCreate");
+    return reinterpret_cast<uint64_t>(e);
+  }
+  void free_event(uint64_t e) noexcept override {
+    if (!forked()) driver().event_destroy(event_of(e));
+  }
+  void record_event(int device, uint64_t e, uint64_t s) override {
+    active(device);
+    check(driver().event_record(event_of(e), stream_of(s)), "cuEventRecord");
+  }
+  void wait_event(int device, uint64_t s, uint64_t e) override {
+    active(device);
+    check(driver().stream_wait_event(stream_of(s), event_of(e), 0), "cuStreamWaitEvent");
+  }
+  void synchronize_event(uint64_t e) override {
+    check(driver().event_synchronize(event_of(e)), "cuEventSynchronize");
+  }
+  bool event_done(uint64_t e) override {
+    return done(driver().event_query(event_of(e)), "cuEventQuery");
+  }
+  float milliseconds(uint64_t first, uint64_t last) override {
+    float ms = 0;
+    check(driver().event_elapsed(&ms, event_of(first), event_of(last)), "cuEventElapsedTime");
+    return ms;
+  }
+
+  GpuMemory memory(int device) override { return gpu(device).memory.statistics(); }
+  void reset_peaks(int device) override { gpu(device).memory.reset_peaks(); }
+  void release_cached(int device) override { active(device).memory.release_cached(); }
+  std::pair<int64_t, int64_t> free_and_total(int device) override {
+    active(device);
+    size_t free = 0, total = 0;
+    check(driver().mem_info(&free, &total), "cuMemGetInfo");
+    return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
+  }
+
+  int driver_version() override {
+    int v = 0;
+    check(driver().driver_version(&v), "cuDriverGetVersion");
+    return v;
+  }
+  std::vector<std::pair<std::string, std::string>> libraries() override {
+    return {{"driver", driver_path()}};
+  }
+
+ private:
+  static Gpu& active(int device) {
+    Gpu& g = gpu(device < 0 ? current_gpu() : device);
+    g.activate();
+    return g;
+  }
+  static void wait(CUstream s) { check(driver().stream_synchronize(s), "cuStreamSynchronize"); }
+  static bool done(CUresult r, const char* function) {
+    if (r == kNotReady) return false;
+    check(r, function);
+    return true;
+  }
+};
+
+}  // namespace
+
+}  // namespace cograd::cuda
+
+// Returns the runtime, or null with the reason in `why`.
+extern "C" COGRAD_API cograd::CudaRuntime* cograd_cuda_start(std::string* why) {
+  using namespace cograd::cuda;
+  if (!why_no_driver().empty()) {
+    *why = why_no_driver();
+    return nullptr;
+  }
+  if (gpu_count() == 0) {
+    *why = "the NVIDIA driver finds no GPU";
+    return nullptr;
+  }
+  static auto* runtime = new Runtime;  // never freed: tensors may outlive static objects
+  return runtime;
+}

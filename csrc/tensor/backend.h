@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a kind of device with memory and kernels of its own implements. Its library registers one
+// object; the seam (slot.h, device.h, Storage::make) calls it where the place is such a device.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensor/storage.h"
+
+namespace cograd {
+
+class COGRAD_API Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual int count() = 0;
+  // Index of the device that "cuda" without an index means on this thread.
+  virtual int current() noexcept = 0;
+  // Returns memory on device d that the current stream may use; raises OutOfMemoryError.
+  virtual Storage* make_storage(Device d, int64_t nbytes) = 0;
+  // Copies after all work that was given to the current stream; returns when the copy is done.
+  virtual void copy_to_host(Device d, const void* from, void* to, size_t bytes) = 0;
+  virtual void copy_from_host(Device d, const void* from, void* to, size_t bytes) = 0;
+  virtual void copy_between(Device from, const void* p, Device to, void* q, size_t bytes) = 0;
+  // Returns the function that replaces the CPU's kernel of that name and has the same type, or null.
+  virtual void* kernel(const char* name) noexcept = 0;
+  // Number of kernels that this thread has started. Tells whether a failed op may have written.
+  virtual uint64_t launches() noexcept = 0;
+};
+
+// Returns the backend of a type of device, or null.
+COGRAD_API Backend* backend_of(DeviceType t) noexcept;
+COGRAD_API void set_backend(DeviceType t, Backend* b) noexcept;
+
+// The properties of a GPU, in torch's terms.
+struct GpuProperties {
+  std::string name;
+  int major = 0, minor = 0;  // the compute capability
+  int multiprocessors = 0, warp_size = 32, max_threads_per_multiprocessor = 0;
+  int shared_per_block = 0, shared_per_block_optin = 0, registers_per_multiprocessor = 0;
+  int l2_cache = 0;
+  int64_t total_memory = 0;
+};
+// Bytes and counts of the allocator of one GPU since the start; peaks can be reset.
+struct GpuMemory {
+  struct Number {
+    int64_t current = 0, peak = 0, allocated = 0, freed = 0;
+    void add(int64_t n) noexcept {
+      current += n;
+      (n > 0 ? allocated : freed) += n > 0 ? n : -n;
+      if (current > peak) peak = current;
+    }
+  };
+  Number blocks, bytes, segments, reserved;  // given to tensors; taken from the driver
+  int64_t retries = 0, failures = 0;
+};
+
+// What the Python module calls of libcograd_cuda.so. Streams and events are handles: 0 is the
+// default stream.
+class COGRAD_API CudaRuntime : public Backend {
+ public:
+  virtual void set_current(int device) = 0;
+  virtual GpuProperties properties(int device) = 0;
+  virtual void synchronize(int device) = 0;
+
+  virtual uint64_t new_stream(int device, int priority) = 0;  // one of a pool
+  virtual uint64_t current_stream(int device) = 0;
+  virtual void set_stream(int device, uint64_t stream) = 0;
+  virtual void synchronize_stream(int device, uint64_t stream) = 0;
+  virtual bool stream_done(int device, uint64_t stream) = 0;
+  virtual uint64_t new_event(int device, bool timed) = 0;
+  virtual void free_event(uint64_t event) noexcept = 0;
+  virtual void record_event(int device, uint64_t event, uint64_t stream) = 0;
+  virtual void wait_event(int device, uint64_t stream, uint64_t event) = 0;
+  virtual void synchronize_event(uint64_t event) = 0;
+  virtual bool event_done(uint64_t event) = 0;
+  virtual float milliseconds(uint64_t first, uint64_t last) = 0;
+
+  virtual GpuMemory memory(int device) = 0;
+  virtual void reset_peaks(int device) = 0;
+  virtual void release_cached(int device) = 0;
+  virtual std::pair<int64_t, int64_t> free_and_total(int device) = 0;
+
+  virtual int driver_version() = 0;
+  // Where the driver's and the compiler's libraries were found; raises if they are missing.
+  virtual std::vector<std::pair<std::string, std::string>> libraries() = 0;
+};
+
+// Loads libcograd_cuda.so, which lies beside this library, and the driver. Returns null and says
+// why in `why` if there is none.
+COGRAD_API CudaRuntime* load_cuda(std::string* why);
+// Returns the number of GPUs without starting the driver, which a later fork() would not survive.
+COGRAD_API int count_gpus() noexcept;
+
+}  // namespace cograd

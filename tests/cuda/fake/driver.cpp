@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A CUDA driver without a GPU, for tests. "Device memory" is host memory that only kernels and
+// copies may touch. Work that is given to a stream waits in a queue until something needs it, and
+// then runs as late as the rules allow: a missing synchronisation gives a wrong value every time.
+//
+// The environment chooses FAKE_CUDA_DEVICES (1) and FAKE_CUDA_MEMORY, bytes per device (1 GiB).
+// fake_cuda_fail(symbol, n, code) makes the n-th call of a function fail from now on.
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace {
+
+using Result = int;
+enum : Result {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kNotInitialized = 3,
+  kInvalidDevice = 101,
+  kInvalidContext = 201,
+  kNotFound = 500,
+  kNotReady = 600,
+};
+
+std::recursive_mutex mutex;
+bool initialized = false;
+pid_t owner = 0;  // the process that called cuInit
+
+int64_t setting(const char* name, int64_t otherwise) {
+  const char* v = std::getenv(name);
+  return v == nullptr ? otherwise : std::atoll(v);
+}
+int devices() { return static_cast<int>(setting("FAKE_CUDA_DEVICES", 1)); }
+
+// ---- failures on demand --------------------------------------------------------------------------
+
+struct Failure {
+  int64_t calls_left;
+  Result code;
+};
+std::map<std::string, Failure>& failures() {
+  static auto* f = new std::map<std::string, Failure>;
+  return *f;
+}
+std::map<std::string, int64_t>& calls() {
+  static auto* c = new std::map<std::string, int64_t>;
+  return *c;
+}
+Result failure_of(const char* symbol) {
+  ++calls()[symbol];
+  const auto it = failures().find(symbol);
+  if (it == failures().end() || --it->second.calls_left > 0) return kSuccess;
+  const Result code = it->second.code;
+  failures().erase(it);
+  return code;
+}
+#define ENTER(symbol)                                                     \
+  const std::lock_guard<std::recursive_mutex> lock(mutex);                \
+  if (!initialized || getpid() != owner) return kNotInitialized;          \
+  if (const Result failed = failure_of(#symbol); failed != kSuccess) return failed
+
+// ---- memory --------------------------------------------------------------------------------------
+
+constexpr size_t kPage = 4096, kRange = size_t{64} << 30;
+
+struct Context {
+  int device;
+  size_t used = 0;
+};
+struct Allocation {
+  size_t size;
+  Context* context;
+};
+
+class Memory {
+ public:
+  Memory() {
+    void* p = mmap(nullptr, kRange, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) std::abort();
+    base_ = next_ = static_cast<char*>(p);
+  }
+  void* take(size_t size, Context* c) {
+    const size_t whole = (size + kPage - 1) / kPage * kPage;
+    char* at = nullptr;
+    for (auto it = free_.begin(); it != free_.end(); ++it)
+      if (it->second == whole) {
+        at = it->first;
+        free_.erase(it);
+        break;
+      }
+    if (at == nullptr) {
+      if (next_ + whole > base_ + kRange) return nullptr;
+      at = next_;
+      next_ += whole;
+    }
+    allocations[at] = {whole, c};
+    open(true);
+    std::memset(at, 0xff, whole);  // a NaN in every floating dtype
+    open(false);
+    return at;
+  }
+  bool give(char* at) {
+    const auto it = allocations.find(at);
+    if (it == allocations.end()) return false;
+    madvise(at, it->second.size, MADV_DONTNEED);
+    it->second.context->used -= it->second.size;
+    free_.emplace_back(at, it->second.size);
+    allocations.erase(it);
+    return true;
+  }
+  // Lets kernels and copies touch the memory, or nobody. Calls nest.
+  void open(bool on) {
+    depth_ += on ? 1 : -1;
+    if (depth_ != (on ? 1 : 0)) return;
+    mprotect(base_, static_cast<size_t>(next_ - base_), on ? PROT_READ | PROT_WRITE : PROT_NONE);
+  }
+  bool has(const void* p, size_t n) const {
+    auto it = allocations.upper_bound(static_cast<char*>(const_cast<void*>(p)));
+    if (it == allocations.begin()) return n == 0;
+    --it;
+    return static_cast<const char*>(p) + n <= it->first + it->second.size;
+  }
+  std::map<char*, Allocation> allocations;
+
+ private:
+  char *base_, *next_;
+  int depth_ = 0;
+  std::vector<std::pair<char*, size_t>> free_;
+};
+Memory& memory() {
+  static auto* m = new Memory;
+  return *m;
+}
+struct Open {
+  Open() { memory().open(true); }
+  ~Open() { memory().open(false); }
+};
+
+// ---- streams and events --------------------------------------------------------------------------
+
+struct Event;
+struct Work {
+  std::function<void()> run;   // empty for a mark
+  Event* wait = nullptr;       // run up to this event first
+  uint64_t wait_at = 0;
+  Event* mark = nullptr;
+  uint64_t mark_at = 0;
+};
+struct Stream {
+  Context* context = nullptr;
+  std::deque<Work> queue;
+};
+struct Event {
+  Stream* stream = nullptr;  // where it was recorded last
+  uint64_t recorded = 0, reached = 0;
+  double time = 0;
+  bool dead = false;
+};
+
+double clock_now = 0;
+
+void drain(Stream* s, const Event* until = nullptr, uint64_t at = 0) {
+  while (!s->queue.empty()) {
+    if (until != nullptr && until->reached >= at) return;
+    Work w = std::move(s->queue.front());
+    s->queue.pop_front();
+    if (w.wait != nullptr && w.wait->reached < w.wait_at && w.wait->stream != nullptr)
+      drain(w.wait->stream, w.wait, w.wait_at);
+    if (w.run) w.run();
+    clock_now += 0.001;
+    if (w.mark != nullptr) {
+      w.mark->reached = w.mark_at;
+      w.mark->time = clock_now;
+    }
+  }
+}
+
+std::map<int, Context*>& contexts() {
+  static auto* c = new std::map<int, Context*>;
+  return *c;
+}
+std::vector<Stream*>& streams() {
+  static auto* s = new std::vector<Stream*>;
+  return *s;
+}
+std::map<Context*, Stream*>& defaults() {
+  static auto* d = new std::map<Context*, Stream*>;
+  return *d;
+}
+thread_local Context* current = nullptr;
+
+Stream* stream_of(void* s) {
+  if (s != nullptr) return static_cast<Stream*>(s);
+  Stream*& d = defaults()[current];
+  if (d == nullptr) {
+    d = new Stream{current, {}};
+    streams().push_back(d);
+  }
+  return d;
+}
+void drain_all(const Context* c = nullptr) {
+  for (size_t i = 0; i < streams().size(); ++i)
+    if (c == nullptr || streams()[i]->context == c) drain(streams()[i]);
+}
+#define ENTER_CONTEXT(symbol) \
+  ENTER(symbol);              \
+  if (current == nullptr) return kInvalidContext
+
+// ---- modules -------------------------------------------------------------------------------------
+
+using Kernel = void (*)(const void*);
+using TwinLaunch = void (*)(Kernel, const unsigned*, const unsigned*, unsigned, const void*);
+struct Module {
+  void* library = nullptr;
+  TwinLaunch launch = nullptr;
+};
+struct Function {
+  Kernel kernel = nullptr;
+  TwinLaunch launch = nullptr;
+  size_t args_size = 0;
+};
+std::map<std::pair<Module*, std::string>, Function>& functions() {
+  static auto* f = new std::map<std::pair<Module*, std::string>, Function>;
+  return *f;
+}
+
+// Returns the number of bytes of the ELF image at `image`: its section headers come last.
+size_t image_size(const char* image) {
+  uint64_t at = 0;
+  uint16_t size = 0, n = 0;
+  std::memcpy(&at, image + 40, 8);
+  std::memcpy(&size, image + 58, 2);
+  std::memcpy(&n, image + 60, 2);
+  return at + static_cast<size_t>(size) * n;
+}
+
+}  // namespace
+
+#define API extern "C" __attribute__((visibility("default"))) Result
+
+extern "C" __attribute__((visibility("default"))) void fake_cuda_fail(const char* symbol, int64_t n,
+                                                                      int code) {
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
+  failures()[symbol] = {n, code};
+}
+extern "C" __attribute__((visibility("default"))) int64_t fake_cuda_calls(const char* symbol) {
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
+  return calls()[symbol];
+}
+// Bytes that the driver has given out.
+extern "C" __attribute__((visibility("default"))) int64_t fake_cuda_used() {
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
+  int64_t n = 0;
+  for (const auto& [at, a] : memory().allocations) n += static_cast<int64_t>(a.size);
+  return n;
+}
+
+API cuInit(unsigned) {
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
+  if (initialized && getpid() != owner) return kNotInitialized;
+  if (const Result failed = failure_of("cuInit"); failed != kSuccess) return failed;
+  initialized = true;
+  owner = getpid();
+  return kSuccess;
+}
+API cuDriverGetVersion(int* v) {
+  *v = static_cast<int>(setting("FAKE_CUDA_VERSION", 13000));
+  return kSuccess;
+}
+API cuDeviceGetCount(int* n) {
+  ENTER(cuDeviceGetCount);
+  *n = devices();
+  return kSuccess;
+}
+API cuDeviceGet(int* d, int i) {
+  ENTER(cuDeviceGet);
+  if (i < 0 || i >= devices()) return kInvalidDevice;
+  *d = i;
+  return kSuccess;
+}
+API cuDeviceGetName(char* name, int n, int) {
+  std::snprintf(name, static_cast<size_t>(n), "Fake GPU");
+  return kSuccess;
+}
+API cuDeviceGetAttribute(int* v, int attribute, int) {
+  const std::map<int, int> known = {{8, 49152}, {10, 32},    {16, 4}, {38, 1 << 22}, {39, 2048},
+                                    {75, 9},    {76, 0},     {82, 65536}, {97, 101376}};
+  const auto it = known.find(attribute);
+  if (it == known.end()) return kInvalidValue;
+  *v = it->second;
+  return kSuccess;
+}
+API cuDeviceTotalMem_v2(size_t* n, int) {
+  *n = static_cast<size_t>(setting("FAKE_CUDA_MEMORY", int64_t{1} << 30));
+  return kSuccess;
+}
+API cuDevicePrimaryCtxRetain(void** c, int d) {
+  ENTER(cuDevicePrimaryCtxRetain);
+  Context*& it = contexts()[d];
+  if (it == nullptr) it = new Context{d};
+  *c = it;
+  return kSuccess;
+}
+API cuCtxSetCurrent(void* c) {
+  ENTER(cuCtxSetCurrent);
+  current = static_cast<Context*>(c);
+  return kSuccess;
+}
+API cuCtxGetCurrent(void** c) {
+  ENTER(cuCtxGetCurrent);
+  *c = current;
+  return kSuccess;
+}
+API cuCtxSynchronize() {
+  ENTER_CONTEXT(cuCtxSynchronize);
+  drain_all(current);
+  return kSuccess;
+}
+API cuMemGetInfo_v2(size_t* free, size_t* total) {
+  ENTER_CONTEXT(cuMemGetInfo_v2);
+  cuDeviceTotalMem_v2(total, 0);
+  *free = *total - current->used;
+  return kSuccess;
+}
+API cuMemAlloc_v2(uint64_t* at, size_t size) {
+  ENTER_CONTEXT(cuMemAlloc_v2);
+  const size_t whole = (size + kPage - 1) / kPage * kPage;
+  size_t total = 0;
+  cuDeviceTotalMem_v2(&total, 0);
+  if (size == 0 || current->used + whole > total) return size == 0 ? kInvalidValue : kOutOfMemory;
+  void* p = memory().take(size, current);
+  if (p == nullptr) return kOutOfMemory;
+  current->used += whole;
+  *at = reinterpret_cast<uint64_t>(p);
+  return kSuccess;
+}
+API cuMemFree_v2(uint64_t at) {
+  ENTER_CONTEXT(cuMemFree_v2);
+  drain_all();
+  return memory().give(reinterpret_cast<char*>(at)) ? kSuccess : kInvalidValue;
+}
+API cuMemHostAlloc(void** p, size_t size, unsigned) {
+  ENTER_CONTEXT(cuMemHostAlloc);
+  *p = std::malloc(size == 0 ? 1 : size);
+  return kSuccess;
+}
+API cuMemFreeHost(void* p) {
+  ENTER_CONTEXT(cuMemFreeHost);
+  drain_all();
+  std::free(p);
+  return kSuccess;
+}
+
+namespace {
+Result copy(void* to, const void* from, size_t n, void* stream, bool device_to, bool device_from) {
+  if ((device_to && !memory().has(to, n)) || (device_from && !memory().has(from, n)))
+    return kInvalidValue;
+  stream_of(stream)->queue.push_back({[=] {
+                                        const Open open;
+                                        std::memmove(to, from, n);
+                                      },
+                                      nullptr, 0, nullptr, 0});
+  return kSuccess;
+}
+}  // namespace
+
+API cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t n, void* s) {
+  ENTER_CONTEXT(cuMemcpyHtoDAsync_v2);
+  return copy(reinterpret_cast<void*>(to), from, n, s, true, false);
+}
+API cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t n, void* s) {
+  ENTER_CONTEXT(cuMemcpyDtoHAsync_v2);
+  return copy(to, reinterpret_cast<void*>(from), n, s, false, true);
+}
+API cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void* s) {
+  ENTER_CONTEXT(cuMemcpyDtoDAsync_v2);
+  return copy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), n, s, true, true);
+}
+API cuMemsetD8Async(uint64_t at, unsigned char v, size_t n, void* s) {
+  ENTER_CONTEXT(cuMemsetD8Async);
+  if (!memory().has(reinterpret_cast<void*>(at), n)) return kInvalidValue;
+  stream_of(s)->queue.push_back({[=] {
+                                   const Open open;
+                                   std::memset(reinterpret_cast<void*>(at), v, n);
+                                 },
+                                 nullptr, 0, nullptr, 0});
+  return kSuccess;
+}
+
+API cuStreamCreateWithPriority(void** s, unsigned, int) {
+  ENTER_CONTEXT(cuStreamCreateWithPriority);
+  auto* made = new Stream{current, {}};
+  streams().push_back(made);
+  *s = made;
+  return kSuccess;
+}
+API cuStreamDestroy_v2(void* s) {
+  ENTER(cuStreamDestroy_v2);
+  drain(static_cast<Stream*>(s));
+  return kSuccess;
+}
+API cuStreamSynchronize(void* s) {
+  ENTER_CONTEXT(cuStreamSynchronize);
+  drain(stream_of(s));
+  return kSuccess;
+}
+API cuStreamQuery(void* s) {
+  ENTER_CONTEXT(cuStreamQuery);
+  Stream* stream = stream_of(s);
+  if (stream->queue.empty()) return kSuccess;
+  drain(stream);  // the next question finds it done
+  return kNotReady;
+}
+API cuStreamWaitEvent(void* s, void* e, unsigned) {
+  ENTER_CONTEXT(cuStreamWaitEvent);
+  auto* event = static_cast<Event*>(e);
+  stream_of(s)->queue.push_back({{}, event, event->recorded, nullptr, 0});
+  return kSuccess;
+}
+API cuEventCreate(void** e, unsigned) {
+  ENTER_CONTEXT(cuEventCreate);
+  *e = new Event;
+  return kSuccess;
+}
+API cuEventDestroy_v2(void* e) {
+  ENTER(cuEventDestroy_v2);
+  static_cast<Event*>(e)->dead = true;  // queues may still refer to it
+  return kSuccess;
+}
+API cuEventRecord(void* e, void* s) {
+  ENTER_CONTEXT(cuEventRecord);
+  auto* event = static_cast<Event*>(e);
+  event->stream = stream_of(s);
+  ++event->recorded;
+  event->stream->queue.push_back({{}, nullptr, 0, event, event->recorded});
+  return kSuccess;
+}
+API cuEventQuery(void* e) {
+  ENTER(cuEventQuery);
+  auto* event = static_cast<Event*>(e);
+  if (event->reached >= event->recorded) return kSuccess;
+  drain(event->stream, event, event->recorded);
+  return kNotReady;
+}
+API cuEventSynchronize(void* e) {
+  ENTER(cuEventSynchronize);
+  auto* event = static_cast<Event*>(e);
+  if (event->stream != nullptr) drain(event->stream, event, event->recorded);
+  return kSuccess;
+}
+API cuEventElapsedTime(float* ms, void* a, void* b) {
+  ENTER(cuEventElapsedTime);
+  auto *first = static_cast<Event*>(a), *last = static_cast<Event*>(b);
+  if (first->reached < first->recorded || last->reached < last->recorded) return kNotReady;
+  *ms = static_cast<float>(last->time - first->time);
+  return kSuccess;
+}
+
+API cuModuleLoadData(void** m, const void* image) {
+  ENTER_CONTEXT(cuModuleLoadData);
+  const int file = memfd_create("fake_cuda_module", MFD_CLOEXEC);
+  const size_t n = image_size(static_cast<const char*>(image));
+  if (file < 0 || write(file, image, n) != static_cast<ssize_t>(n)) return kInvalidValue;
+  const std::string path = "/proc/self/fd/" + std::to_string(file);
+  auto* module = new Module;
+  module->library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (module->library == nullptr) {
+    std::fprintf(stderr, "fake CUDA driver: %s\n", dlerror());
+    return kInvalidValue;
+  }
+  module->launch = reinterpret_cast<TwinLaunch>(dlsym(module->library, "cograd_twin_launch"));
+  *m = module;
+  return module->launch == nullptr ? kInvalidValue : kSuccess;
+}
+API cuModuleUnload(void*) { return kSuccess; }
+API cuModuleGetFunction(void** f, void* m, const char* name) {
+  ENTER(cuModuleGetFunction);
+  auto* module = static_cast<Module*>(m);
+  Function& found = functions()[{module, name}];
+  found.kernel = reinterpret_cast<Kernel>(dlsym(module->library, name));
+  found.launch = module->launch;
+  const auto* size = static_cast<const unsigned*>(
+      dlsym(module->library, (std::string(name) + "_args_size").c_str()));
+  if (found.kernel == nullptr || size == nullptr) return kNotFound;
+  found.args_size = *size;
+  *f = &found;
+  return kSuccess;
+}
+API cuFuncSetAttribute(void*, int, int) { return kSuccess; }
+API cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                   unsigned bz, unsigned shared, void* s, void** parameters, void**) {
+  ENTER_CONTEXT(cuLaunchKernel);
+  const auto* function = static_cast<Function*>(f);
+  if (gx == 0 || gy == 0 || gz == 0 || bx * by * bz == 0 || bx * by * bz > 1024 ||
+      gy > 65535 || gz > 65535 || shared > 101376)
+    return kInvalidValue;
+  const auto* from = static_cast<const char*>(parameters[0]);
+  std::vector<char> args(from, from + function->args_size);
+  stream_of(s)->queue.push_back({[=] {
+                                   const Open open;
+                                   const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
+                                   function->launch(function->kernel, grid, block, shared,
+                                                    args.data());
+                                 },
+                                 nullptr, 0, nullptr, 0});
+  return kSuccess;
+}
+
+API cuGetErrorName(Result r, const char** name) {
+  *name = r == kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE";
+  return kSuccess;
+}
+API cuGetErrorString(Result r, const char** text) {
+  *text = r == kOutOfMemory     ? "out of memory"
+          : r == kInvalidValue  ? "invalid argument"
+          : r == kInvalidDevice ? "invalid device ordinal"
+          : r == 700            ? "an illegal memory access was encountered"
+                                : "a failure of the fake driver";
+  return kSuccess;
+}
