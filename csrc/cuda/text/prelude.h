@@ -20,7 +20,7 @@
 #define COGRAD_KERNEL COGRAD_BLOCK_KERNEL
 #define COGRAD_SHARED __shared__
 // Declares T* name, the memory whose size the launch states.
-#define COGRAD_DYNAMIC_SHARED(T, name)                                  \
+#define COGRAD_DYNAMIC_SHARED(T, name)                                   \
   extern __shared__ __align__(16) unsigned char cograd_dynamic_shared[]; \
   T* const name = reinterpret_cast<T*>(cograd_dynamic_shared)
 #define COGRAD_UNROLL _Pragma("unroll")
@@ -176,9 +176,7 @@ struct alignas(2 * sizeof(T)) Complex {
   friend constexpr Complex operator/(Complex a, T b) { return {a.re / b, a.im / b}; }
   friend constexpr Complex operator-(Complex a) { return {-a.re, -a.im}; }
   friend constexpr Complex operator+(Complex a) { return a; }
-  friend constexpr bool operator==(Complex a, Complex b) {
-    return (a.re == b.re) & (a.im == b.im);
-  }
+  friend constexpr bool operator==(Complex a, Complex b) { return (a.re == b.re) & (a.im == b.im); }
   friend constexpr bool operator!=(Complex a, Complex b) { return !(a == b); }
   constexpr Complex& operator+=(Complex b) { return *this = *this + b; }
 };
@@ -223,9 +221,7 @@ struct alignas(sizeof(T) * N) Pack {
 };
 
 // Index of the thread in the grid, and the number of threads, along x.
-inline int64_t grid_index() {
-  return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-}
+inline int64_t grid_index() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
 inline int64_t grid_size() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 inline int lane() { return static_cast<int>(threadIdx.x % 32); }
 inline int warp() { return static_cast<int>(threadIdx.x / 32); }

@@ -10,16 +10,16 @@
 #include <ucontext.h>
 
 #define COGRAD_EXPORT __attribute__((visibility("default")))
-#define COGRAD_KERNEL_OF(name, Args)                          \
-  static void name##_body(const Args& a);                     \
-  extern "C" COGRAD_EXPORT void name(const void* args) {      \
-    name##_body(*static_cast<const Args*>(args));             \
+#define COGRAD_KERNEL_OF(name, Args)                     \
+  static void name##_body(const Args& a);                \
+  extern "C" COGRAD_EXPORT void name(const void* args) { \
+    name##_body(*static_cast<const Args*>(args));        \
   }
 #define COGRAD_KERNEL(name, Args, ...) \
   COGRAD_KERNEL_OF(name, Args)         \
   static void name##_body([[maybe_unused]] const Args& a)
-#define COGRAD_BLOCK_KERNEL(name, Args, ...)                        \
-  COGRAD_KERNEL_OF(name, Args)                                      \
+#define COGRAD_BLOCK_KERNEL(name, Args, ...)                         \
+  COGRAD_KERNEL_OF(name, Args)                                       \
   static const ::cograd_twin::BlockKernel name##_synchronises(name); \
   static void name##_body([[maybe_unused]] const Args& a)
 #define COGRAD_UNROLL
@@ -307,30 +307,30 @@ T cograd_twin_update(T* p, F&& f) {
   while (!__atomic_compare_exchange(p, &old, &now, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
   return old;
 }
-#define COGRAD_TWIN_ATOMIC(T)                                                                     \
-  inline T atomicAdd(T* p, T v) {                                                                 \
-    return cograd_twin_update(p, [=](T old) { return static_cast<T>(old + v); });                 \
-  }                                                                                               \
-  inline T atomicExch(T* p, T v) {                                                                \
-    return cograd_twin_update(p, [=](T) { return v; });                                           \
+#define COGRAD_TWIN_ATOMIC(T)                                                     \
+  inline T atomicAdd(T* p, T v) {                                                 \
+    return cograd_twin_update(p, [=](T old) { return static_cast<T>(old + v); }); \
+  }                                                                               \
+  inline T atomicExch(T* p, T v) {                                                \
+    return cograd_twin_update(p, [=](T) { return v; });                           \
   }
-#define COGRAD_TWIN_INTEGER(T)                                                                    \
-  COGRAD_TWIN_ATOMIC(T)                                                                           \
-  inline T atomicSub(T* p, T v) {                                                                 \
-    return cograd_twin_update(p, [=](T old) { return static_cast<T>(old - v); });                 \
-  }                                                                                               \
-  inline T atomicMax(T* p, T v) {                                                                 \
-    return cograd_twin_update(p, [=](T old) { return old < v ? v : old; });                       \
-  }                                                                                               \
-  inline T atomicMin(T* p, T v) {                                                                 \
-    return cograd_twin_update(p, [=](T old) { return v < old ? v : old; });                       \
-  }                                                                                               \
-  inline T atomicAnd(T* p, T v) { return __atomic_fetch_and(p, v, __ATOMIC_SEQ_CST); }            \
-  inline T atomicOr(T* p, T v) { return __atomic_fetch_or(p, v, __ATOMIC_SEQ_CST); }              \
-  inline T atomicXor(T* p, T v) { return __atomic_fetch_xor(p, v, __ATOMIC_SEQ_CST); }            \
-  inline T atomicCAS(T* p, T expected, T v) {                                                     \
-    __atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);      \
-    return expected;                                                                              \
+#define COGRAD_TWIN_INTEGER(T)                                                               \
+  COGRAD_TWIN_ATOMIC(T)                                                                      \
+  inline T atomicSub(T* p, T v) {                                                            \
+    return cograd_twin_update(p, [=](T old) { return static_cast<T>(old - v); });            \
+  }                                                                                          \
+  inline T atomicMax(T* p, T v) {                                                            \
+    return cograd_twin_update(p, [=](T old) { return old < v ? v : old; });                  \
+  }                                                                                          \
+  inline T atomicMin(T* p, T v) {                                                            \
+    return cograd_twin_update(p, [=](T old) { return v < old ? v : old; });                  \
+  }                                                                                          \
+  inline T atomicAnd(T* p, T v) { return __atomic_fetch_and(p, v, __ATOMIC_SEQ_CST); }       \
+  inline T atomicOr(T* p, T v) { return __atomic_fetch_or(p, v, __ATOMIC_SEQ_CST); }         \
+  inline T atomicXor(T* p, T v) { return __atomic_fetch_xor(p, v, __ATOMIC_SEQ_CST); }       \
+  inline T atomicCAS(T* p, T expected, T v) {                                                \
+    __atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+    return expected;                                                                         \
   }
 COGRAD_TWIN_INTEGER(int)
 COGRAD_TWIN_INTEGER(unsigned)
