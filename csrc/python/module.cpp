@@ -88,6 +88,7 @@ PYBIND11_MODULE(_C_of_main, m) {
   init_sparse(m);
   init_optim(m);
   init_backends(m);
+  init_cuda(m);
   show_signatures(m);
 }
 

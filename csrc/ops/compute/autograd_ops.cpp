@@ -69,8 +69,8 @@ const bool installed = [] {
   autograd_ops.complex_from_parts = complex_from_parts;
   real_pairing = pairing;
   keep_random_state = [] {
-    return std::function<void()>(
-        [state = default_generator().state()] { default_generator().set_state(state); });
+    Generator* const g = &generator_or_default(nullptr);
+    return std::function<void()>([g, state = g->state()] { g->set_state(state); });
   };
   return true;
 }();

@@ -88,7 +88,7 @@ struct AttentionOp {
     if (dropout > 0) {
       const auto blocks =
           static_cast<uint64_t>(a.count * a.rows) * static_cast<uint64_t>(a.dropout_blocks());
-      s.random = a.random = default_generator().take(blocks);
+      s.random = a.random = generator_or_default(nullptr).take(blocks);
     }
     Tensor out = result_like(query, value.size(-1));
     const int64_t rows[2] = {a.count, a.rows};
@@ -277,7 +277,7 @@ struct ScaledDotProductAttention {
     const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
     if (grouped) check_groups(q, k, v);
     // Blocks need random numbers by position, as Philox provides; torch's stream is sequential.
-    const bool in_turn = dropout > 0 && default_generator().stream() == Stream::Torch;
+    const bool in_turn = dropout > 0 && generator_or_default(nullptr).stream() == Stream::Torch;
     if (!in_turn && fit(q, k, v, m, grouped))
       return cast(apply<AttentionOp>(q, k, v, dropout, causal, factor, m), t);
     k = repeated_heads(k, grouped ? group_of(q, k) : 1);

@@ -28,9 +28,9 @@ void fill_keep(const Tensor& mask, Generator* g, double p) {
 }
 
 // Returns 1 / (1 - p). With torch's stream it is rounded to a 16-bit dtype, as torch stores it.
-double scale_of(const Tensor& x, const Generator* g, double p) {
+double scale_of(const Tensor& x, Generator* g, double p) {
   const double scale = p < 1 ? 1 / (1 - p) : 0;
-  if ((g != nullptr ? *g : default_generator()).stream() != Stream::Torch) return scale;
+  if (generator_or_default(g).stream() != Stream::Torch) return scale;
   if (x.dtype() == DType::Float16) return Half(static_cast<float>(scale));
   if (x.dtype() == DType::BFloat16) return BFloat16(static_cast<float>(scale));
   return scale;

@@ -17,7 +17,7 @@ Tensor drawn(CtxBase& ctx, IntList sizes, DType t, Generator* generator, const F
   const Tensor out = ctx.out(sizes, t);
   const int64_t n = out.numel();
   if (n == 0) return out;
-  Generator& g = generator != nullptr ? *generator : default_generator();
+  Generator& g = generator_or_default(generator);
   const Tensor dense = out.is_contiguous() ? out : empty(out.sizes(), t);
   if (g.stream() == Stream::Philox) [[likely]] {
     draw(static_cast<void*>(dense.bytes()), n,

@@ -18,7 +18,7 @@ template <class F>
 void random_fill(const Tensor& out, Generator* generator, const F& fill) {
   const int64_t n = out.numel();
   if (n == 0) return;
-  Generator& g = generator != nullptr ? *generator : default_generator();
+  Generator& g = generator_or_default(generator);
   const kernels::PhiloxState s = g.take(static_cast<uint64_t>(n) / 2 + 16);
   if (out.is_contiguous()) {
     fill(static_cast<void*>(out.bytes()), n, s);
@@ -49,7 +49,7 @@ template <class P, class T>
 void random_fill(const Tensor& out, Generator* generator, const P& philox, const T& torch) {
   const int64_t n = out.numel();
   if (n == 0) return;
-  Generator& g = generator != nullptr ? *generator : default_generator();
+  Generator& g = generator_or_default(generator);
   if (g.stream() == Stream::Philox) [[likely]]
     return random_fill(out, &g, philox);
   const Tensor sorted = in_memory_order(out);

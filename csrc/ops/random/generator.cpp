@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include <array>
 #include <atomic>
 #include <random>
 
@@ -103,6 +104,31 @@ Generator& default_generator() noexcept {
     return made;
   }();
   return *generator;
+}
+
+Generator& default_generator_of(Device d) {
+  if (d.type != DeviceType::CUDA) return default_generator();
+  static auto* const all = new std::array<std::atomic<Generator*>, 128>{};
+  static std::mutex mutex;
+  std::atomic<Generator*>& one = (*all)[static_cast<size_t>(d.index)];
+  if (Generator* g = one.load(std::memory_order_acquire)) return *g;
+  const std::lock_guard lock(mutex);
+  if (one.load(std::memory_order_relaxed) == nullptr) {
+    auto* made = new Generator(d);
+    made->manual_seed(default_generator().initial_seed());
+    one.store(made, std::memory_order_release);
+  }
+  return *one.load(std::memory_order_relaxed);
+}
+
+Generator& generator_or_default(Generator* given) {
+  const Device here = thread_place.now;
+  if (given == nullptr) return default_generator_of(here);
+  COGRAD_CHECK((given->device().type == DeviceType::CUDA) == (here.type == DeviceType::CUDA),
+               "Expected a '", to_string(Device{here.type, -1}),
+               "' device type for generator but found '",
+               to_string(Device{given->device().type, -1}), "'");
+  return *given;
 }
 
 }  // namespace cograd

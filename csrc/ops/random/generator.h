@@ -25,6 +25,8 @@ class COGRAD_API Generator {
   static constexpr uint64_t kDefaultSeed = 67280421310721;
   static constexpr size_t kStateBytes = 16;  // of Philox
   Generator() : Generator(cograd::stream()) {}
+  // A generator of a GPU is always a Philox stream: its blocks can be drawn in parallel.
+  explicit Generator(Device d) : device_(d) {}
   explicit Generator(Stream stream) { set_stream(stream); }
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
@@ -41,6 +43,7 @@ class COGRAD_API Generator {
   // Switches to that kind of stream and restarts the seed, unless it is the current kind.
   void set_stream(Stream stream);
   Stream stream() const noexcept { return kind_.load(std::memory_order_relaxed); }
+  Device device() const noexcept { return device_; }
 
   // Held across a fork, so that the child's generator is in a consistent state.
   void lock() { mutex_.lock(); }
@@ -73,13 +76,18 @@ class COGRAD_API Generator {
   }
 
   mutable std::mutex mutex_;
+  Device device_ = kHost;
   uint64_t seed_ = kDefaultSeed;
   uint64_t offset_ = 0;
   std::atomic<Stream> kind_{Stream::Philox};  // whether mt_ is null, for readers without the lock
   std::unique_ptr<kernels::MtStream> mt_;     // of a Torch stream, with its own seed and position
 };
 
-// Returns the generator that ops use if they get none.
+// Returns the generator that ops on the host use if they get none.
 COGRAD_API Generator& default_generator() noexcept;
+// Returns the one of a device: each GPU has its own.
+COGRAD_API Generator& default_generator_of(Device d);
+// Returns `given`, or the default generator of the place; raises if `given` is another device's.
+COGRAD_API Generator& generator_or_default(Generator* given);
 
 }  // namespace cograd

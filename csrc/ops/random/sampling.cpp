@@ -68,7 +68,7 @@ struct Multinomial {
     check_weights(weights, rows, n, replacement ? 1 : samples);
     const Tensor out = empty(x.dim() == 2 ? Dims{rows, samples} : Dims{samples}, DType::Int64);
     if (out.numel() == 0) return out;
-    Generator& generator = g != nullptr ? *g : default_generator();
+    Generator& generator = generator_or_default(g);
     const int64_t draws = rows * (replacement ? samples : n);
     HeavyScope heavy(draws);
     generator.draw(

@@ -372,7 +372,7 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
   }
   const bool none = level.size == 0;  // one call determines the shapes
   std::vector<Result> results(none ? 1 : static_cast<size_t>(level.size));
-  Generator* generator = &default_generator();
+  Generator* generator = &generator_or_default(nullptr);
   for (size_t i = 0; i < r.args.size(); ++i)
     if (r.args[i].kind == ArgKind::Generator && !args[i].none()) generator = args[i].generator();
   const auto state = generator->state();

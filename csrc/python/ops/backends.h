@@ -6,5 +6,6 @@
 namespace cograd::python {
 
 void init_backends(py::module_& m);
+void init_cuda(py::module_& m);
 
 }  // namespace cograd::python

@@ -49,8 +49,9 @@ std::unique_ptr<Generator> make_generator(py::handle device) {
   COGRAD_CHECK_TYPE(device.is_none() || parse_device(device.ptr(), &d),
                     "Generator(): argument 'device' must be cograd.device or str, not ",
                     Py_TYPE(device.ptr())->tp_name);
-  COGRAD_CHECK(device.is_none() || d.type == DeviceType::CPU, "Generator(): device '", to_string(d),
-               "' has no random numbers; use device='cpu'");
+  COGRAD_CHECK(d.type == DeviceType::CPU || d.type == DeviceType::CUDA, "Generator(): device '",
+               to_string(d), "' has no random numbers; use device='cpu'");
+  if (d.type == DeviceType::CUDA) return std::make_unique<Generator>(d);
   return std::make_unique<Generator>();
 }
 
@@ -98,8 +99,8 @@ void init_random(py::module_& m) {
   generator.def(py::init(&make_generator), py::arg("device") = "cpu")
       .def_property_readonly(
           "device",
-          [](const Generator&) {
-            return py::reinterpret_steal<py::object>(device_object({DeviceType::CPU, -1}));
+          [](const Generator& g) {
+            return py::reinterpret_steal<py::object>(device_object(g.device()));
           })
       .def(
           "manual_seed",
@@ -116,7 +117,8 @@ void init_random(py::module_& m) {
       .def(
           "clone_state",
           [](const Generator& g) {
-            auto copy = std::make_unique<Generator>();
+            auto copy = g.device() == kHost ? std::make_unique<Generator>()
+                                            : std::make_unique<Generator>(g.device());
             copy->set_state(g.state());
             return copy;
           },

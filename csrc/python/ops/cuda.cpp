@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Exposes the CUDA runtime to cograd.cuda. Waits let other Python threads run.
+#include "ops/random/generator.h"
+#include "python/ops/backends.h"
+#include "python/tensor/tensor.h"
+#include "tensor/backend.h"
+
+namespace cograd::python {
+
+namespace {
+
+CudaRuntime& runtime() {
+  std::string why;
+  CudaRuntime* r = load_cuda(&why);
+  COGRAD_CHECK(r != nullptr, "there is no cuda device: ", why);
+  return *r;
+}
+
+py::dict properties_of(int device) {
+  const GpuProperties p = runtime().properties(device);
+  py::dict d;
+  d["name"] = p.name;
+  d["major"] = p.major;
+  d["minor"] = p.minor;
+  d["total_memory"] = p.total_memory;
+  d["multi_processor_count"] = p.multiprocessors;
+  d["warp_size"] = p.warp_size;
+  d["max_threads_per_multi_processor"] = p.max_threads_per_multiprocessor;
+  d["shared_memory_per_block"] = p.shared_per_block;
+  d["shared_memory_per_block_optin"] = p.shared_per_block_optin;
+  d["regs_per_multiprocessor"] = p.registers_per_multiprocessor;
+  d["L2_cache_size"] = p.l2_cache;
+  return d;
+}
+
+py::dict memory_of(int device) {
+  const GpuMemory m = runtime().memory(device);
+  py::dict d;
+  const auto put = [&d](const std::string& name, const GpuMemory::Number& n) {
+    const std::string all = name + ".all.";
+    d[py::str(all + "current")] = n.current;
+    d[py::str(all + "peak")] = n.peak;
+    d[py::str(all + "allocated")] = n.allocated;
+    d[py::str(all + "freed")] = n.freed;
+  };
+  put("allocation", m.blocks);
+  put("allocated_bytes", m.bytes);
+  put("segment", m.segments);
+  put("reserved_bytes", m.reserved);
+  d["num_alloc_retries"] = m.retries;
+  d["num_ooms"] = m.failures;
+  return d;
+}
+
+}  // namespace
+
+void init_cuda(py::module_& m) {
+  m.def("_cuda_count", &count_gpus);
+  m.def("_cuda_started", [] { return backend_of(DeviceType::CUDA) != nullptr; });
+  // Returns why there is no device, or "".
+  m.def("_cuda_failure", [] {
+    std::string why;
+    return load_cuda(&why) == nullptr ? why : std::string();
+  });
+  m.def("_cuda_current", [] { return runtime().current(); });
+  m.def("_cuda_set_current", [](int device) { runtime().set_current(device); });
+  m.def("_cuda_properties", &properties_of);
+  m.def("_cuda_memory", &memory_of);
+  m.def("_cuda_reset_peaks", [](int device) { runtime().reset_peaks(device); });
+  m.def("_cuda_free_and_total", [](int device) { return runtime().free_and_total(device); });
+  m.def("_cuda_driver_version", [] { return runtime().driver_version(); });
+  m.def("_cuda_libraries", [] { return runtime().libraries(); });
+  m.def(
+      "_cuda_generator",
+      [](int device) {
+        return &default_generator_of({DeviceType::CUDA, static_cast<int8_t>(device)});
+      },
+      py::return_value_policy::reference);
+
+  using Free = py::call_guard<py::gil_scoped_release>;
+  m.def(
+      "_cuda_release_cached", [](int device) { runtime().release_cached(device); }, Free());
+  m.def(
+      "_cuda_synchronize", [](int device) { runtime().synchronize(device); }, Free());
+  m.def("_cuda_new_stream",
+        [](int device, int priority) { return runtime().new_stream(device, priority); });
+  m.def("_cuda_current_stream", [](int device) { return runtime().current_stream(device); });
+  m.def("_cuda_set_stream",
+        [](int device, uint64_t stream) { runtime().set_stream(device, stream); });
+  m.def(
+      "_cuda_synchronize_stream",
+      [](int device, uint64_t stream) { runtime().synchronize_stream(device, stream); }, Free());
+  m.def("_cuda_stream_done",
+        [](int device, uint64_t stream) { return runtime().stream_done(device, stream); });
+  m.def("_cuda_new_event",
+        [](int device, bool timed) { return runtime().new_event(device, timed); });
+  m.def("_cuda_free_event", [](uint64_t event) { runtime().free_event(event); });
+  m.def("_cuda_record_event", [](int device, uint64_t event, uint64_t stream) {
+    runtime().record_event(device, event, stream);
+  });
+  m.def("_cuda_wait_event", [](int device, uint64_t stream, uint64_t event) {
+    runtime().wait_event(device, stream, event);
+  });
+  m.def(
+      "_cuda_synchronize_event", [](uint64_t event) { runtime().synchronize_event(event); },
+      Free());
+  m.def("_cuda_event_done", [](uint64_t event) { return runtime().event_done(event); });
+  m.def("_cuda_milliseconds",
+        [](uint64_t first, uint64_t last) { return runtime().milliseconds(first, last); });
+}
+
+}  // namespace cograd::python
