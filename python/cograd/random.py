@@ -45,7 +45,7 @@ def get_rng() -> str:
 
 
 def manual_seed(seed: Any) -> Generator:
-    """Restarts the default generator from ``seed`` and returns it.
+    """Restarts the default generator from ``seed`` and returns it; those of GPUs, too.
 
     Args:
         seed: an integer in [-2**63, 2**64), or a value that ``int()`` converts to one.
@@ -53,7 +53,11 @@ def manual_seed(seed: Any) -> Generator:
     Raises:
         ValueError: ``seed`` is not such an integer.
     """
-    return default_generator.manual_seed(int(seed))
+    generator = default_generator.manual_seed(int(seed))
+    if _C._cuda_started():
+        for index in range(_C._cuda_count()):
+            _C._cuda_generator(index).manual_seed(int(seed))
+    return generator
 
 
 def seed() -> int:

@@ -195,7 +195,7 @@ Device usable_gpu(const DeviceBox& b) {
   std::string why;
   CudaRuntime* const r = load_cuda(&why);
   COGRAD_CHECK(r != nullptr, "device '", device_text(b), "' is not available: ", why,
-               "; pass device='cpu'");
+               ", so there is no cuda device to use; pass device='cpu'");
   const int index = b.d.index < 0 ? r->current() : b.d.index;
   COGRAD_CHECK(index < r->count(), "CUDA error: invalid device ordinal: ", device_text(b),
                " was asked for, but there ", r->count() == 1 ? "is " : "are ", r->count(),
