@@ -14,7 +14,8 @@
   static void name##_body(const Args& a);                \
   extern "C" COGRAD_EXPORT void name(const void* args) { \
     name##_body(*static_cast<const Args*>(args));        \
-  }
+  }                                                      \
+  extern "C" COGRAD_EXPORT const unsigned name##_args_size = sizeof(Args);
 #define COGRAD_KERNEL(name, Args, ...) \
   COGRAD_KERNEL_OF(name, Args)         \
   static void name##_body([[maybe_unused]] const Args& a)
