@@ -62,6 +62,11 @@ void set_backend(DeviceType t, Backend* b) noexcept {
   g_backends[static_cast<int>(t)].store(b, std::memory_order_release);
 }
 
+uint8_t stream_index(Device d) noexcept {
+  Backend* b = backend_of(d.type);
+  return b == nullptr ? 0 : b->stream_index(d);
+}
+
 CudaRuntime* load_cuda(std::string* why) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);

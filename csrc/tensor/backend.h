@@ -22,6 +22,11 @@ class COGRAD_API Backend {
   virtual void copy_to_host(Device d, const void* from, void* to, size_t bytes) = 0;
   virtual void copy_from_host(Device d, const void* from, void* to, size_t bytes) = 0;
   virtual void copy_between(Device from, const void* p, Device to, void* q, size_t bytes) = 0;
+  // Number of the current stream of this thread on device d; 0 is the default one.
+  virtual uint8_t stream_index(Device d) noexcept = 0;
+  // Makes a stream the current one. What it gets from now on waits for the work that the stream
+  // that was current has by now.
+  virtual void switch_stream(Device d, uint8_t index) = 0;
   // Returns the function that replaces the CPU's kernel of that name and has the same type, or null.
   virtual void* kernel(const char* name) noexcept = 0;
   // Number of kernels that this thread has started. Tells whether a failed op may have written.

@@ -40,6 +40,8 @@ COGRAD_API void* meta_address(int64_t nbytes);
 inline bool may_lack_kernels(Device d) noexcept {
   return d.type != DeviceType::CPU && d.type != DeviceType::Meta;
 }
+// Returns the number of this thread's current stream on a device; 0 is the default stream.
+COGRAD_API uint8_t stream_index(Device d) noexcept;
 inline bool on_host() noexcept { return thread_place.now.type == DeviceType::CPU; }
 
 // Copies bytes of a tensor on device d to the host, for an op that decides by values. Raises on the

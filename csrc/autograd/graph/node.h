@@ -32,6 +32,7 @@ struct OutputMeta {
   DType dtype = DType::Float32;
   Device device{DeviceType::CPU, -1};
   bool differentiable = false;
+  uint8_t stream = 0;  // of the device, on which the output was computed
   Dims sizes;
 };
 
@@ -154,6 +155,8 @@ class COGRAD_API Node {
     OutputMeta& m = output(i);
     m.dtype = t.dtype();
     m.device = t->device;
+    if (t->device.type == DeviceType::CUDA) [[unlikely]]
+      m.stream = stream_index(t->device);
     m.differentiable = true;
     m.sizes = Dims(t.sizes());
   }

@@ -7,6 +7,7 @@
 #include "autograd/function/custom_function.h"
 #include "autograd/run/run.h"
 #include "autograd/transforms/batch.h"
+#include "tensor/backend.h"
 #include "tensor/slot.h"
 
 namespace cograd {
@@ -61,7 +62,7 @@ void backward_of_samples(Node& n, BackwardArgs& args) {
 
 // A formula that runs a kernel by itself cannot fall back to the host. The one that is used when a
 // graph is recorded consists of ops, each of which can.
-void backward_on_device(Node& n, BackwardArgs& args) {
+void try_on_device(Node& n, BackwardArgs& args) {
   if (thread_state.grad_enabled || n.op_text().name == nullptr) return n.backward(args);
   const std::vector<Tensor> grads(args.grads.begin(), args.grads.end());
   try {
@@ -74,6 +75,39 @@ void backward_on_device(Node& n, BackwardArgs& args) {
   n.backward(args);
   for (Tensor& t : args.out)
     if (t.defined()) t = detach(t);
+}
+
+// Runs a node on the stream that computed its output. The streams wait for one another where the
+// run goes from one to the next, so gradients are complete where they are read.
+class OnStreamOf {
+ public:
+  explicit OnStreamOf(const Node& n) : backend_(backend_of(n.output(0).device.type)) {
+    if (backend_ == nullptr) return;
+    device_ = n.output(0).device;
+    before_ = backend_->stream_index(device_);
+    other_ = n.output(0).stream != before_;
+    if (other_) backend_->switch_stream(device_, n.output(0).stream);
+  }
+  ~OnStreamOf() {
+    if (!other_) return;
+    try {
+      backend_->switch_stream(device_, before_);
+    } catch (const Error&) {  // the context is lost, which the next call reports
+    }
+  }
+  OnStreamOf(const OnStreamOf&) = delete;
+  OnStreamOf& operator=(const OnStreamOf&) = delete;
+
+ private:
+  Backend* backend_;
+  Device device_ = kHost;
+  uint8_t before_ = 0;
+  bool other_ = false;
+};
+
+void backward_on_device(Node& n, BackwardArgs& args) {
+  const OnStreamOf stream(n);
+  try_on_device(n, args);
 }
 
 }  // namespace

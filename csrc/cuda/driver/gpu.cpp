@@ -19,6 +19,7 @@ struct ThreadGpus {
   int current = 0;
   CUcontext context = nullptr;  // the one that this thread made current last
   std::array<CUstream, kMaxGpus> streams{};
+  std::array<uint8_t, kMaxGpus> indices{};  // of the streams in Gpu::used_
 };
 thread_local ThreadGpus mine;
 
@@ -115,11 +116,36 @@ void Gpu::activate() {
 CUstream Gpu::stream() const noexcept { return mine.streams[static_cast<size_t>(index)]; }
 
 void Gpu::set_stream(CUstream s) {
-  mine.streams[static_cast<size_t>(index)] = s;
-  if (s == nullptr) return;
-  const std::lock_guard lock(mutex_);
-  if (std::find(used_.begin(), used_.end(), s) == used_.end()) used_.push_back(s);
-  several_ = true;
+  const auto i = static_cast<size_t>(index);
+  size_t at = 0;
+  if (s != nullptr) {
+    const std::lock_guard lock(mutex_);
+    at = static_cast<size_t>(std::find(used_.begin(), used_.end(), s) - used_.begin());
+    COGRAD_CHECK(at <= UINT8_MAX, "cuda.set_stream(): at most ", UINT8_MAX,
+                 " streams of a GPU can have been current");
+    if (at == used_.size()) used_.push_back(s);
+    several_ = true;
+  }
+  mine.streams[i] = s;
+  mine.indices[i] = static_cast<uint8_t>(at);
+}
+uint8_t Gpu::stream_index() const noexcept { return mine.indices[static_cast<size_t>(index)]; }
+
+void Gpu::switch_stream(uint8_t to) {
+  constexpr unsigned kWithoutTiming = 2;
+  activate();
+  CUstream next = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    next = used_.at(to);
+  }
+  CUevent e = nullptr;
+  check(driver().event_create(&e, kWithoutTiming), "cuEventCreate");
+  CUresult r = driver().event_record(e, stream());
+  if (r == kSuccess) r = driver().stream_wait_event(next, e, 0);
+  driver().event_destroy(e);  // the driver keeps it until the wait is over
+  check(r, "cuStreamWaitEvent");
+  set_stream(next);
 }
 
 CUstream Gpu::pool_stream(int priority) {

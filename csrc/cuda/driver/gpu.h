@@ -22,6 +22,10 @@ class Gpu {
   void activate();
   CUstream stream() const noexcept;  // this thread's current stream on the GPU
   void set_stream(CUstream s);
+  // Number of the current stream among those that have been current; 0 is the default stream.
+  uint8_t stream_index() const noexcept;
+  // Makes a stream the current one, which waits for the former one.
+  void switch_stream(uint8_t index);
   // Returns one of the pool's streams; lower priorities go first.
   CUstream pool_stream(int priority);
   // Returns the streams that have been current on some thread.

@@ -57,6 +57,14 @@ class Runtime final : public CudaRuntime {
           "cuMemcpyDtoDAsync");
     wait(target.stream());
   }
+  uint8_t stream_index(Device d) noexcept override {
+    try {
+      return gpu(d.index < 0 ? current_gpu() : d.index).stream_index();
+    } catch (const std::exception&) {
+      return 0;
+    }
+  }
+  void switch_stream(Device d, uint8_t index) override { active(d.index).switch_stream(index); }
   void* kernel(const char* name) noexcept override { return find_slot(name); }
   uint64_t launches() noexcept override { return cuda::launches(); }
 

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Builds the fake CUDA driver and compiler, and runs programs on them."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SOURCES = HERE / "fake"
+TEXT = HERE.parents[1] / "csrc" / "cuda" / "text"
+CXX = os.environ.get("CXX", "g++")
+
+
+def why_not():
+    """Returns why the fakes cannot be built here, or None."""
+    if not sys.platform.startswith("linux"):
+        return "the fake driver needs Linux"
+    return None if shutil.which(CXX) else f"there is no compiler {CXX}"
+
+
+def folder():
+    """Returns the folder of the libraries, which are built again when their sources change."""
+    text = b"".join(p.read_bytes() for p in sorted(SOURCES.iterdir()))
+    name = hashlib.sha256(text + CXX.encode()).hexdigest()[:16]
+    made = Path(tempfile.gettempdir()) / f"cograd-fakes-{os.getuid()}-{name}"
+    if not (made / "ready").exists():
+        with tempfile.TemporaryDirectory(dir=tempfile.gettempdir()) as new:
+            for source in ("driver", "nvrtc"):
+                header = f'-DCOGRAD_TWIN_HEADER="{SOURCES / "host.h"}"'
+                subprocess.run(
+                    [CXX, "-std=c++20", "-O1", "-shared", "-fPIC", header]
+                    + [str(SOURCES / f"{source}.cpp"), "-o", f"{new}/{source}.so", "-ldl"],
+                    check=True,
+                )
+            made.mkdir(exist_ok=True)
+            for path in Path(new).iterdir():  # renamed, since another process may do the same
+                os.replace(path, made / path.name)
+            (made / "ready").touch()
+    return made
+
+
+def environment(**more):
+    """Returns the variables by which cograd finds the fakes."""
+    at = folder()
+    return {
+        **os.environ,
+        "COGRAD_CUDA_DRIVER": str(at / "driver.so"),
+        "COGRAD_NVRTC": str(at / "nvrtc.so"),
+        "COGRAD_CUBLASLT": "none",
+        "COGRAD_KERNEL_CACHE": os.environ.get("COGRAD_KERNEL_CACHE", str(at / "kernels")),
+        **{name: str(value) for name, value in more.items()},
+    }
+
+
+PREAMBLE = """
+import ctypes, os, cograd as torch
+from cograd import _C
+torch.cuda.set_fallback("silent")
+fake = ctypes.CDLL(os.environ["COGRAD_CUDA_DRIVER"])
+fake.fake_cuda_fail.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int]
+fake.fake_cuda_calls.restype = fake.fake_cuda_used.restype = ctypes.c_int64
+
+def raises(kind, text, f, *args, **kwargs):
+    try:
+        f(*args, **kwargs)
+    except kind as e:
+        assert text in str(e), f"{text!r} is not in {e}"
+        return e
+    raise AssertionError(f"nothing was raised; expected {kind.__name__}: {text}")
+"""
+
+
+def run(program, timeout=120, **variables):
+    """Runs a program on the fake driver in a process of its own; returns what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", PREAMBLE + program],
+        env=environment(**variables),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        cwd=HERE,
+    )
+    assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
