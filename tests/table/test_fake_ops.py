@@ -4,6 +4,7 @@
 An op that reads or writes memory by itself faults there, so each part runs in a process of its own.
 The ops run once by the kernels of the device, and once by the fallback: on copies on the host.
 The first sample of each op runs in all ways; in the nightly tests every sample does.
+tests/cuda/test_cuda_ops.py runs the same checks on CUDA.
 """
 
 import os
@@ -17,6 +18,7 @@ from op_table import OPS, TABLE, arguments, call, is_float, results, samples_of,
 import cograd as torch
 
 PARTS = 8
+DEVICE = "fake"
 # Ops that return something of the device itself, or of its memory.
 LEFT_OUT = {"empty_like", "new_empty", "new_empty_strided", "_to_device", "cpu"}
 RUN = """
@@ -48,9 +50,18 @@ def array(t):
     return (t.view(torch.int16) if t.dtype is torch.bfloat16 else t).numpy()
 
 
+# CUDA's functions and sums round in other places than the CPU's.
+TOLERANCES = {"float64": 1e-11, "complex128": 1e-11, "float32": 2e-5, "complex64": 2e-5}
+
+
 def same(a, b, exact):
     if a is None or b is None:
         return a is b
+    if DEVICE == "cuda":
+        if a.dtype == np.float16:
+            return np.allclose(a.astype(float), b.astype(float), 4e-3, 4e-3, equal_nan=True)
+        tolerance = TOLERANCES.get(a.dtype.name, 0)
+        return a.shape == b.shape and np.allclose(a, b, tolerance, tolerance, equal_nan=True)
     return a.tobytes() == b.tobytes() if exact else np.allclose(a, b, 1e-13, 1e-15, equal_nan=True)
 
 
@@ -169,16 +180,16 @@ def check(record, sample):
     f = OPS.function(record)
     torch.manual_seed(1)
     wanted = call(f, *arguments(record, sample))
-    args, kwargs = on("fake", arguments(record, sample))
+    args, kwargs = on(DEVICE, arguments(record, sample))
     if any(a["name"] == "device" for a in record["args"]) and record["kind"] != "cast":
-        kwargs["device"] = "fake"
+        kwargs["device"] = DEVICE
     torch.manual_seed(1)
     found = call(f, args, kwargs)
     if isinstance(wanted, (bool, int, float)):
         assert found == wanted
         return
     for w, g in zip(tensors(wanted), tensors(found), strict=True):
-        assert g.device.type == "fake", "a result is on the CPU"
+        assert g.device.type == DEVICE, "a result is on the CPU"
         assert (g.shape, g.dtype, strides(g)) == (w.shape, w.dtype, strides(w))
         assert same(array(g), array(w), True), "other bits"
 
@@ -188,7 +199,7 @@ def check_ways(record, sample, names, mode):
         if names and name not in names:
             continue
         wanted = outcome(way, f, *arguments(record, sample))
-        found = outcome(way, f, *on("fake", arguments(record, sample)))
+        found = outcome(way, f, *on(DEVICE, arguments(record, sample)))
         if isinstance(wanted, tuple) or isinstance(found, tuple):  # a text may name the device
             assert wanted[:1] == found[:1], f"{name}: {found[:2]}, on the CPU {wanted[:2]}"
             continue
@@ -200,9 +211,11 @@ def check_ways(record, sample, names, mode):
 
 def run_part(part, parts, mode, everything=""):
     """Checks every `parts`-th record; names each before it starts, in case it ends the process."""
-    if mode == "fallback":
+    global DEVICE
+    DEVICE = "cuda" if mode == "cuda" else "fake"
+    if mode != "kernels":
         torch._C._set_fallback("silent")
-        torch._C._force_fallback(True)
+        torch._C._force_fallback(mode == "fallback")
     for record in TABLE[part::parts]:
         if record["name"] in LEFT_OUT:
             continue
@@ -214,14 +227,16 @@ def run_part(part, parts, mode, everything=""):
                     check_ways(record, sample, () if i == 0 or everything else ("gradients",), mode)
             except Exception as e:
                 print(f"failed {record['name']}({sample}): {type(e).__name__}: {e}", flush=True)
+    print("fell back " + " ".join(torch._C._fallbacks()))
 
 
-def run_parts(part, *options):
+def run_parts(part, *options, variables=None):
+    """Runs a part in a process of its own; returns the ops that fell back to the CPU."""
     here = os.path.dirname(__file__)
     paths = f"{here}:{os.path.dirname(here)}"
     done = subprocess.run(
         [sys.executable, "-c", RUN, paths, str(part), str(PARTS), *options],
-        env=os.environ | {"COGRAD_FAKE_DEVICE": "1"},
+        env=variables or os.environ | {"COGRAD_FAKE_DEVICE": "1"},
         capture_output=True,
         text=True,
         timeout=600,
@@ -231,6 +246,7 @@ def run_parts(part, *options):
     failed = [line for line in lines if line.startswith("failed ")]
     assert done.returncode == 0, f"ended {lines[-1:]} {done.stderr[-2000:]}"
     assert not failed, "\n".join(failed)
+    return set(lines[-1].split()[2:])
 
 
 @pytest.mark.parametrize("part", range(PARTS))
