@@ -1,54 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cuda/jit/program.h"
 
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <unordered_map>
 
-#include "cograd/error.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/driver/launch.h"
 #include "cuda/jit/cache.h"
-#include "cuda/jit/folders.h"
 #include "cuda/jit/nvrtc.h"
+#include "cuda/jit/text.h"
 
 namespace cograd::cuda {
 
 namespace {
-
-const std::string& text_folder() {
-  static const std::string folder = [] {
-    const char* own = std::getenv("COGRAD_CUDA_TEXT");
-    return own == nullptr ? library_folder() + "/cuda" : std::string(own);
-  }();
-  return folder;
-}
-
-// Appends a file. A line `#include "name"` is replaced by that file, the first time it is named.
-void append(std::string& out, const std::string& name, std::set<std::string>& seen) {
-  if (!seen.insert(name).second) return;
-  const std::string path = text_folder() + "/" + name;
-  const auto file = read_file(path);
-  COGRAD_CHECK(file.has_value(), "cuda: cannot read ", path, ", a part of the kernels' text");
-  out += "#line 1 \"" + name + "\"\n";
-  constexpr std::string_view kInclude = "#include \"";
-  int number = 0;
-  for (size_t at = 0; at < file->size();) {
-    const size_t end = std::min(file->find('\n', at), file->size());
-    const std::string line = file->substr(at, end - at);
-    ++number;
-    at = end + 1;
-    if (line.rfind(kInclude, 0) == 0) {
-      append(out, line.substr(kInclude.size(), line.rfind('"') - kInclude.size()), seen);
-      out += "#line " + std::to_string(number + 1) + " \"" + name + "\"\n";
-    } else if (line != "#pragma once") {
-      out += line + "\n";
-    }
-  }
-}
 
 struct Module {
   std::mutex mutex;
@@ -67,13 +33,6 @@ Module& module_of(int gpu, const std::string& program, const std::string& define
 }
 
 }  // namespace
-
-std::string program_text(const std::string& file) {
-  std::string out;
-  std::set<std::string> seen;
-  append(out, file, seen);
-  return out;
-}
 
 std::string compiled(const std::string& program, const std::string& defines,
                      const std::string& text, const std::string& target) {

@@ -8,9 +8,6 @@
 
 namespace cograd::cuda {
 
-// Returns a file of cuda/text with the files that it includes put in, each once.
-std::string program_text(const std::string& file);
-
 // Returns a function of a program for the current GPU, like kernel() of driver/launch.h. `text` is
 // called if the program is not in memory. Several threads may call it; one of them compiles.
 CUfunction function_of(const std::string& program, const std::string& defines,

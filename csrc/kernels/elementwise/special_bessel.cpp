@@ -3,8 +3,6 @@
 // 10.8, 10.31), and amplitudes of the asymptotic forms far from it (DLMF 10.17, 10.40, 9.7).
 #include <math.h>
 
-#include <utility>
-
 #include "kernels/elementwise/special_functions.h"
 #include "kernels/elementwise/special_tables.h"
 
@@ -14,7 +12,7 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 constexpr double kTwoOverPi = 0.63661977236758134308;
-constexpr double kNaN = __builtin_nan("");
+constexpr double kNaN = NAN;
 
 struct Wave {
   double j, y;
@@ -102,8 +100,13 @@ double spherical_bessel_j0(double x) noexcept {
 
 namespace {
 
+// A number as a sum of two.
+struct Sum {
+  double high, rest;
+};
+
 // Returns 2/3 x^1.5 as a sum of two numbers, because callers need its sine where it is large.
-std::pair<double, double> airy_zeta(double x) {
+Sum airy_zeta(double x) {
   const double root = sqrt(x), root_rest = fma(-root, root, x) / (2 * root);
   const double power = x * root, power_rest = fma(x, root, -power) + x * root_rest;
   const double zeta = 2 * power / 3;

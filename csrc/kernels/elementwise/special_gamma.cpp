@@ -4,9 +4,6 @@
 // zeta function.
 #include <math.h>
 
-#include <iterator>
-#include <utility>
-
 #include "kernels/elementwise/special_functions.h"
 #include "kernels/elementwise/special_tables.h"
 
@@ -80,7 +77,10 @@ double q_fraction(double a, double x) {
     if (fabs(now - value) <= kEpsilon * fabs(now)) return front * now;
     value = now;
     if (fabs(under) > kLarge) {
-      for (double* v : {&over, &under, &last_over, &last_under}) *v /= kLarge;
+      over /= kLarge;
+      under /= kLarge;
+      last_over /= kLarge;
+      last_under /= kLarge;
     }
   }
   return front * value;
@@ -101,7 +101,8 @@ double uniform(double a, double x, bool upper) {
   const double m = (x - a) / a, gap = log_gap(m);
   const double eta = copysign(sqrt(2 * gap), m), z = eta * sqrt(0.5 * a);
   double rest = 0, scale = 1;
-  for (size_t k = 0; k + 1 < std::size(tables::kTemmeStarts); ++k, scale /= a) {
+  constexpr int kStarts = sizeof tables::kTemmeStarts / sizeof tables::kTemmeStarts[0];
+  for (int k = 0; k + 1 < kStarts; ++k, scale /= a) {
     double c = 0;
     for (int n = tables::kTemmeStarts[k + 1] - 1; n >= tables::kTemmeStarts[k]; --n)
       c = c * eta + tables::kTemmeValues[n];
@@ -131,16 +132,16 @@ double upper(double a, double x) {
 }  // namespace
 
 double gamma_p(double a, double x) noexcept {
-  if (!(a >= 0 && x >= 0)) return __builtin_nan("");
-  if (a == 0) return x > 0 ? 1 : __builtin_nan("");
-  if (a == HUGE_VAL) return x == HUGE_VAL ? __builtin_nan("") : 0;
+  if (!(a >= 0 && x >= 0)) return NAN;
+  if (a == 0) return x > 0 ? 1 : NAN;
+  if (a == HUGE_VAL) return x == HUGE_VAL ? NAN : 0;
   if (x == 0) return 0;
   return x == HUGE_VAL ? 1 : lower(a, x);
 }
 double gamma_q(double a, double x) noexcept {
-  if (!(a >= 0 && x >= 0)) return __builtin_nan("");
-  if (a == 0) return x > 0 ? 0 : __builtin_nan("");
-  if (a == HUGE_VAL) return x == HUGE_VAL ? __builtin_nan("") : 1;
+  if (!(a >= 0 && x >= 0)) return NAN;
+  if (a == 0) return x > 0 ? 0 : NAN;
+  if (a == HUGE_VAL) return x == HUGE_VAL ? NAN : 1;
   if (x == 0) return 1;
   return x == HUGE_VAL ? 0 : upper(a, x);
 }
@@ -171,13 +172,13 @@ double zeta_of_positive(double s, double q) {
 
 double zeta(double s, double q) noexcept {
   if (s == 1) return HUGE_VAL;
-  if (!(s > 1) || isnan(q)) return __builtin_nan("");
+  if (!(s > 1) || isnan(q)) return NAN;
   if (q > 0) {
     if (s == HUGE_VAL) return q < 1 ? HUGE_VAL : q == 1 ? 1 : 0;
     return q == HUGE_VAL ? 0 : zeta_of_positive(s, q);
   }
   if (q == floor(q)) return HUGE_VAL;  // true for minus infinity, too
-  if (s != floor(s)) return __builtin_nan("");
+  if (s != floor(s)) return NAN;
   // Add the terms of negative bases one by one if they are few, else compute their sum as a
   // difference of two infinite sums.
   const double sign = fmod(s, 2) == 0 ? 1 : -1;

@@ -44,7 +44,7 @@ double ratio(const double (&over)[8], const double (&under)[8], double x) {
 
 // Algorithm AS 241, PPND16 (M. J. Wichura, The percentage points of the normal distribution, 1988).
 double ndtri(double p) noexcept {
-  if (!(p > 0 && p < 1)) return p == 0 ? -HUGE_VAL : p == 1 ? HUGE_VAL : __builtin_nan("");
+  if (!(p > 0 && p < 1)) return p == 0 ? -HUGE_VAL : p == 1 ? HUGE_VAL : NAN;
   constexpr double kMiddle[] = {3.3871328727963666080e0,  1.3314166789178437745e+2,
                                 1.9715909503065514427e+3, 1.3731693765509461125e+4,
                                 4.5921953931549871457e+4, 6.7265770927008700853e+4,

@@ -4,8 +4,6 @@
 // to it. NaN and overflow end a recurrence; Laguerre's of a degree above 2**22 returns NaN.
 #include <math.h>
 
-#include <array>
-
 #include "kernels/elementwise/special_functions.h"
 
 namespace cograd::kernels::special {
@@ -166,9 +164,12 @@ namespace {
 
 // Tabulates k / (k + 1): a division takes as long as the rest of a recurrence's step.
 constexpr int kTabled = 64;
-constexpr auto kPart = [] {
-  std::array<double, kTabled> r{};
-  for (int i = 0; i < kTabled; ++i) r[static_cast<size_t>(i)] = i / (i + 1.0);
+struct Parts {
+  double of[kTabled];
+};
+constexpr Parts kParts = [] {
+  Parts r{};
+  for (int i = 0; i < kTabled; ++i) r.of[i] = i / (i + 1.0);
   return r;
 }();
 
@@ -177,8 +178,8 @@ template <class Next>
 double recurrence(double n, Next&& next) {
   double before = 0, now = 1;
   if (n <= kTabled) {
-    for (size_t k = 0; k < static_cast<size_t>(n); ++k) {
-      const double after = next(kPart[k]) * now - kPart[k] * before;
+    for (int k = 0; k < static_cast<int>(n); ++k) {
+      const double after = next(kParts.of[k]) * now - kParts.of[k] * before;
       before = now;
       now = after;
     }
