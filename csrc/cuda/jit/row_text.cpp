@@ -92,7 +92,7 @@ std::string row_op(const LoopRow& row, const std::string& name) {
     text += ", ";
   }
   text += "T p0, T p1, T p2) {\n";
-  if (row.inputs.starts_with("g"))
+  if (row.formula.find("lit(") != std::string_view::npos)
     text += "    const auto lit = [](double value) { return compute_t<In>(value); };\n";
   return text + "    return compute_t<Out>(" + formula + ");\n  }\n};\n";
 }

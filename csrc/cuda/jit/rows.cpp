@@ -91,6 +91,7 @@ struct Tables {
   void add(LoopFn fn, LoopRow row) {
     if (fn == nullptr || index.contains(fn)) return;
     index[fn] = static_cast<int>(rows.size());
+    row.loop = fn;
     rows.push_back(row);
   }
 };

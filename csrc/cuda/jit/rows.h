@@ -30,6 +30,7 @@ struct LoopRow {
   LoopKind kind = LoopKind::Row;
   bool divides = false;      // reports a zero divisor
   uint8_t flags = 0;         // of an optimizer's variant
+  kernels::LoopFn loop = nullptr;  // the CPU's
 };
 
 // All loops; their order is fixed, so that an index names one.

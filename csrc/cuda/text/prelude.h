@@ -24,9 +24,9 @@
   extern __shared__ __align__(16) unsigned char cograd_dynamic_shared[]; \
   T* const name = reinterpret_cast<T*>(cograd_dynamic_shared)
 #define COGRAD_UNROLL _Pragma("unroll")
-#define HUGE_VAL __longlong_as_double(0x7ff0000000000000LL)
-#define INFINITY __int_as_float(0x7f800000)
-#define NAN __int_as_float(0x7fc00000)
+#define HUGE_VAL __builtin_bit_cast(double, 0x7ff0000000000000LL)
+#define INFINITY __builtin_bit_cast(float, 0x7f800000)
+#define NAN __builtin_bit_cast(float, 0x7fc00000)
 #endif
 
 namespace cograd::device {

@@ -47,7 +47,7 @@ double bessel_j0(double x) noexcept {
 double bessel_j1(double x) noexcept {
   const double a = fabs(x);
   if (a < 8) return x * tables::kJ1(a * a);
-  return a >= 8 ? copysign(1, x) * far1(a).j : x;
+  return a >= 8 ? copysign(1.0, x) * far1(a).j : x;
 }
 double bessel_y0(double x) noexcept {
   if (x == 0) return -HUGE_VAL;
@@ -110,7 +110,7 @@ Sum airy_zeta(double x) {
   const double root = sqrt(x), root_rest = fma(-root, root, x) / (2 * root);
   const double power = x * root, power_rest = fma(x, root, -power) + x * root_rest;
   const double zeta = 2 * power / 3;
-  return {zeta, (fma(-3, zeta, 2 * power) + 2 * power_rest) / 3};
+  return {zeta, (fma(-3.0, zeta, 2 * power) + 2 * power_rest) / 3};
 }
 
 }  // namespace
