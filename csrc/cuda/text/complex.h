@@ -7,8 +7,8 @@
 namespace cograd::device {
 
 // Computes name(v) of complex64 through complex128.
-#define COGRAD_BY_WAY_OF_DOUBLE(name)                          \
-  inline Complex<float> name(Complex<float> v) {               \
+#define COGRAD_BY_WAY_OF_DOUBLE(name)                             \
+  inline Complex<float> name(Complex<float> v) {                  \
     return Complex<float>(name(static_cast<Complex<double>>(v))); \
   }
 
@@ -93,7 +93,9 @@ inline double scale_of(Complex<double> v) {
   return size > 0x1p500 ? 0x1p-600 : size < 0x1p-500 ? 0x1p600 : 1.0;
 }
 inline Complex<double> quotient(Complex<double> a, Complex<double> b) {
+  if (isnan(a) || isnan(b)) return {NAN, NAN};
   const double s = scale_of(b);
+  if (b == Complex<double>(0)) return a / b;
   const Complex<double> scaled = a * s / (b * s);
   if (!isnan(scaled)) return scaled;
   if (is_infinite(a) && isfinite(b)) {  // an infinity divided by a number is one
@@ -108,10 +110,7 @@ inline Complex<double> quotient(Complex<double> a, Complex<double> b) {
   }
   return scaled;
 }
-inline Complex<double> reciprocal_of(Complex<double> v) {
-  if (v == Complex<double>(0)) return Complex<double>(1.0) / v;
-  return quotient({1, 0}, v);
-}
+inline Complex<double> reciprocal_of(Complex<double> v) { return quotient({1, 0}, v); }
 inline Complex<double> rsqrt(Complex<double> v) { return reciprocal_of(sqrt(v)); }
 
 // cosh(v) and sinh(v) as e * 2^-k, from one exponential.
@@ -170,6 +169,48 @@ inline Complex<double> tan(Complex<double> v) {
   const Complex<double> r = tanh(Complex<double>(-v.im, v.re));
   return {r.im, -r.re};
 }
+// Inverse functions by W. Kahan, "Branch cuts for complex elementary functions" (1987). Beyond
+// kHuge the roots' product would overflow; there 1 is nothing beside v.
+inline constexpr double kHuge = 1e150, kLogTwo = 0.69314718055994531;
+inline double log_of_twice(Complex<double> v) {
+  return log(hypot(0.5 * v.re, 0.5 * v.im)) + 2 * kLogTwo;
+}
+inline bool is_huge(Complex<double> v) { return abs(v.re) > kHuge || abs(v.im) > kHuge; }
+inline Complex<double> asin(Complex<double> v) {
+  if (is_huge(v)) return {atan2(v.re, abs(v.im)), copysign(log_of_twice(v), v.im)};
+  const Complex<double> a = sqrt(Complex<double>(1 - v.re, -v.im));
+  const Complex<double> b = sqrt(Complex<double>(1 + v.re, v.im));
+  return {atan2(v.re, a.re * b.re - a.im * b.im), asinh(a.re * b.im - a.im * b.re)};
+}
+inline Complex<double> acos(Complex<double> v) {
+  if (is_huge(v)) return {atan2(abs(v.im), v.re), copysign(log_of_twice(v), -v.im)};
+  const Complex<double> a = sqrt(Complex<double>(1 - v.re, -v.im));
+  const Complex<double> b = sqrt(Complex<double>(1 + v.re, v.im));
+  return {2 * atan2(a.re, b.re), asinh(b.re * a.im - b.im * a.re)};
+}
+inline Complex<double> acosh(Complex<double> v) {
+  if (is_huge(v)) return {log_of_twice(v), atan2(v.im, v.re)};
+  const Complex<double> a = sqrt(Complex<double>(v.re - 1, v.im));
+  const Complex<double> b = sqrt(Complex<double>(v.re + 1, v.im));
+  return {asinh(a.re * b.re + a.im * b.im), 2 * atan2(a.im, b.re)};
+}
+inline Complex<double> atanh(Complex<double> v) {
+  if (is_huge(v)) {
+    const Complex<double> r = reciprocal_of(v);
+    return {isfinite(v) ? r.re : copysign(0.0, v.re), copysign(0.5 * kPi, v.im)};
+  }
+  const double x = abs(v.re), near = (1 - x) * (1 - x) + v.im * v.im;
+  const double im = 0.5 * atan2(2 * v.im, (1 - x) * (1 + x) - v.im * v.im);
+  return {copysign(0.25 * log1p(4 * x / near), v.re), im};
+}
+inline Complex<double> asinh(Complex<double> v) {
+  const Complex<double> r = asin(Complex<double>(-v.im, v.re));
+  return {r.im, -r.re};
+}
+inline Complex<double> atan(Complex<double> v) {
+  const Complex<double> r = atanh(Complex<double>(-v.im, v.re));
+  return {r.im, -r.re};
+}
 // Uses exp(v) or exp(-v), whichever has absolute value at most 1.
 inline Complex<double> sigmoid(Complex<double> v) {
   const bool left = v.re < 0;
@@ -201,6 +242,12 @@ COGRAD_BY_WAY_OF_DOUBLE(cos)
 COGRAD_BY_WAY_OF_DOUBLE(sin)
 COGRAD_BY_WAY_OF_DOUBLE(tanh)
 COGRAD_BY_WAY_OF_DOUBLE(tan)
+COGRAD_BY_WAY_OF_DOUBLE(asin)
+COGRAD_BY_WAY_OF_DOUBLE(acos)
+COGRAD_BY_WAY_OF_DOUBLE(atan)
+COGRAD_BY_WAY_OF_DOUBLE(asinh)
+COGRAD_BY_WAY_OF_DOUBLE(acosh)
+COGRAD_BY_WAY_OF_DOUBLE(atanh)
 COGRAD_BY_WAY_OF_DOUBLE(sigmoid)
 COGRAD_BY_WAY_OF_DOUBLE(silu)
 COGRAD_BY_WAY_OF_DOUBLE(reciprocal_of)

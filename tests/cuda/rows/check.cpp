@@ -60,9 +60,12 @@ struct Case {
 };
 enum { kContiguous, kTransposed, kBroadcast, kNumber, kOffset };
 const Case kCases[] = {
-    {"contiguous", {1000}, kContiguous}, {"transposed", {7, 11}, kTransposed},
-    {"broadcast", {5, 4, 6}, kBroadcast}, {"number", {40}, kNumber},
-    {"offset", {33}, kOffset},           {"scalar", {}, kContiguous},
+    {"contiguous", {1000}, kContiguous},
+    {"transposed", {7, 11}, kTransposed},
+    {"broadcast", {5, 4, 6}, kBroadcast},
+    {"number", {40}, kNumber},
+    {"offset", {33}, kOffset},
+    {"scalar", {}, kContiguous},
     {"empty", {3, 0}, kContiguous},
 };
 
@@ -102,16 +105,13 @@ class Checker {
   void start(const LoopLaunch& l) {
     const int driver = static_cast<int>(l.driver);
     const unsigned grid[] = {l.blocks, 1, 1}, block[] = {kLoopThreads, 1, 1};
-    for (int d = driver; d < 3; ++d) {  // the last kernel of a row takes all strided calls
-      void* f = dlsym(library_, kernel_name(index_, driver == 1 && d == 1 ? 2 : d).c_str());
-      if (f == nullptr) f = dlsym(library_, kernel_name(index_, d).c_str());
-      if (f == nullptr) continue;
-      launch_(reinterpret_cast<Kernel>(f), grid, block, 0, l.args);
-      return;
-    }
-    std::printf("row %zu has no kernel\n", index_);
+    // A row that has the kernel of large tensors, too, runs it wherever it would run the other.
+    void* f = driver == 1 ? dlsym(library_, kernel_name(index_, 2).c_str()) : nullptr;
+    if (f == nullptr) f = dlsym(library_, kernel_name(index_, driver).c_str());
+    launch_(reinterpret_cast<Kernel>(f), grid, block, 0, l.args);
   }
 
+  // Runs a case on the CPU and by the kernel; moving a Memory keeps its addresses.
   bool run_case(const Case& c) {
     const bool optim = row_.kind == LoopKind::Optim;
     const int count = optim ? kMostOperands : 1 + static_cast<int>(row_.inputs.size());
@@ -132,10 +132,7 @@ class Checker {
       for (int64_t& v : s) v *= size;
       strides.push_back(s);
       memory.push_back(std::move(m));
-      // Moving a vector keeps its memory.
     }
-    std::vector<char> start_out(memory[0].bytes);
-    const int64_t out_bytes = static_cast<int64_t>(memory[0].bytes.size());
     std::vector<Operand> ops;
     for (int k = 0; k < count; ++k)
       ops.push_back({memory[static_cast<size_t>(k)].at, strides[static_cast<size_t>(k)].data()});
@@ -159,8 +156,6 @@ class Checker {
       const auto i = static_cast<size_t>(k);
       good &= report(c, k, memory[i].at, want[i].data() + (memory[i].at - memory[i].bytes.data()));
     }
-    (void)out_bytes;
-    (void)start_out;
     return good;
   }
 

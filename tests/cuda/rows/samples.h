@@ -59,11 +59,13 @@ class Samples {
   }
   // Writes n elements of operand k.
   void fill(char* to, int n, int k) const {
-    const DType t = k == 0 && row_.kind != LoopKind::Optim ? row_.out : k == 1 ? row_.first
-                                                                              : row_.type;
+    const DType t = k == 0 && row_.kind != LoopKind::Optim ? row_.out
+                    : k == 1                               ? row_.first
+                                                           : row_.type;
     uint64_t state = 88172645463325252u + static_cast<uint64_t>(k) * 7919;
     for (int i = 0; i < n; ++i) {
-      write(to + static_cast<int64_t>(i) * dtype_size(t), t, number(state, i, k), number(state, 9, k));
+      write(to + static_cast<int64_t>(i) * dtype_size(t), t, number(state, i, k),
+            number(state, 9, k));
     }
   }
 
@@ -114,7 +116,7 @@ class ParamsOf {
       own_.set(0, p0).set(1, 1.25).set(2, -0.5);
     } else {
       own_.set(0, int64_t{limits ? -1 : 2}).set(1, int64_t{5}).set(2, int64_t{1});
-      own_.imag[0] = is_complex(row.type) ? 0.25 : 0;
+      if (is_complex(row.type)) own_.set(0, 1.75).imag[0] = 0.25;
     }
     const double scalars[kernels::kOptimScalars] = {1,     0.01, 0.1,  0.99, 0.1,
                                                     0.999, 0.1,  1.01, 1e-3, 0.02};
@@ -123,7 +125,8 @@ class ParamsOf {
   const void* get() const {
     if (row_.kind == LoopKind::Optim) return scalars_;
     return row_.kind == LoopKind::Cast || row_.kind == LoopKind::Copy ? nullptr
-           : row_.kind == LoopKind::Fill ? static_cast<const void*>(scalars_) : &own_;
+           : row_.kind == LoopKind::Fill ? static_cast<const void*>(scalars_)
+                                         : &own_;
   }
 
  private:
