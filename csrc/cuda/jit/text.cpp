@@ -30,7 +30,8 @@ const std::string& file_text(const std::string& name) {
   if (const auto it = files->find(name); it != files->end()) return it->second;
   std::istringstream list(folders());
   for (std::string folder; std::getline(list, folder, ':');) {
-    auto text = read_file(folder + "/" + name);
+    folder.append("/").append(name);
+    auto text = read_file(folder);
     if (text) return files->emplace(name, std::move(*text)).first->second;
   }
   detail::fail(ErrorKind::Runtime, "cuda: no file ", name, " in ", folders(),
