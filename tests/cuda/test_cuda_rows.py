@@ -129,6 +129,7 @@ class Nvrtc:
         call = self.library
         call.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"row", 0, None, None)
         options = [b"-std=c++20", b"-default-device", f"-arch={arch}".encode(), b"-Xptxas=-v"]
+        options.append(b"-diag-suppress=186")
         array = (ctypes.c_char_p * len(options))(*options)
         result = call.nvrtcCompileProgram(program, len(options), array)
         call.nvrtcGetProgramLogSize(program, ctypes.byref(size))

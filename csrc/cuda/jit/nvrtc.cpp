@@ -183,6 +183,7 @@ std::string nvrtc_compile(const std::string& name, const std::string& text,
   const bool ptx = target.rfind("compute_", 0) == 0 && a.ptx != nullptr && a.ptx_size != nullptr;
   // Functions and variables without a word about their place are the device's.
   std::vector<std::string> options{"-std=c++20", "-default-device", "-arch=" + target};
+  options.emplace_back("-diag-suppress=186");  // compares unsigned integers with 0: rows do
   std::istringstream words(defines);
   for (std::string word; words >> word;) options.push_back(word);
   std::vector<const char*> pointers;
