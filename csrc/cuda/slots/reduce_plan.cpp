@@ -18,7 +18,8 @@ using kernels::ReduceGeometry;
 constexpr const char* kLeaves[] = {
     "Sum",      "Prod",   "Min",    "Max",       "Nonzero", "SumSquares",   "SumAbs",
     "MaxAbs",   "MinAbs", "PowerSum", "ArgMax",  "ArgMin",  "LogSumExp",    "Var",
-    "FirstOutside", "FirstNonzero", "FirstNan", "FirstInf", "FirstNonfinite"};
+    "FirstOutside", "FirstNonzero", "FirstNan", "FirstInf", "FirstNonfinite",
+    "FirstBadTarget"};
 constexpr int kStateBytes = 24;  // of the largest state
 
 std::string defines_of(uint64_t variant) {

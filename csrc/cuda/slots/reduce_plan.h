@@ -29,6 +29,7 @@ enum class Leaf : uint8_t {
   FirstNan,
   FirstInf,
   FirstNonfinite,
+  FirstBadTarget,
 };
 
 // Runs a reduction of x; `a` has the outputs and how to finish. The numbers of terms, which some

@@ -342,6 +342,13 @@ struct OutsideTest {
     return !(x >= a.p && x <= a.q);
   }
 };
+// p: the index that is ignored, q: the number of classes.
+struct BadTargetTest {
+  static bool finds(Computed v, const ReduceArgs& a) {
+    const int64_t t = static_cast<int64_t>(v);
+    return t != static_cast<int64_t>(a.p) && (t < 0 || t >= static_cast<int64_t>(a.q));
+  }
+};
 struct NonzeroTest {
   static bool finds(Computed v, const ReduceArgs&) { return v != Computed(0); }
 };
@@ -355,6 +362,7 @@ struct NonfiniteTest {
   static bool finds(Computed v, const ReduceArgs&) { return !isfinite(v); }
 };
 using FirstOutside = First<OutsideTest>;
+using FirstBadTarget = First<BadTargetTest>;
 using FirstNonzero = First<NonzeroTest>;
 using FirstNan = First<NanTest>;
 using FirstInf = First<InfTest>;
