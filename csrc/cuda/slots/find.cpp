@@ -45,6 +45,16 @@ int64_t first_nonfinite(DType t, const void* x, std::span<const int64_t> sizes,
   }
 }
 
+Complex<double> shown_value(DType t, const void* element) noexcept {
+  try {
+    if (t == DType::Complex64) return Complex<double>(read_back<Complex<float>>(element));
+    if (t == DType::Complex128) return read_back<Complex<double>>(element);
+    return Complex<double>(is_differentiable(t) ? wide_element(t, element) : 0.0);
+  } catch (const std::exception&) {
+    return Complex<double>(0.0);
+  }
+}
+
 bool all_finite(DType t, const void* x, int64_t n) {
   return find_first("all_finite", Leaf::FirstNonfinite, part_of(t), x, is_complex(t) ? 2 * n : n) <
          0;
@@ -78,6 +88,7 @@ kernels::ValueRange value_range(const double* x, int64_t n) {
 }
 
 COGRAD_CUDA_SLOT(first_nonfinite)
+COGRAD_CUDA_SLOT(shown_value)
 COGRAD_CUDA_SLOT(all_finite)
 COGRAD_CUDA_SLOT(first_nonzero)
 COGRAD_CUDA_SLOT(all_between)
