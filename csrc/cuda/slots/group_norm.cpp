@@ -29,8 +29,8 @@ class Call {
   Call(const char* slot, DType t, const NormGroups& n, std::initializer_list<const void*> arrays)
       : slot_(slot) {
     const int64_t pack = 16 / dtype_size(t);
-    bool packs = n.length % pack == 0 && n.step % pack == 0 && n.inner % pack == 0 &&
-                 n.outer % pack == 0;
+    bool packs =
+        n.length % pack == 0 && n.step % pack == 0 && n.inner % pack == 0 && n.outer % pack == 0;
     for (const void* p : arrays) packs &= reinterpret_cast<uintptr_t>(p) % 16 == 0;
     vec_ = packs ? pack : 1;
     variant_ = static_cast<uint64_t>(t) | static_cast<uint64_t>(vec_) << 8;
@@ -68,9 +68,8 @@ class Call {
     const int64_t terms = args.columns != 0 ? args.segments : args.segments * args.length / vec_;
     const int64_t blocks = args.columns != 0 ? ceil_div(args.groups, 32) : args.groups;
     const int64_t least = args.columns != 0 ? 64 : 4 * kGroupThreads;
-    const int64_t wanted =
-        std::min<int64_t>(ceil_div(8 * multiprocessors(), std::max<int64_t>(blocks, 1)),
-                          terms / least);
+    const int64_t wanted = std::min<int64_t>(
+        ceil_div(8 * multiprocessors(), std::max<int64_t>(blocks, 1)), terms / least);
     args.chunk = std::max<int64_t>(1, ceil_div(terms, std::clamp<int64_t>(wanted, 1, 512)));
     args.chunks = std::max<int64_t>(1, ceil_div(terms, args.chunk));
   }

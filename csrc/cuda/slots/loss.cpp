@@ -22,9 +22,9 @@ using device::kLossThreads;
 using device::LossArgs;
 
 void check_targets(const char* slot, const NllGeometry& g, const int64_t* target) {
-  const int64_t i = find_first(slot, Leaf::FirstBadTarget, DType::Int64, target,
-                               g.batch * g.spatial, static_cast<double>(g.ignore_index),
-                               static_cast<double>(g.classes));
+  const int64_t i =
+      find_first(slot, Leaf::FirstBadTarget, DType::Int64, target, g.batch * g.spatial,
+                 static_cast<double>(g.ignore_index), static_cast<double>(g.classes));
   if (i < 0) return;
   COGRAD_CHECK_INDEX(false, "Target ", read_back<int64_t>(target + i), " is out of bounds for ",
                      g.classes, " classes");

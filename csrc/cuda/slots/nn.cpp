@@ -36,12 +36,14 @@ void masked_scale(DType t, const void* x, const bool* keep, double scale, int64_
 void lstm_cell(DType t, const kernels::LstmCell& s) {
   if (s.rows * s.hidden == 0) return;
   const device::CellArgs a{s.gates, s.c, nullptr, nullptr, s.o, s.cell, s.rows, s.hidden};
-  launch("lstm_cell", function_of("nn.h", "lstm_cell", static_cast<uint64_t>(t), cell_defines), grid_over(s.rows * s.hidden), a);
+  launch("lstm_cell", function_of("nn.h", "lstm_cell", static_cast<uint64_t>(t), cell_defines),
+         grid_over(s.rows * s.hidden), a);
 }
 void lstm_cell_backward(DType t, const kernels::LstmCellBackward& s) {
   if (s.rows * s.hidden == 0) return;
   const device::CellArgs a{s.gates, s.c, s.g_o, s.g_cell, s.g_gates, s.g_c, s.rows, s.hidden};
-  launch("lstm_cell_backward", function_of("nn.h", "lstm_cell_backward", static_cast<uint64_t>(t), cell_defines),
+  launch("lstm_cell_backward",
+         function_of("nn.h", "lstm_cell_backward", static_cast<uint64_t>(t), cell_defines),
          grid_over(s.rows * s.hidden), a);
 }
 
@@ -50,8 +52,8 @@ void split_ties(DType t, const void* x, int64_t outer, int64_t n, int64_t inner,
   const int64_t lines = outer * inner;
   if (lines * n == 0) return;
   const Scratch counts(lines * static_cast<int64_t>(sizeof(int64_t)));
-  const device::TiesArgs a{x,     y, g,     out, static_cast<long long*>(counts.data()),
-                           outer, n, inner, nan_ties ? 1 : 0};
+  const device::TiesArgs a{
+      x, y, g, out, static_cast<long long*>(counts.data()), outer, n, inner, nan_ties ? 1 : 0};
   const int64_t side = inner == 1 ? 1 : 32;
   Grid grid = grid_of(ceil_div(lines, side), static_cast<int>(side));
   grid.threads[1] = static_cast<unsigned>(kNnThreads / side);

@@ -50,12 +50,13 @@ void layer_norm_backward(DType t, const void* g, const void* x, const void* mean
   }
   if (gweight == nullptr && gbias == nullptr) return;
   const int64_t tiles = ceil_div(n, 32), wanted = ceil_div(int64_t{8} * multiprocessors(), tiles);
-  const int64_t chunk =
-      std::max<int64_t>(1, ceil_div(rows, std::clamp<int64_t>(std::min(wanted, rows / 32), 1, 256)));
+  const int64_t chunk = std::max<int64_t>(
+      1, ceil_div(rows, std::clamp<int64_t>(std::min(wanted, rows / 32), 1, 256)));
   const int64_t chunks = std::max<int64_t>(1, ceil_div(rows, chunk));
   const Scratch partial(2 * chunks * n * static_cast<int64_t>(sizeof(double)));
-  const device::LayerNormSums s{g,     x,    mean, rstd,  gweight, gbias, static_cast<double*>(partial.data()),
-                                rows, n, chunk, chunks};
+  const device::LayerNormSums s{
+      g,    x, mean,  rstd,  gweight, gbias, static_cast<double*>(partial.data()),
+      rows, n, chunk, chunks};
   Grid grid = grid_of(tiles * chunks, 32);
   grid.threads[1] = 8;
   launch(kName, function("layer_norm_sums"), grid, s);

@@ -88,8 +88,8 @@ void max_pool(DType t, const PoolWindows& w, int64_t planes, const void* x, void
   for (int k = 0; k < 3; ++k) a.dims[k] = formula_of(w, k);
   const int64_t n = planes * w.out_size();
   if (n == 0) return;
-  launch("max_pool", function_of("nn.h", "max_pool", t), grid_of(ceil_div(n, kNnThreads), kNnThreads),
-         a);
+  launch("max_pool", function_of("nn.h", "max_pool", t),
+         grid_of(ceil_div(n, kNnThreads), kNnThreads), a);
 }
 
 bool pool_scatter(DType t, int64_t planes, int64_t n, int64_t size, const void* g,

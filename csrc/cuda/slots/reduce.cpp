@@ -115,7 +115,8 @@ Complex<double> complex_sum(DType t, const void* x, int64_t n) {
   const int64_t size = dtype_size(part);
   const int64_t kept[1] = {2}, kept_step[1] = {size}, reduced[1] = {n}, step[1] = {2 * size};
   const Scratch sums(2 * sizeof(double));
-  cuda::reduce(ReduceOp::Sum, part, x, {kept, kept_step, reduced, step}, DType::Float64, sums.data());
+  cuda::reduce(ReduceOp::Sum, part, x, {kept, kept_step, reduced, step}, DType::Float64,
+               sums.data());
   double v[2];
   read_back(sums.data(), v, sizeof v);
   return {v[0], v[1]};

@@ -15,11 +15,26 @@ using device::kReduceThreads;
 using device::ReduceDim;
 using kernels::ReduceGeometry;
 
-constexpr const char* kLeaves[] = {
-    "Sum",      "Prod",   "Min",    "Max",       "Nonzero", "SumSquares",   "SumAbs",
-    "MaxAbs",   "MinAbs", "PowerSum", "ArgMax",  "ArgMin",  "LogSumExp",    "Var",
-    "FirstOutside", "FirstNonzero", "FirstNan", "FirstInf", "FirstNonfinite",
-    "FirstBadTarget"};
+constexpr const char* kLeaves[] = {"Sum",
+                                   "Prod",
+                                   "Min",
+                                   "Max",
+                                   "Nonzero",
+                                   "SumSquares",
+                                   "SumAbs",
+                                   "MaxAbs",
+                                   "MinAbs",
+                                   "PowerSum",
+                                   "ArgMax",
+                                   "ArgMin",
+                                   "LogSumExp",
+                                   "Var",
+                                   "FirstOutside",
+                                   "FirstNonzero",
+                                   "FirstNan",
+                                   "FirstInf",
+                                   "FirstNonfinite",
+                                   "FirstBadTarget"};
 constexpr int kStateBytes = 24;  // of the largest state
 
 std::string defines_of(uint64_t variant) {
@@ -67,8 +82,8 @@ int simplify(const char* slot, std::span<const int64_t> sizes, std::span<const i
 
 // Cuts the terms of each output so that there are about `blocks` blocks, of at least `least` terms.
 void cut(ReduceArgs& a, int64_t blocks, int64_t least, int64_t most, int64_t unit) {
-  const int64_t chunks =
-      std::clamp<int64_t>(std::min<int64_t>(blocks, a.terms / std::max<int64_t>(least, 1)), 1, most);
+  const int64_t chunks = std::clamp<int64_t>(
+      std::min<int64_t>(blocks, a.terms / std::max<int64_t>(least, 1)), 1, most);
   a.chunk = ceil_div(ceil_div(std::max<int64_t>(a.terms, 1), chunks), unit) * unit;
   a.chunks = std::max<int64_t>(1, ceil_div(a.terms, a.chunk));
 }
@@ -88,8 +103,8 @@ Grid plan_columns(ReduceArgs& a, int64_t itemsize) {
   a.packs = line % width == 0 && aligned(a, width * itemsize) ? 1 : 0;
   const int64_t threads = a.packs != 0 ? line / width : line;
   const int64_t bx = std::min<int64_t>(32, round_up_to_power(threads));
-  const int64_t by = std::clamp<int64_t>(round_up_to_power(ceil_div(a.terms, 4)), 32 / bx,
-                                         kReduceThreads / bx);
+  const int64_t by =
+      std::clamp<int64_t>(round_up_to_power(ceil_div(a.terms, 4)), 32 / bx, kReduceThreads / bx);
   const int64_t places = a.outputs / line * ceil_div(threads, bx);
   cut(a, ceil_div(int64_t{8} * multiprocessors(), places), by * 16, 512, 1);
   Grid g = grid_of(places * a.chunks, static_cast<int>(bx));
@@ -127,8 +142,8 @@ void run_reduction(const char* slot, Leaf leaf, DType in, const void* x, const R
   a.wide = a.outputs > 0x7FFFFFFF || a.terms > 0x7FFFFFFF ? 1 : 0;
   const int64_t step = a.reduced[a.nreduced - 1].stride;
   a.flat = a.nreduced == 1 && step == itemsize ? 1 : 0;
-  const bool columns = a.nkept > 0 && a.kept[a.nkept - 1].stride == itemsize && step != itemsize &&
-                       a.terms > 0;
+  const bool columns =
+      a.nkept > 0 && a.kept[a.nkept - 1].stride == itemsize && step != itemsize && a.terms > 0;
   const Grid grid = columns ? plan_columns(a, itemsize) : plan_rows(a);
   const Scratch partial(a.chunks == 1 ? 0 : a.outputs * a.chunks * kStateBytes);
   a.partial = partial.data();
@@ -137,9 +152,9 @@ void run_reduction(const char* slot, Leaf leaf, DType in, const void* x, const R
     return function_of("reduce.h", name, variant, defines_of);
   };
   launch(slot,
-         !columns        ? function("reduce_rows")
-         : a.packs != 0  ? function("reduce_column_packs")
-                         : function("reduce_columns"),
+         !columns       ? function("reduce_rows")
+         : a.packs != 0 ? function("reduce_column_packs")
+                        : function("reduce_columns"),
          grid, a);
   if (a.chunks == 1) return;
   launch(slot, function("reduce_pieces"),

@@ -27,15 +27,17 @@ CUdeviceptr address(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 // A dim's tables, in one block.
 std::string tables_of(const ResampleDim& d) {
   std::string all;
-  const auto add = [&all](const void* p, size_t n) { all.append(static_cast<const char*>(p), 8 * n); };
+  const auto add = [&all](const void* p, size_t n) {
+    all.append(static_cast<const char*>(p), 8 * n);
+  };
   add(d.start.data(), static_cast<size_t>(d.out));
   add(d.count.data(), static_cast<size_t>(d.out));
   add(d.weight.data(), d.weight.size());
   return all;
 }
 
-// Returns tables on the device. A copy waits for the device, so the tables of a process's first maps
-// stay there; `room` gets those of later ones.
+// Returns tables on the device. A copy waits for the device, so the tables of a process's first
+// maps stay there; `room` gets those of later ones.
 const char* device_tables(const std::string& tables, std::unique_ptr<Scratch>& room) {
   constexpr size_t kMost = 256;
   static std::mutex mutex;

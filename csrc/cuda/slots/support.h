@@ -63,10 +63,10 @@ inline void set_divider(int64_t d, unsigned& multiplier, unsigned& shift) {
   shift = 0;
   if (d <= 0 || d > 0x7FFFFFFF) d = 1;
   while ((int64_t{1} << shift) < d) ++shift;
-  multiplier = static_cast<unsigned>(
-      (uint64_t{1} << 32) * static_cast<uint64_t>((int64_t{1} << shift) - d) /
-          static_cast<uint64_t>(d) +
-      1);
+  multiplier =
+      static_cast<unsigned>((uint64_t{1} << 32) * static_cast<uint64_t>((int64_t{1} << shift) - d) /
+                                static_cast<uint64_t>(d) +
+                            1);
 }
 
 }  // namespace cograd::cuda

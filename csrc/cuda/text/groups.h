@@ -127,7 +127,8 @@ COGRAD_KERNEL(group_finish, GroupArgs, kGroupThreads) {
   for (int64_t g = grid_index(); g < a.groups; g += grid_size()) {
     Var s;
     s.init();
-    for (int64_t c = 0; c < a.chunks; ++c) s.merge(static_cast<const Var*>(a.partial)[g * a.chunks + c]);
+    for (int64_t c = 0; c < a.chunks; ++c)
+      s.merge(static_cast<const Var*>(a.partial)[g * a.chunks + c]);
     const double var = s.m2 / s.count;
     stat(a.mean)[g] = static_cast<Computed>(s.count == 0 ? HUGE_VAL - HUGE_VAL : s.mean);
     stat(a.rstd)[g] = static_cast<Computed>(1 / sqrt(var + a.eps));
@@ -255,15 +256,16 @@ COGRAD_KERNEL(group_backward, GroupArgs, kGroupThreads) {
     const Spot p = spot_of(a, k);
     const Computed m = stat(a.mean)[p.group], rstd = stat(a.rstd)[p.group];
     const double r = static_cast<double>(rstd);
-    const Computed scale =
-        rstd * coefficient(a.weight, weight_at(a, p.group, p.segment), 1);
+    const Computed scale = rstd * coefficient(a.weight, weight_at(a, p.group, p.segment), 1);
     Computed shift = 0, slope = 0;
     if (!a.given) {
       shift = static_cast<Computed>(-r * a.totals[2 * p.group] / count);
       slope = static_cast<Computed>(-r * r * a.totals[2 * p.group + 1] / count);
     }
-    const auto xs = *reinterpret_cast<const Pack<Element, kVec>*>(static_cast<const Element*>(a.x) + p.at);
-    auto gs = *reinterpret_cast<const Pack<Element, kVec>*>(static_cast<const Element*>(a.g) + p.at);
+    const auto xs =
+        *reinterpret_cast<const Pack<Element, kVec>*>(static_cast<const Element*>(a.x) + p.at);
+    auto gs =
+        *reinterpret_cast<const Pack<Element, kVec>*>(static_cast<const Element*>(a.g) + p.at);
     COGRAD_UNROLL
     for (int j = 0; j < kVec; ++j)
       gs.v[j] = Element(load(&gs.v[j]) * scale + ((load(&xs.v[j]) - m) * slope + shift));

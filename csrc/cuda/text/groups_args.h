@@ -13,7 +13,7 @@ struct GroupArgs {
   const void *x, *g, *weight, *bias;
   void *y, *mean, *rstd, *var;  // y is the gradient of x in the backward; it and var may be null
   double *sums, *dots;          // of the segments [groups, segments]
-  double *totals;               // of the groups: sum and dot by weights [groups, 2]
+  double* totals;               // of the groups: sum and dot by weights [groups, 2]
   void* partial;                // states [groups, chunks]
   long long chunk, chunks;
   double eps;

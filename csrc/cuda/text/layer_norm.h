@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Layer normalisation of rows. As in softmax.h, a row is read once, a long one again from the cache.
+// Layer normalisation of rows. As in softmax.h, a row is read once, a long one again from the
+// cache.
 #pragma once
 #include "norm_args.h"
 #include "rows.h"

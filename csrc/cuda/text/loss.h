@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Negative log likelihood and the gradients of it and of cross entropy. Sums are computed in double,
-// in an order that depends on the sizes alone. A target outside of the classes counts as ignored:
-// the host has checked it before.
+// Negative log likelihood and the gradients of it and of cross entropy. Sums are computed in
+// double, in an order that depends on the sizes alone. A target outside of the classes counts as
+// ignored: the host has checked it before.
 #pragma once
 #include "functions.h"
 #include "loss_args.h"
@@ -96,8 +96,7 @@ inline Position position_of(const LossArgs& a, int64_t i) {
   double scale = static_cast<double>(load(at(a.gout, a.reduction == 0 ? i : 0)));
   if (a.reduction == 1) scale /= static_cast<double>(load(at(a.total_weight, 0)));
   const double hit = a.hit * static_cast<double>(weight_of(a, t));
-  const double every =
-      a.weight_sum == nullptr ? static_cast<double>(a.classes) : *a.weight_sum;
+  const double every = a.weight_sum == nullptr ? static_cast<double>(a.classes) : *a.weight_sum;
   p.hit = static_cast<Computed>(scale * hit);
   p.spread = static_cast<Computed>(scale * a.spread);
   p.all = static_cast<Computed>(scale * (hit + a.spread * every));

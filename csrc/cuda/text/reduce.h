@@ -8,9 +8,9 @@
 namespace cograd::device {
 
 using State = COGRAD_LEAF;
-inline constexpr int kPack = 16 / sizeof(Element);                 // elements of a 16-byte load
+inline constexpr int kPack = 16 / sizeof(Element);  // elements of a 16-byte load
 inline constexpr int kDeep = sizeof(Element) >= 4 ? 4 : sizeof(Element);
-inline constexpr int kColumns = sizeof(Element) == 8 ? 2 : 4;      // columns of one thread
+inline constexpr int kColumns = sizeof(Element) == 8 ? 2 : 4;  // columns of one thread
 inline constexpr int kGroups = kReduceThreads / 32;
 
 struct Offsets {
@@ -21,9 +21,10 @@ inline Offsets locate(const ReduceDim* dims, int n, int wide, int64_t i) {
   Offsets o{0, 0};
   for (int d = n - 1; d >= 0; --d) {
     const ReduceDim& m = dims[d];
-    const int64_t up = d == 0  ? 0
-                       : wide  ? i / m.size
-                               : Divider{0, m.multiplier, m.shift}.quotient(static_cast<uint32_t>(i));
+    const int64_t up = d == 0 ? 0
+                       : wide
+                           ? i / m.size
+                           : Divider{0, m.multiplier, m.shift}.quotient(static_cast<uint32_t>(i));
     const int64_t at = i - up * m.size;
     o.in += at * m.stride;
     o.out += at * m.out;
@@ -32,8 +33,7 @@ inline Offsets locate(const ReduceDim* dims, int n, int wide, int64_t i) {
   return o;
 }
 inline int64_t term_offset(const ReduceArgs& a, int64_t i) {
-  return a.nreduced == 1 ? i * a.reduced[0].stride
-                         : locate(a.reduced, a.nreduced, a.wide, i).in;
+  return a.nreduced == 1 ? i * a.reduced[0].stride : locate(a.reduced, a.nreduced, a.wide, i).in;
 }
 inline const Element* element(const char* p) { return reinterpret_cast<const Element*>(p); }
 

@@ -251,8 +251,7 @@ struct LogSumExpOf {
     sum += b.sum;
   }
   void finish(const ReduceArgs& a, int64_t at) const {
-    store_as(a.out, a.y, at,
-             sum == 0 ? -HUGE_VAL : log(sum) + static_cast<double>(shift(max)));
+    store_as(a.out, a.y, at, sum == 0 ? -HUGE_VAL : log(sum) + static_cast<double>(shift(max)));
   }
 };
 using LogSumExp = LogSumExpOf<Exact>;

@@ -14,8 +14,8 @@ using Sum = COGRAD_SUM;
 COGRAD_KERNEL(resample, ResampleArgs, kResampleThreads) {
   for (int64_t k = grid_index(); k < a.outer * a.out * a.inner; k += grid_size()) {
     const int64_t line = k / a.inner, o = line / a.out, i = line - o * a.out;
-    const From* x = static_cast<const From*>(a.x) + (o * a.in + a.start[i]) * a.inner +
-                    (k - line * a.inner);
+    const From* x =
+        static_cast<const From*>(a.x) + (o * a.in + a.start[i]) * a.inner + (k - line * a.inner);
     const double* w = a.weight + i * a.taps;
     const int64_t count = a.count[i];
     Sum sum = 0;
