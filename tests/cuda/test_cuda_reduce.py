@@ -127,8 +127,9 @@ for shape in ((5, 7), (300, 10), (2, 3, 4, 40)):
     target = torch.randint(0, c, shape[:1] + shape[2:])
     target.view(-1)[1] = -100
     for options in ({}, {"reduction": "sum"}, {"reduction": "none", "label_smoothing": 0.2}):
-        f = lambda x, w, t: F.cross_entropy(x, t, w, **options)
-        same(with_gradients(f), torch.randn(shape), torch.rand(c).add(0.1), target)
+        w = torch.rand(c).add(0.1)
+        f = lambda x: F.cross_entropy(x, target.to(x.device), w.to(x.device), **options)
+        same(with_gradients(f), torch.randn(shape))
 raises(IndexError, "Target 9 is out of bounds for 4 classes", F.cross_entropy,
        torch.randn(3, 4).cuda(), torch.tensor([1, 9, 2]).cuda())
 """
