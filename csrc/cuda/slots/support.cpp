@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cuda/slots/support.h"
+
+#include <unordered_map>
+
+#include "cuda/driver/gpu.h"
+#include "tensor/backend.h"
+#include "tensor/device.h"
+
+namespace cograd::cuda {
+
+namespace {
+
+struct Key {
+  const char *program, *function;
+  uint64_t variant;
+  int gpu;
+  bool operator==(const Key&) const = default;
+};
+struct KeyHash {
+  size_t operator()(const Key& k) const noexcept {
+    uint64_t h = reinterpret_cast<uintptr_t>(k.program) * 31 + static_cast<uint64_t>(k.gpu);
+    h = h * 0x9E3779B97F4A7C15u + reinterpret_cast<uintptr_t>(k.function);
+    return static_cast<size_t>((h ^ h >> 29) * 0x9E3779B97F4A7C15u + k.variant);
+  }
+};
+
+}  // namespace
+
+const char* text_type(DType t) {
+  switch (t) {
+    case DType::Bool:
+      return "bool";
+    case DType::UInt8:
+      return "uint8_t";
+    case DType::Int8:
+      return "int8_t";
+    case DType::Int16:
+      return "int16_t";
+    case DType::Int32:
+      return "int32_t";
+    case DType::Int64:
+      return "int64_t";
+    case DType::Float16:
+      return "Half";
+    case DType::BFloat16:
+      return "BFloat16";
+    case DType::Float32:
+      return "float";
+    case DType::Complex64:
+      return "Complex<float>";
+    case DType::Complex128:
+      return "Complex<double>";
+    case DType::UInt16:
+      return "uint16_t";
+    case DType::UInt32:
+      return "uint32_t";
+    case DType::UInt64:
+      return "uint64_t";
+    default:
+      return "double";
+  }
+}
+
+CUfunction function_of(const char* program, const char* function, uint64_t variant,
+                       std::string (*make)(uint64_t)) {
+  thread_local std::unordered_map<Key, CUfunction, KeyHash> known;
+  CUfunction& f = known[Key{program, function, variant, here().index}];
+  if (f == nullptr) f = kernel(program, make(variant).c_str(), function);
+  return f;
+}
+CUfunction function_of(const char* program, const char* function, DType t) {
+  return function_of(program, function, static_cast<uint64_t>(t), [](uint64_t v) {
+    return std::string("-DCOGRAD_T=") + text_type(static_cast<DType>(v));
+  });
+}
+
+void read_back(const void* from, void* to, size_t bytes) {
+  const Device d = thread_place.now;
+  backend_of(d.type)->copy_to_host(d, from, to, bytes);
+}
+
+}  // namespace cograd::cuda

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What slots share: functions of programs without a lookup by text, scratch memory, a word read
+// back, and sizes of grids.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "cograd/dtype.h"
+#include "cuda/driver/launch.h"
+#include "tensor/storage.h"
+
+namespace cograd::cuda {
+
+// The name of a dtype's type in kernels' text.
+const char* text_type(DType t);
+
+// Returns kernel(program, defines, function). `program` and `function` are literals; they and the
+// number `variant` stand for the defines, which make(variant) returns when they are needed.
+CUfunction function_of(const char* program, const char* function, uint64_t variant,
+                       std::string (*make)(uint64_t));
+// For programs that depend on a dtype alone: -DCOGRAD_T.
+CUfunction function_of(const char* program, const char* function, DType t);
+
+// Memory of the device until the end of the scope. Kernels that were started before still use it:
+// the next owner's kernels come after them in the stream.
+class Scratch {
+ public:
+  explicit Scratch(int64_t bytes) : storage_(Storage::make(std::max<int64_t>(bytes, 16))) {}
+  ~Scratch() { storage_->release(); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  void* data() const noexcept { return storage_->data; }
+
+ private:
+  Storage* storage_;
+};
+
+// Copies from the device after all work of the current stream.
+void read_back(const void* from, void* to, size_t bytes);
+template <class T>
+T read_back(const void* from) {
+  T v;
+  read_back(from, &v, sizeof v);
+  return v;
+}
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t round_up_to_power(int64_t n) {
+  int64_t p = 1;
+  while (p < n) p *= 2;
+  return p;
+}
+// A one-dimensional grid; kernels loop if there is more work than blocks.
+inline Grid grid_of(int64_t blocks, int threads) {
+  Grid g;
+  g.blocks[0] = static_cast<unsigned>(std::clamp<int64_t>(blocks, 1, 0x7FFFFFFF));
+  g.threads[0] = static_cast<unsigned>(threads);
+  return g;
+}
+// Divides numbers below 2^31 by d.
+inline void set_divider(int64_t d, unsigned& multiplier, unsigned& shift) {
+  shift = 0;
+  if (d <= 0 || d > 0x7FFFFFFF) d = 1;
+  while ((int64_t{1} << shift) < d) ++shift;
+  multiplier =
+      static_cast<unsigned>((uint64_t{1} << 32) * static_cast<uint64_t>((int64_t{1} << shift) - d) /
+                                static_cast<uint64_t>(d) +
+                            1);
+}
+
+}  // namespace cograd::cuda
