@@ -197,7 +197,9 @@ void run_row_elsewhere(LoopFn fn, char* const* ptrs, size_t count, const int64_t
                        int64_t n, const void* params) {
   if (::cograd::detail::on_meta()) return;
   if (thread_place.now.type != DeviceType::Fake) {
+    if (n == 0) return;
     Operand ops[kMaxOperands];
+    while (ptrs[count - 1] == nullptr) --count;  // callers have arrays for the most operands
     for (size_t k = 0; k < count; ++k) ops[k] = {ptrs[k], strides + k};
     return run_loop(fn, 1, &n, ops, static_cast<int>(count), params);
   }
