@@ -126,8 +126,8 @@ void IndexPlan::pick(int64_t itemsize, const void* self, void* other) const {
 }
 
 void IndexPlan::put(int64_t itemsize, void* self, const void* other) const {
-  if (numel_ == 0 || space_ == 0) return;
-  const bool ordered = entries_ > 1 && !one_value();
+  if (numel_ == 0) return;
+  const bool ordered = entries_ > 1 && space_ > 0 && !one_value();
   if (ordered) check_space();
   IndexArgs a = widened(itemsize, self, const_cast<void*>(other));
   const Scratch winners(ordered ? static_cast<size_t>(space_) * 4 : 1);
@@ -145,7 +145,7 @@ void IndexPlan::put(int64_t itemsize, void* self, const void* other) const {
 }
 
 void IndexPlan::fold(DType t, void* self, const void* other, const Fold& f) const {
-  if (numel_ == 0 || space_ == 0) return;
+  if (numel_ == 0) return;
   check_space();
   std::vector<Axis> entries, slices;
   for (const Axis& x : axes_) (x.entry ? entries : slices).push_back(x);

@@ -4,6 +4,7 @@
 #include "kernels/random/random.h"
 
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -154,10 +155,59 @@ COGRAD_CUDA_SLOT(random_multinomial)
 void transform_draws(DType t, const kernels::DrawRule& rule, const double* u, int64_t n,
                      void* out) {
   if (n <= 0) return;
+  if (t == DType::UInt16 || t == DType::UInt32 || t == DType::UInt64)
+    detail::fail_no_kernel("transform_draws");
   const device::DrawArgs a{u, out, n, static_cast<int>(rule.kind), rule.a, rule.b};
   launch("transform_draws", kernel("draws.h", type_option(t).c_str(), "transform_draws"),
          grid_over(n), a);
 }
 COGRAD_CUDA_SLOT(transform_draws)
+
+namespace {
+
+// Runs a check; returns the first bad element or row, or -1.
+int64_t first_bad(const char* name, DType t, int64_t blocks, device::CheckDrawArgs a) {
+  const Scratch found(8);
+  a.found = found.get<unsigned long long>();
+  set_bytes(a.found, 0xFF, 8);
+  launch(name, kernel("draws.h", type_option(t).c_str(), name), grid_of_blocks(blocks, 256), a);
+  int64_t first = 0;
+  read_back(a.found, &first, sizeof first);
+  return first;
+}
+
+}  // namespace
+
+bool all_between(DType t, const void* x, int64_t n, double low, double high, double* bad) {
+  if (n == 0) return true;
+  const int64_t at =
+      first_bad("outside_range", t, blocks_of(n, 256), {x, nullptr, n, 1, 0, low, high});
+  if (at < 0) return true;
+  dispatch_real(t, [&](auto tag) {
+    typename decltype(tag)::type v;
+    read_back(static_cast<const char*>(x) + at * dtype_size(t), &v, sizeof v);
+    *bad = static_cast<double>(v);
+  });
+  return false;
+}
+COGRAD_CUDA_SLOT(all_between)
+
+int64_t scarce_row(DType t, const void* w, int64_t rows, int64_t n, int64_t needed,
+                   int64_t* positive) {
+  if (rows == 0 || needed <= 0) return rows;
+  const int64_t row =
+      n == 0 ? 0 : first_bad("scarce_rows", t, rows, {w, nullptr, n, rows, needed, 0, 0});
+  if (row < 0) return rows;
+  *positive = 0;
+  dispatch_real(t, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto host = std::make_unique<T[]>(static_cast<size_t>(n));
+    if (n > 0)
+      read_back(static_cast<const T*>(w) + row * n, host.get(), static_cast<size_t>(n) * sizeof(T));
+    for (int64_t i = 0; i < n; ++i) *positive += static_cast<double>(host[i]) > 0;
+  });
+  return row;
+}
+COGRAD_CUDA_SLOT(scarce_row)
 
 }  // namespace cograd::cuda

@@ -23,6 +23,29 @@ COGRAD_KERNEL(transform_draws, DrawArgs, 256) {
   }
 }
 
+COGRAD_KERNEL(outside_range, CheckDrawArgs, 256) {
+  for (int64_t i = grid_index(); i < a.n; i += grid_size()) {
+    const double v = static_cast<double>(load(static_cast<const T*>(a.x), i));
+    if (!(v >= a.low && v <= a.high)) atomicMin(a.found, static_cast<unsigned long long>(i));
+  }
+}
+// A block has a row: it counts the positive elements.
+COGRAD_BLOCK_KERNEL(scarce_rows, CheckDrawArgs, 256) {
+  COGRAD_SHARED unsigned long long total;
+  for (int64_t r = blockIdx.x; r < a.rows; r += gridDim.x) {
+    if (threadIdx.x == 0) total = 0;
+    __syncthreads();
+    unsigned long long mine = 0;
+    for (int64_t i = threadIdx.x; i < a.n; i += 256)
+      mine += static_cast<double>(load(static_cast<const T*>(a.x), r * a.n + i)) > 0;
+    if (mine != 0) atomicAdd(&total, mine);
+    __syncthreads();
+    if (threadIdx.x == 0 && static_cast<int64_t>(total) < a.needed)
+      atomicMin(a.found, static_cast<unsigned long long>(r));
+    __syncthreads();
+  }
+}
+
 // The first arrivals of exponential clocks are draws without replacement.
 COGRAD_KERNEL(arrivals, MultinomialArgs, 256) {
   for (int64_t i = grid_index(); i < a.rows * a.n; i += grid_size()) {

@@ -98,11 +98,36 @@ inline int64_t other_of(const SumArgs& a, int64_t entry) {
   add_position(a.at.dims, a.at.ndim, a.at.n, entry, p, index);
   return p.other;
 }
+// Returns the end of the run of `key` at `from`, by steps that double and then halve.
 inline int64_t run_end(const SumArgs& a, int64_t from, unsigned key) {
-  while (from < a.at.n && a.keys[from] == key) ++from;
-  return from;
+  int64_t step = 1, low = from, high = from + 1;
+  while (high < a.at.n && a.keys[high] == key) {
+    low = high;
+    step *= 2;
+    high = low + step;
+  }
+  if (high > a.at.n) high = a.at.n;
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    if (a.keys[middle] == key)
+      low = middle;
+    else
+      high = middle;
+  }
+  return high;
+}
+inline C term_of(const SumArgs& a, const char* from, int64_t k) {
+  return load(reinterpret_cast<const Stored*>(from + other_of(a, a.order[k])));
+}
+inline C next_sum(const SumArgs& a, C sum, C term, C scale, bool scales) {
+  sum = fold(sum, scales ? scaled(term, scale, a.alpha) : term);
+  if constexpr (sizeof(Stored) < sizeof(C))
+    if (a.round_each) sum = widen(Stored(sum));
+  return sum;
 }
 
+// Long runs are bound by latency, so a thread loads several terms before it folds them.
+constexpr int kAhead = 8;
 COGRAD_KERNEL(sum_runs, SumArgs, 256) {
   const C alpha = number_of<C>(a.alpha, a.alpha_bits);
   for (int64_t i = grid_index(); i < a.at.n * a.slices; i += grid_size()) {
@@ -117,18 +142,20 @@ COGRAD_KERNEL(sum_runs, SumArgs, 256) {
     Stored* to =
         reinterpret_cast<Stored*>(static_cast<char*>(a.at.self) + target.self + slice.self);
     const char* from = static_cast<const char*>(a.at.other) + slice.other;
-    C sum = a.include_self ? load(to) : start_value<C>();
-    const C scale = a.by_count ? inverse_of<C>(run_end(a, first, key) - first) : alpha;
+    const int64_t end = run_end(a, first, key);
+    const C scale = a.by_count ? inverse_of<C>(end - first) : alpha;
     const bool scales = a.by_count || a.alpha != 1;
+    C sum = a.include_self ? load(to) : start_value<C>();
     int64_t k = first;
-    for (; k < a.at.n && a.keys[k] == key; ++k) {
-      C term = load(reinterpret_cast<const Stored*>(from + other_of(a, a.order[k])));
-      if (scales) term = scaled(term, scale, a.alpha);
-      sum = fold(sum, term);
-      if constexpr (sizeof(Stored) < sizeof(C))
-        if (a.round_each) sum = widen(Stored(sum));
+    for (; k + kAhead <= end; k += kAhead) {
+      C terms[kAhead];
+      COGRAD_UNROLL
+      for (int j = 0; j < kAhead; ++j) terms[j] = term_of(a, from, k + j);
+      COGRAD_UNROLL
+      for (int j = 0; j < kAhead; ++j) sum = next_sum(a, sum, terms[j], scale, scales);
     }
-    if constexpr (OP == 2) sum = mean_of(sum, k - first + (a.include_self ? 1 : 0));
+    for (; k < end; ++k) sum = next_sum(a, sum, term_of(a, from, k), scale, scales);
+    if constexpr (OP == 2) sum = mean_of(sum, end - first + (a.include_self ? 1 : 0));
     store(to, sum);
   }
 }

@@ -26,6 +26,12 @@ struct DrawArgs {
   int kind;
   double a, b;
 };
+struct CheckDrawArgs {
+  const void* x;
+  unsigned long long* found;  // the first bad element or row
+  long long n, rows, needed;
+  double low, high;
+};
 struct MultinomialArgs {
   const void* probs;
   const double* u;

@@ -12,8 +12,7 @@ using SortKey = select_t<sizeof(T) == 8, uint64_t, uint32_t>;
 template <class T>
 inline constexpr bool has_nan = is_float<compute_t<T>>;
 template <class T>
-inline constexpr SortKey<T> all_bits =
-    sizeof(T) == 8 ? ~SortKey<T>(0) : (SortKey<T>(1) << (8 * sizeof(T) % 32)) - 1;
+inline constexpr SortKey<T> all_bits = ~SortKey<T>(0) >> (8 * (sizeof(SortKey<T>) - sizeof(T)));
 
 template <class T>
 inline SortKey<T> key_of_bits(SortKey<T> b) {
