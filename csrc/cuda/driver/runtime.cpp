@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "cuda/driver/gpu.h"
+#include "cuda/driver/late.h"
 #include "cuda/driver/launch.h"
 #include "cuda/slots/registry.h"
 
@@ -43,6 +44,7 @@ class Runtime final : public CudaRuntime {
     Gpu& g = active(d.index);
     check(driver().copy_to_host(to, address(from), bytes, g.stream()), "cuMemcpyDtoHAsync");
     wait(g.stream());
+    raise_late();
   }
   void copy_from_host(Device d, const void* from, void* to, size_t bytes) override {
     Gpu& g = active(d.index);
@@ -73,6 +75,7 @@ class Runtime final : public CudaRuntime {
   void synchronize(int device) override {
     active(device);
     check(driver().ctx_synchronize(), "cuCtxSynchronize");
+    raise_late();
   }
 
   uint64_t new_stream(int device, int priority) override {
@@ -85,6 +88,7 @@ class Runtime final : public CudaRuntime {
   void synchronize_stream(int device, uint64_t s) override {
     active(device);
     wait(stream_of(s));
+    raise_late();
   }
   bool stream_done(int device, uint64_t s) override {
     active(device);

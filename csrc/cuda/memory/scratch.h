@@ -12,6 +12,7 @@ class Scratch {
   ~Scratch() { gpu_.memory.free(block_, gpu_.used_streams()); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
+  void* data() const noexcept { return get<void>(); }
   template <class T = void>
   T* get() const noexcept {
     return reinterpret_cast<T*>(block_->at);  // NOLINT(performance-no-int-to-ptr)

@@ -4,7 +4,6 @@
 #include <unordered_map>
 
 #include "cuda/driver/gpu.h"
-#include "tensor/backend.h"
 #include "tensor/device.h"
 
 namespace cograd::cuda {
@@ -62,6 +61,19 @@ const char* text_type(DType t) {
   }
 }
 
+const char* bits_type(DType t) {
+  switch (t) {
+    case DType::UInt16:
+      return text_type(DType::Int16);
+    case DType::UInt32:
+      return text_type(DType::Int32);
+    case DType::UInt64:
+      return text_type(DType::Int64);
+    default:
+      return text_type(t);
+  }
+}
+
 CUfunction function_of(const char* program, const char* function, uint64_t variant,
                        std::string (*make)(uint64_t)) {
   thread_local std::unordered_map<Key, CUfunction, KeyHash> known;
@@ -76,8 +88,19 @@ CUfunction function_of(const char* program, const char* function, DType t) {
 }
 
 void read_back(const void* from, void* to, size_t bytes) {
-  const Device d = thread_place.now;
-  backend_of(d.type)->copy_to_host(d, from, to, bytes);
+  copy_to_host(thread_place.now, from, to, bytes);
+}
+void set_bytes(void* at, int value, int64_t n) {
+  if (n <= 0) return;
+  check(driver().set_bytes(reinterpret_cast<CUdeviceptr>(at), static_cast<unsigned char>(value),
+                           static_cast<size_t>(n), here().stream()),
+        "cuMemsetD8Async");
+}
+
+OnDevice::OnDevice(const void* p, size_t bytes) : copy_(bytes), at_(p) {
+  if (on_device(p)) return;
+  copy_from_host(thread_place.now, p, copy_.get(), bytes);
+  at_ = copy_.get();
 }
 
 }  // namespace cograd::cuda

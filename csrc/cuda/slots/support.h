@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What slots share: functions of programs without a lookup by text, scratch memory, a word read
-// back, and sizes of grids.
+// What slots share: functions of programs without a lookup by text, values read back, grids.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -8,12 +7,15 @@
 
 #include "cograd/dtype.h"
 #include "cuda/driver/launch.h"
-#include "tensor/storage.h"
+#include "cuda/memory/scratch.h"
+#include "tensor/slot.h"
 
 namespace cograd::cuda {
 
 // The name of a dtype's type in kernels' text.
 const char* text_type(DType t);
+// The same for kernels that do not compare: unsigned integers of 16 bits and more are signed ones.
+const char* bits_type(DType t);
 
 // Returns kernel(program, defines, function). `program` and `function` are literals; they and the
 // number `variant` stand for the defines, which make(variant) returns when they are needed.
@@ -21,20 +23,6 @@ CUfunction function_of(const char* program, const char* function, uint64_t varia
                        std::string (*make)(uint64_t));
 // For programs that depend on a dtype alone: -DCOGRAD_T.
 CUfunction function_of(const char* program, const char* function, DType t);
-
-// Memory of the device until the end of the scope. Kernels that were started before still use it:
-// the next owner's kernels come after them in the stream.
-class Scratch {
- public:
-  explicit Scratch(int64_t bytes) : storage_(Storage::make(std::max<int64_t>(bytes, 16))) {}
-  ~Scratch() { storage_->release(); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  void* data() const noexcept { return storage_->data; }
-
- private:
-  Storage* storage_;
-};
 
 // Copies from the device after all work of the current stream.
 void read_back(const void* from, void* to, size_t bytes);
@@ -44,19 +32,39 @@ T read_back(const void* from) {
   read_back(from, &v, sizeof v);
   return v;
 }
+// Sets bytes in the stream.
+void set_bytes(void* at, int value, int64_t n);
+// Copies bytes to a scratch buffer if they are in host memory; they may change after the call.
+class OnDevice {
+ public:
+  OnDevice(const void* p, size_t bytes);
+  const void* get() const noexcept { return at_; }
+
+ private:
+  Scratch copy_;
+  const void* at_;
+};
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t blocks_of(int64_t n, int64_t per_block) { return ceil_div(n, per_block); }
 inline int64_t round_up_to_power(int64_t n) {
   int64_t p = 1;
   while (p < n) p *= 2;
   return p;
 }
 // A one-dimensional grid; kernels loop if there is more work than blocks.
-inline Grid grid_of(int64_t blocks, int threads) {
+inline Grid grid_of_blocks(int64_t blocks, unsigned threads) {
   Grid g;
-  g.blocks[0] = static_cast<unsigned>(std::clamp<int64_t>(blocks, 1, 0x7FFFFFFF));
-  g.threads[0] = static_cast<unsigned>(threads);
+  g.blocks[0] = static_cast<unsigned>(std::clamp<int64_t>(blocks, 1, INT32_MAX));
+  g.threads[0] = threads;
   return g;
+}
+inline Grid grid_of(int64_t blocks, int threads) {
+  return grid_of_blocks(blocks, static_cast<unsigned>(threads));
+}
+// The grid of a kernel with a loop over n items.
+inline Grid grid_over(int64_t n, unsigned threads = 256) {
+  return grid_of_blocks(blocks_of(n, threads), threads);
 }
 // Divides numbers below 2^31 by d.
 inline void set_divider(int64_t d, unsigned& multiplier, unsigned& shift) {

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// unique and unique_consecutive: mark where runs of equal elements begin, and number the runs.
+#include "cograd/error.h"
+#include "cuda/slots/registry.h"
+#include "cuda/slots/sorting.h"
+#include "cuda/text/search_args.h"
+#include "kernels/index/index.h"
+#include "kernels/index/sort.h"
+
+namespace cograd::cuda {
+
+int64_t nonzero_count(DType t, const void* x, int64_t n);
+void nonzero(DType t, const void* x, std::span<const int64_t> sizes, int64_t found, int64_t* out);
+
+namespace {
+
+int64_t runs(const char* slot, DType t, const void* x, const unsigned* order, int64_t n,
+             void* values, int64_t* inverse, int64_t* counts) {
+  const Scratch heads(static_cast<size_t>(n));
+  device::UniqueArgs a{};
+  a.x = x;
+  a.order = order;
+  a.heads = heads.get<unsigned char>();
+  a.values = values;
+  a.inverse = reinterpret_cast<long long*>(inverse);
+  a.counts = reinterpret_cast<long long*>(counts);
+  a.n = n;
+  const std::string options = std::string("-DTYPE=") + bits_type(t);
+  const auto run = [&](const char* name, int64_t items) {
+    launch(slot, kernel("unique.h", options.c_str(), name), grid_over(items), a);
+  };
+  run("mark_heads", n);
+  a.found = cuda::nonzero_count(DType::Bool, heads.get(), n);
+  const Scratch begin(static_cast<size_t>(a.found) * sizeof(int64_t));
+  cuda::nonzero(DType::Bool, heads.get(), {&n, 1}, a.found, begin.get<int64_t>());
+  a.begin = begin.get<long long>();
+  run("store_runs", a.found);
+  if (inverse != nullptr) run("store_inverse", n);
+  return a.found;
+}
+bool has_kernel(DType t) {
+  return t != DType::UInt16 && t != DType::UInt32 && t != DType::UInt64 && !is_complex(t);
+}
+
+}  // namespace
+
+int64_t unique(DType t, const void* x, int64_t n, void* values, int64_t* inverse, int64_t* counts) {
+  COGRAD_CHECK(n < (int64_t{1} << 32), "unique: input has ", n,
+               " elements, expected fewer than 4294967296");
+  if (!has_kernel(t)) detail::fail_no_kernel("unique");
+  if (n == 0) return 0;
+  const Sorter sorter(n, 1, dtype_size(t) == 8);
+  return runs("unique", t, x, order_of("unique", t, x, sorter), n, values, inverse, counts);
+}
+COGRAD_CUDA_SLOT(unique)
+
+int64_t unique_consecutive(DType t, const void* x, int64_t n, void* values, int64_t* inverse,
+                           int64_t* counts) {
+  if (!has_kernel(t)) detail::fail_no_kernel("unique_consecutive");
+  if (n == 0) return 0;
+  return runs("unique_consecutive", t, x, nullptr, n, values, inverse, counts);
+}
+COGRAD_CUDA_SLOT(unique_consecutive)
+
+}  // namespace cograd::cuda

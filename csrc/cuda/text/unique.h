@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Runs of equal elements of dtype -DTYPE=, in sorted order or as they are. Each NaN is a run.
+#include "search_args.h"
+#include "sort_key.h"
+
+namespace cograd::device {
+
+using T = TYPE;
+using Key = SortKey<T>;
+
+inline int64_t place_of(const UniqueArgs& a, int64_t i) {
+  return a.order == nullptr ? i : a.order[i];
+}
+inline Key key_of(const UniqueArgs& a, int64_t i) {
+  return key_at(static_cast<const T*>(a.x) + place_of(a, i));
+}
+COGRAD_KERNEL(mark_heads, UniqueArgs, 256) {
+  for (int64_t i = grid_index(); i < a.n; i += grid_size()) {
+    const Key key = key_of(a, i);
+    a.heads[i] = i == 0 || key != key_of(a, i - 1) || (has_nan<T> && key == all_bits<T>);
+  }
+}
+// A thread has a run: its first element is the value.
+COGRAD_KERNEL(store_runs, UniqueArgs, 256) {
+  for (int64_t r = grid_index(); r < a.found; r += grid_size()) {
+    static_cast<T*>(a.values)[r] = static_cast<const T*>(a.x)[place_of(a, a.begin[r])];
+    if (a.counts != nullptr) a.counts[r] = (r + 1 < a.found ? a.begin[r + 1] : a.n) - a.begin[r];
+  }
+}
+// A thread has an element: bisection finds its run.
+COGRAD_KERNEL(store_inverse, UniqueArgs, 256) {
+  for (int64_t i = grid_index(); i < a.n; i += grid_size()) {
+    int64_t low = 0, high = a.found;
+    while (high - low > 1) {
+      const int64_t middle = low + (high - low) / 2;
+      if (a.begin[middle] <= i)
+        low = middle;
+      else
+        high = middle;
+    }
+    a.inverse[place_of(a, i)] = low;
+  }
+}
+
+}  // namespace cograd::device
