@@ -17,7 +17,6 @@ std::string cell_defines(uint64_t v) {
   return std::string("-DCOGRAD_CELLS -DCOGRAD_T=") + text_type(static_cast<DType>(v));
 }
 
-Grid grid_over(int64_t n) { return grid_of(ceil_div(n, kNnThreads), kNnThreads); }
 
 }  // namespace
 
@@ -30,21 +29,21 @@ void masked_scale(DType t, const void* x, const bool* keep, double scale, int64_
            (is_complex(dtype) ? " -DCOGRAD_COMPLEX" : "");
   };
   launch("masked_scale", function_of("nn.h", "masked_scale", static_cast<uint64_t>(t), defines),
-         grid_over(n), a);
+         grid_over(n, kNnThreads), a);
 }
 
 void lstm_cell(DType t, const kernels::LstmCell& s) {
   if (s.rows * s.hidden == 0) return;
   const device::CellArgs a{s.gates, s.c, nullptr, nullptr, s.o, s.cell, s.rows, s.hidden};
   launch("lstm_cell", function_of("nn.h", "lstm_cell", static_cast<uint64_t>(t), cell_defines),
-         grid_over(s.rows * s.hidden), a);
+         grid_over(s.rows * s.hidden, kNnThreads), a);
 }
 void lstm_cell_backward(DType t, const kernels::LstmCellBackward& s) {
   if (s.rows * s.hidden == 0) return;
   const device::CellArgs a{s.gates, s.c, s.g_o, s.g_cell, s.g_gates, s.g_c, s.rows, s.hidden};
   launch("lstm_cell_backward",
          function_of("nn.h", "lstm_cell_backward", static_cast<uint64_t>(t), cell_defines),
-         grid_over(s.rows * s.hidden), a);
+         grid_over(s.rows * s.hidden, kNnThreads), a);
 }
 
 void split_ties(DType t, const void* x, int64_t outer, int64_t n, int64_t inner, const void* y,
@@ -58,7 +57,7 @@ void split_ties(DType t, const void* x, int64_t outer, int64_t n, int64_t inner,
   Grid grid = grid_of(ceil_div(lines, side), static_cast<int>(side));
   grid.threads[1] = static_cast<unsigned>(kNnThreads / side);
   launch("split_ties", function_of("nn.h", "tie_counts", t), grid, a);
-  launch("split_ties", function_of("nn.h", "tie_shares", t), grid_over(lines * n), a);
+  launch("split_ties", function_of("nn.h", "tie_shares", t), grid_over(lines * n, kNnThreads), a);
 }
 
 COGRAD_CUDA_SLOT(masked_scale)

@@ -178,20 +178,6 @@ int64_t first_bad(const char* name, DType t, int64_t blocks, device::CheckDrawAr
 
 }  // namespace
 
-bool all_between(DType t, const void* x, int64_t n, double low, double high, double* bad) {
-  if (n == 0) return true;
-  const int64_t at =
-      first_bad("outside_range", t, blocks_of(n, 256), {x, nullptr, n, 1, 0, low, high});
-  if (at < 0) return true;
-  dispatch_real(t, [&](auto tag) {
-    typename decltype(tag)::type v;
-    read_back(static_cast<const char*>(x) + at * dtype_size(t), &v, sizeof v);
-    *bad = static_cast<double>(v);
-  });
-  return false;
-}
-COGRAD_CUDA_SLOT(all_between)
-
 int64_t scarce_row(DType t, const void* w, int64_t rows, int64_t n, int64_t needed,
                    int64_t* positive) {
   if (rows == 0 || needed <= 0) return rows;
