@@ -349,7 +349,10 @@ Device check_producer(const py::object& ext) {
 // Calls __dlpack__ with arguments, or without them for producers older than DLPack 1.0.
 py::object ask_producer(const py::object& ext, Device device, std::optional<bool> copy) {
   py::dict arguments, old;
-  if (device != kHost) arguments["stream"] = old["stream"] = stream_number(device);
+  if (device != kHost) {
+    arguments["stream"] = stream_number(device);
+    old["stream"] = arguments["stream"];
+  }
   arguments["max_version"] = py::make_tuple(1, 0);
   if (copy && !*copy) arguments["copy"] = false;
   try {

@@ -72,7 +72,7 @@ def restorer(map_location: Any) -> Place:
             return restore(storage, location)
         if isinstance(map_location, dict):
             return restore(storage, str(map_location.get(location, location)))
-        if not callable(map_location):
+        if isinstance(map_location, (str, cograd.device)):
             return restore(storage, str(map_location))
         made = map_location(storage, location)
         if made is None:
