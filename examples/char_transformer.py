@@ -2,7 +2,7 @@
 """A Transformer learns to write like this project's documentation, character by character.
 
 The program prints generated text, and draws the loss and the attention of its heads in a sentence.
-Usage: python examples/char_transformer.py [--steps N] [--out transformer.png]
+Usage: python examples/char_transformer.py [--steps N] [--out transformer.png] [--device cuda]
 """
 
 import argparse
@@ -33,21 +33,22 @@ class Writer(nn.Module):
         return self.embed(x) + self.place[: x.shape[1]]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], device=x.device)
         return self.out(self.blocks(self.start(x), mask=mask, is_causal=True))
 
     def attention(self, codes: torch.Tensor) -> torch.Tensor:
         """Returns the weights (heads, L, L) of the first layer's heads for characters (L)."""
         layer = self.blocks.layers[0]
         x = layer.norm1(self.start(codes.unsqueeze(0)))
-        mask = nn.Transformer.generate_square_subsequent_mask(len(codes))
+        mask = nn.Transformer.generate_square_subsequent_mask(len(codes), device=codes.device)
         return layer.self_attn(x, x, x, attn_mask=mask, average_attn_weights=False)[1][0]
 
     def write(self, text: Text, begin: str, length: int) -> str:
         """Continues the text ``begin``."""
         codes = text.encode(begin)
         for _ in range(length):
-            codes.append(draw(self(torch.tensor([codes[-LENGTH:]]))[0, -1]))
+            last = torch.tensor([codes[-LENGTH:]], device=self.place.device)
+            codes.append(draw(self(last)[0, -1]))
         return text.decode(codes)
 
 
@@ -62,7 +63,7 @@ def picture(path: str, losses: list[float], weights: torch.Tensor, sentence: str
     axes[0].plot(losses)
     axes[0].set(title="loss, nats a character", xlabel="step")
     for i, (axis, head) in enumerate(zip(axes[1:], weights)):
-        axis.imshow(head.sqrt().numpy(), cmap="magma", vmin=0, vmax=1)
+        axis.imshow(head.sqrt().cpu().numpy(), cmap="magma", vmin=0, vmax=1)
         axis.set_xticks(range(len(sentence)), list(sentence), fontsize=5, family="monospace")
         axis.set_yticks(range(len(sentence)), list(sentence), fontsize=5, family="monospace")
         axis.set(title=f"head {i}: where a row's character looks")
@@ -74,10 +75,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--out")
+    parser.add_argument("--device", default="cpu", help='"cpu" or "cuda"')
     options = parser.parse_args()
     torch.manual_seed(0)
     text = Text()
-    model = Writer(len(text.alphabet))
+    model = Writer(len(text.alphabet)).to(options.device)
     losses = train(model, text, options.steps, LENGTH, count=32, rate=3e-3)
     print(f"by frequency alone: {text.entropy():.3f}")
     print(f"last losses: {sum(losses[-10:]) / len(losses[-10:]):.3f}")
@@ -85,7 +87,7 @@ def main() -> None:
     with torch.no_grad():
         print(model.write(text, "The ", 200))
         if options.out:
-            weights = model.attention(torch.tensor(text.encode(SENTENCE)))
+            weights = model.attention(torch.tensor(text.encode(SENTENCE), device=options.device))
             picture(options.out, losses, weights, SENTENCE)
 
 

@@ -44,9 +44,9 @@ def train(
 ) -> list[float]:
     """Runs Adam on the cross entropy and returns the losses."""
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
-    losses = []
+    losses, device = [], next(model.parameters()).device
     for step in range(steps):
-        x, y = text.batch(length, count)
+        x, y = (part.to(device) for part in text.batch(length, count))
         scores = model(x)
         loss = torch.nn.functional.cross_entropy(scores.flatten(0, 1), y.flatten())
         optimizer.zero_grad()

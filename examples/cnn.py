@@ -5,7 +5,7 @@ The data are the 1797 images of 8 x 8 pixels that come with scikit-learn, enlarg
 picture shows the filters of the first layer, their outputs, digits with the pixels that change the
 score most, and the loss.
 
-Usage: python examples/cnn.py [--epochs N] [--out cnn.png] [--seed N]
+Usage: python examples/cnn.py [--epochs N] [--out cnn.png] [--seed N] [--device cuda]
 """
 
 import argparse
@@ -92,10 +92,10 @@ def draw(path: str, model: Any, losses: list[float], images: torch.Tensor, accur
         seen = model[:3](images[:1])[0]
     shown = saliency(model, images[:8])
     for i in range(8):
-        axes[0, i].imshow(filters[i, 0].numpy(), cmap="RdBu")
-        axes[1, i].imshow(seen[i].numpy(), cmap="gray")
-        axes[2, i].imshow(images[i, 0].numpy(), cmap="gray_r")
-        axes[2, i].imshow(shown[i].numpy(), cmap="Reds", alpha=0.55)
+        axes[0, i].imshow(filters[i, 0].cpu().numpy(), cmap="RdBu")
+        axes[1, i].imshow(seen[i].cpu().numpy(), cmap="gray")
+        axes[2, i].imshow(images[i, 0].cpu().numpy(), cmap="gray_r")
+        axes[2, i].imshow(shown[i].cpu().numpy(), cmap="Reds", alpha=0.55)
     for ax in axes.flat:
         ax.set_xticks([])
         ax.set_yticks([])
@@ -119,11 +119,12 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--out", default="cnn.png")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help='"cpu" or "cuda"')
     args = parser.parse_args()
 
     torch.manual_seed(args.seed)
-    x_train, y_train, x_test, y_test = load()
-    model = network()
+    x_train, y_train, x_test, y_test = (part.to(args.device) for part in load())
+    model = network().to(args.device)
     losses = train(model, x_train, y_train, args.epochs)
     model.eval()
     with torch.no_grad():

@@ -21,6 +21,9 @@ class COGRAD_API Backend {
   // Copies after all work that was given to the current stream; returns when the copy is done.
   virtual void copy_to_host(Device d, const void* from, void* to, size_t bytes) = 0;
   virtual void copy_from_host(Device d, const void* from, void* to, size_t bytes) = 0;
+  // Starts such a copy and returns, if `from` is pinned memory: what frees it lets the copy end
+  // first. Otherwise does nothing and returns false.
+  virtual bool start_copy_from_host(Device, const void*, void*, size_t) { return false; }
   virtual void copy_between(Device from, const void* p, Device to, void* q, size_t bytes) = 0;
   // Number of the current stream of this thread on device d; 0 is the default one.
   virtual uint8_t stream_index(Device d) noexcept = 0;
@@ -86,9 +89,17 @@ class COGRAD_API CudaRuntime : public Backend {
   virtual void release_cached(int device) = 0;
   virtual std::pair<int64_t, int64_t> free_and_total(int device) = 0;
 
+  // Returns memory of the host that GPUs can copy from while the program goes on.
+  virtual Storage* make_pinned(int64_t nbytes) = 0;
+  virtual bool is_pinned(const void* p) noexcept = 0;
+  virtual int device_of(const void* p) = 0;  // the GPU of an address, also of other libraries
+
   virtual int driver_version() = 0;
-  // Where the driver's and the compiler's libraries were found; raises if they are missing.
-  virtual std::vector<std::pair<std::string, std::string>> libraries() = 0;
+  struct Library {
+    std::string name, path, version, missing;  // `missing` says why there is none
+  };
+  // What was found of the libraries besides the driver.
+  virtual std::vector<Library> libraries() = 0;
 };
 
 // Loads libcograd_cuda.so, which lies beside this library, and the driver. Returns null and says

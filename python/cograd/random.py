@@ -91,30 +91,36 @@ def fork_rng(
     enabled: bool = True,
     _caller: str = "fork_rng",
     _devices_kw: str = "devices",
-    device_type: str = "cpu",
+    device_type: str = "cuda",
 ) -> Iterator[None]:
-    """Restores the state of the default generator at the end of a with block.
+    """Restores the states of the default generators at the end of a with block.
 
     Args:
-        devices: accelerators to fork as well; there are none, so only None or an empty list.
+        devices: GPUs whose generators are restored, too; None: all that a program has used.
         enabled: False makes this do nothing.
-        device_type: kind of those accelerators; ignored.
+        device_type: kind of those devices; ignored.
 
     Raises:
-        RuntimeError: ``devices`` names an accelerator.
+        RuntimeError: ``devices`` names a GPU that does not exist.
     """
-    if devices:
+    from cograd import cuda
+
+    if devices is None:
+        devices = range(_C._cuda_count()) if _C._cuda_started() else ()
+    elif devices and not cuda.is_available():
         raise RuntimeError(
             f"{_caller}(): {_devices_kw}={devices!r} names accelerators; there is only the CPU"
         )
     if not enabled:
         yield
         return
-    state = get_rng_state()
+    state, others = get_rng_state(), [(d, cuda.get_rng_state(d)) for d in devices]
     try:
         yield
     finally:
         set_rng_state(state)
+        for device, other in others:
+            cuda.set_rng_state(other, device)
 
 
 def _from_pickle(self: Generator, state: Any) -> None:

@@ -72,7 +72,7 @@ def _raw_array(tensor: Tensor) -> Any:
     """Returns the elements as a C-contiguous little-endian NumPy array; bfloat16 as int16."""
     import numpy
 
-    data = tensor.detach().contiguous()
+    data = tensor.detach().cpu().contiguous()
     if data.dtype == cograd.bfloat16:  # NumPy has no bfloat16
         data = data.view(cograd.int16)
     array = data.numpy()
@@ -198,6 +198,8 @@ class _Packer:
             packed["p"] = "parameter"
         if tensor.requires_grad:
             packed["g"] = True  # type: ignore[assignment]
+        if tensor.is_cuda:
+            packed["d"] = str(tensor.device)
         return packed
 
     def _fresh_key(self, path: str) -> str:
@@ -371,8 +373,11 @@ def _to_tensor(key: str, entry: dict[str, Any], name: str) -> Tensor:
 class _Unpacker:
     """Rebuilds the object that ``_Packer`` converted."""
 
-    def __init__(self, tensors: dict[str, Tensor], name: str, size: float = math.inf) -> None:
+    def __init__(
+        self, tensors: dict[str, Tensor], name: str, size: float = math.inf, place: Any = None
+    ) -> None:
         self.tensors = tensors
+        self.place = place or (lambda storage, location: storage)
         self.name = name
         self.filler = Filler(size)
         self.built: dict[tuple[str, Any], Tensor] = {}
@@ -421,6 +426,7 @@ class _Unpacker:
             tensor = self.tensors[key]
             if node.get("c"):
                 tensor = cograd.view_as_complex(tensor)
+            tensor = _placed(tensor, self.place, str(node.get("d", "cpu")))
             grad = bool(node.get("g", False))
             if node.get("p") == "parameter":
                 from .nn.parameter import Parameter
@@ -430,6 +436,17 @@ class _Unpacker:
                 tensor = tensor.detach().requires_grad_()
             self.built[form] = tensor
         return self.built[form]
+
+
+def _placed(tensor: Tensor, place: Any, location: str) -> Tensor:
+    """Returns a tensor that was read to the CPU where ``place`` puts its storage."""
+    storage = tensor.untyped_storage()
+    moved = place(storage, location)
+    if moved is storage:
+        return tensor
+    parts = tensor.dtype, tensor.storage_offset(), tuple(tensor.shape), tensor.stride()
+    result: Tensor = _C._rebuild_tensor(moved, *parts, False)
+    return result
 
 
 def _weights_only(given: bool | None) -> bool:
@@ -470,13 +487,14 @@ def load(
     """Reads a file of ``save`` or torch.save, or any safetensors file as a dict of tensors.
 
     From torch's archives it creates only tensors of dtypes that cograd has, Parameters, their
-    attributes, storages, numbers, strings, containers, Size, dtype, device and layout. Tensors of
-    other devices are loaded to the CPU.
+    attributes, storages, numbers, strings, containers, Size, dtype, device and layout. Tensors go
+    to the device they were on; to the CPU if cograd does not have such devices.
 
     Args:
         f: a path, or a binary file open for reading.
-        map_location: device of the tensors: 'cpu', 'meta' (which reads shapes and dtypes only), a
-            dict or a function; all but 'meta' end on the CPU.
+        map_location: device of the tensors, such as 'cpu', 'cuda:1' or 'meta' (which reads shapes
+            and dtypes only), a dict of locations, or a function that is called with each storage,
+            which is on the CPU, and its location, and returns a storage or None.
         pickle_module: accepted and ignored.
         weights_only: False unpickles an archive with Python's unpickler, which can run any code of
             the file's author: only for files that you trust. None means True; in a program that
@@ -488,12 +506,16 @@ def load(
     Raises:
         FileError: the file is damaged, or of another kind; a RuntimeError whose message names the
             file and describes its content.
+        RuntimeError: a tensor was on a GPU, or is to go to one, and there is no such GPU.
     """
     weights_only = _weights_only(weights_only)
     if isinstance(map_location, (str, cograd.device)):
         map_location = cograd.device(map_location)
         if map_location.type == "meta":
             return _load_to_meta(f, weights_only=weights_only, mmap=mmap)
+    from cograd._files.locations import LocationError, restorer
+
+    place = restorer(map_location)
     name = getattr(f, "name", "the file object") if hasattr(f, "read") else os.fspath(f)
     if mmap and hasattr(f, "read"):
         raise ValueError("load(): f must be a path to use mmap=True")
@@ -502,8 +524,8 @@ def load(
             with open(name, "rb") as file:
                 head = file.read(4)
                 if head == b"PK\x03\x04":
-                    return _load_archive(file, weights_only, name if mmap else None)
-                return _load(head + file.read(), name)
+                    return _load_archive(file, weights_only, name if mmap else None, place)
+                return _load(head + file.read(), name, place)
         content = f.read()
         if not isinstance(content, (bytes, bytearray, memoryview)):
             raise TypeError(
@@ -511,10 +533,12 @@ def load(
                 "mode"
             )
         if content[:4] == b"PK\x03\x04":
-            return _load_archive(io.BytesIO(content), weights_only, None)
-        return _load(bytes(content), name)
+            return _load_archive(io.BytesIO(content), weights_only, None, place)
+        return _load(bytes(content), name, place)
     except FileError:
         raise
+    except LocationError as error:
+        raise error.cause from None
     except _RefusedError as error:
         raise FileError(f"load(): '{name}' cannot be loaded: {error}") from error.__cause__
     # Damaged bytes cause these errors in the readers: wrong types, missing keys, endless nesting.
@@ -538,7 +562,7 @@ def _load_to_meta(f: Any, **options: Any) -> Any:
 
     token = to_meta.set(True)
     try:
-        found = load(f, **options)
+        found = load(f, "cpu", **options)
     finally:
         to_meta.reset(token)
     if isinstance(found, dict):  # a safetensors file was read with its data
@@ -550,13 +574,13 @@ class _RefusedError(Exception):
     """Raised for content of a file that must not be loaded."""
 
 
-def _load_archive(file: Any, weights_only: bool, path: Any) -> Any:
+def _load_archive(file: Any, weights_only: bool, path: Any, place: Any) -> Any:
     from cograd._files.archive import Archive
     from cograd._files.objects import load_all
     from cograd._files.unpickler import Unpickler
 
     try:
-        archive = Archive(file, path)
+        archive = Archive(file, path, place)
         return Unpickler(archive).load() if weights_only else load_all(archive)
     except ValueError as error:
         if not weights_only:
@@ -605,17 +629,17 @@ def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
         table.update(before)
 
 
-def _load(content: bytes, name: str) -> Any:
+def _load(content: bytes, name: str, place: Any) -> Any:
     """Returns the object in a safetensors file."""
     tensors, metadata = _parse(content, f"'{name}'")
     if metadata.get("format") != _FORMAT or "structure" not in metadata:
-        return tensors
+        return {key: _placed(tensor, place, "cpu") for key, tensor in tensors.items()}
     if metadata.get("version") != _VERSION:
         raise FileError(
             f"load(): '{name}' has format version {metadata.get('version')}, "
             f"this cograd reads version {_VERSION}"
         )
-    unpacker = _Unpacker(tensors, f"'{name}'", len(metadata["structure"]))
+    unpacker = _Unpacker(tensors, f"'{name}'", len(metadata["structure"]), place)
     return unpacker.unpack(json.loads(metadata["structure"]))
 
 

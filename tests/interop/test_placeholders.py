@@ -47,7 +47,7 @@ _dynamo._trace_wrapped_higher_order_op: TransformGetItemToIndex
 _dynamo: assume_constant_result
 _inductor: config
 autograd.profiler: emit_nvtx
-cuda: StreamContext graph nvtx stream
+cuda: StreamContext graph stream
 distributed: rpc autograd device_mesh distributed_c10d
 distributed._composable.fsdp: FSDPModule fully_shard
 distributed._functional_collectives: AsyncCollectiveTensor all_gather_tensor

@@ -415,7 +415,7 @@ def test_saved_files_are_archives(tmp_path):
         assert zipfile.is_zipfile("weights")
         torch.save(model.state_dict(), "weights.safetensors")
         assert not zipfile.is_zipfile("weights.safetensors")
-        model.load_state_dict(torch.load("weights", map_location="cuda:0"))
+        model.load_state_dict(torch.load("weights", map_location="cpu"))
         model.weight.no_decay = True
         torch.save([torch.strided, torch.Size([1]), torch.bool, torch.Tensor, model.weight], "all")
         """,

@@ -28,6 +28,7 @@ PACKAGE = Path(cograd.__file__).parent
 BINARIES = Path(cograd._C.__file__).parent  # another directory than PACKAGE in an editable install
 EDITABLE = PACKAGE != BINARIES
 LIBRARY = BINARIES / "lib" / "libcograd.so"
+CUDA = BINARIES / "lib" / "libcograd_cuda.so"
 needs_nm = pytest.mark.skipif(shutil.which("nm") is None, reason="binutils are not installed")
 needs_readelf = pytest.mark.skipif(shutil.which("readelf") is None, reason="no binutils")
 
@@ -76,11 +77,26 @@ def test_libcograd_needs_only_the_system_and_openblas():
 
 
 @needs_readelf
+@needs_nm
+def test_the_part_for_gpus_needs_nothing_of_nvidias():
+    """It finds the driver and the compiler at run time, so it is in every wheel."""
+    needed = re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", str(CUDA)))
+    assert "libcograd.so" in needed and not [n for n in needed if "cuda" in n or "nv" in n]
+    lines = run("nm", "-DC", "--defined-only", str(CUDA)).splitlines()
+    exported = [line.split(None, 2)[2] for line in lines if line.split()[1] in "TDBR"]
+    assert "cograd_cuda_start" in exported
+    assert not [s for s in exported if "cograd" not in s]
+    maps = "import cograd; print('libcograd_cuda' in open('/proc/self/maps').read())"
+    assert run(sys.executable, "-c", maps).strip() == "False"
+
+
+@needs_readelf
 @pytest.mark.skipif(EDITABLE, reason="built in place")
 def test_rpaths_are_relative():
     for path, expected in (
         (LIBRARY, "$ORIGIN/../../scipy_openblas32/lib"),
         (Path(cograd._C.__file__), "$ORIGIN/lib"),
+        (CUDA, "$ORIGIN"),
     ):
         (runpath,) = re.findall(r"R(?:UN)?PATH.*\[(.*)\]", run("readelf", "-d", str(path)))
         assert runpath == expected
@@ -248,6 +264,9 @@ def test_wheel_contents():
     names = zipfile.ZipFile(path).namelist()
     files = [n for n in names if not n.endswith("/")]
     assert "cograd/lib/libcograd.so" in files
+    assert "cograd/lib/libcograd_cuda.so" in files
+    written = {p.name for p in (ROOT / "csrc/cuda/text").glob("*.h")}
+    assert written <= {n.rpartition("/")[2] for n in files if n.startswith("cograd/lib/cuda/")}
     assert "cograd/py.typed" in files
     assert "cograd/_C.pyi" in files
     assert any(re.fullmatch(r"cograd/_C\.cpython-.*\.so", n) for n in files)
@@ -256,7 +275,9 @@ def test_wheel_contents():
     assert "cograd/include/cograd/class.h" in files
     strange = [n for n in files if not re.match(r"cograd(-[\d.]+\.dist-info)?/", n)]
     assert not strange, f"files outside the package: {strange[:5]}"
-    assert not [n for n in files if n.endswith((".pyc", ".cpp", ".o"))]
+    # Kernels for GPUs are text, which NVRTC compiles.
+    texts = [n for n in files if n.startswith("cograd/lib/cuda/")]
+    assert not [n for n in files if n.endswith((".pyc", ".cpp", ".o")) and n not in texts]
     copies = [n for n in files if "openblas" in n and not n.endswith(".py")]
     assert not copies, "OpenBLAS is a dependency, not a copy"
 
@@ -321,7 +342,7 @@ def test_wheels_are_built_with_what_has_headers(tmp_path, monkeypatch):
 def test_binaries_do_not_say_where_they_were_built():
     if EDITABLE:
         pytest.skip("built in place")
-    for path in (LIBRARY, Path(cograd._C.__file__)):
+    for path in (LIBRARY, CUDA, Path(cograd._C.__file__)):
         assert str(ROOT / "csrc").encode() not in path.read_bytes()
 
 
@@ -329,4 +350,8 @@ def test_wheel_is_manylinux_and_small():
     path = wheel()
     assert "manylinux" in path.name
     size = path.stat().st_size / 1e6
-    assert size < 6.0, f"{path.name} has {size:.1f} MB"
+    assert size < 7.0, f"{path.name} has {size:.1f} MB"
+    with zipfile.ZipFile(path) as archive:
+        parts = [i for i in archive.infolist() if re.search(r"lib/(libcograd_cuda|cuda/)", i.filename)]
+    gpu = sum(i.compress_size for i in parts) / 1e6
+    assert gpu < 1.0, f"the part for GPUs has {gpu:.2f} MB"

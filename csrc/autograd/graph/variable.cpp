@@ -363,8 +363,18 @@ static void check_tangent_stays(const Tensor& t, const TensorImpl* s) {
                ". Give the new values a tangent of their own by make_dual().");
 }
 
+// A leaf may move between the CPU and GPUs. What else refers to the former device, such as a base or a
+// grad_fn, would no longer fit.
+static bool may_move(const TensorImpl* t, Device to) {
+  const auto real = [](Device d) {
+    return d.type == DeviceType::CPU || d.type == DeviceType::CUDA;
+  };
+  return real(t->device) && real(to) && t->base == nullptr && t->grad_fn == nullptr;
+}
+
 void set_data(const Tensor& tensor, const Tensor& source) {
-  COGRAD_CHECK(tensor->device == source->device, "Attempted to call `variable.set_data(tensor)`, ",
+  const bool fits = tensor->device == source->device || may_move(tensor.impl(), source->device);
+  COGRAD_CHECK(fits, "Attempted to call `variable.set_data(tensor)`, ",
                "but `variable` is on ", to_string(tensor->device), " and `tensor` is on ",
                to_string(source->device), ": make a new tensor or Parameter instead");
   TensorImpl* t = tensor.impl();
@@ -389,6 +399,7 @@ void set_data(const Tensor& tensor, const Tensor& source) {
   t->storage = s->storage;
   t->data = s->data;
   t->dtype = s->dtype;
+  t->device = s->device;
   t->set_ndim(s->ndim);
   std::copy(sizes.begin(), sizes.end(), t->sizes_);
   std::copy(strides.begin(), strides.end(), t->strides_);

@@ -37,6 +37,7 @@ inline constexpr CUresult kSuccess = 0, kOutOfMemory = 2, kNotReady = 600;
   X(mem_free, "cuMemFree_v2", (CUdeviceptr))                                                     \
   X(mem_host_alloc, "cuMemHostAlloc", (void**, size_t, unsigned))                                \
   X(mem_free_host, "cuMemFreeHost", (void*))                                                     \
+  X(pointer_attribute, "cuPointerGetAttribute", (void*, int, CUdeviceptr))                       \
   X(copy_to_device, "cuMemcpyHtoDAsync_v2", (CUdeviceptr, const void*, size_t, CUstream))        \
   X(copy_to_host, "cuMemcpyDtoHAsync_v2", (void*, CUdeviceptr, size_t, CUstream))                \
   X(copy_on_device, "cuMemcpyDtoDAsync_v2", (CUdeviceptr, CUdeviceptr, size_t, CUstream))        \

@@ -5,6 +5,9 @@
 #include "cuda/driver/gpu.h"
 #include "cuda/driver/late.h"
 #include "cuda/driver/launch.h"
+#include "cuda/jit/nvrtc.h"
+#include "cuda/lib/cublaslt.h"
+#include "cuda/memory/pinned.h"
 #include "cuda/slots/registry.h"
 
 namespace cograd::cuda {
@@ -30,6 +33,23 @@ void free_block(void* context) noexcept {
   }
 }
 
+void free_pinned(void* p) noexcept {
+  if (!forked()) pinned_free(p);
+}
+
+CudaRuntime::Library compiler() {
+  try {
+    return {"NVRTC", nvrtc_path(), std::to_string(nvrtc_version()), {}};
+  } catch (const std::exception& e) {
+    return {"NVRTC", {}, {}, e.what()};
+  }
+}
+CudaRuntime::Library products() {
+  const std::string& path = cublaslt_path();
+  const bool missing = path.find("not found") == 0 || path.find(" lacks ") != std::string::npos;
+  return {"cuBLASLt", missing ? std::string() : path, {}, missing ? path : std::string()};
+}
+
 class Runtime final : public CudaRuntime {
  public:
   int count() override { return gpu_count(); }
@@ -50,6 +70,13 @@ class Runtime final : public CudaRuntime {
     Gpu& g = active(d.index);
     check(driver().copy_to_device(address(to), from, bytes, g.stream()), "cuMemcpyHtoDAsync");
     wait(g.stream());  // the caller may free or change `from` at once
+  }
+  bool start_copy_from_host(Device d, const void* from, void* to, size_t bytes) override {
+    if (!cuda::is_pinned(from)) return false;
+    Gpu& g = active(d.index);
+    check(driver().copy_to_device(address(to), from, bytes, g.stream()), "cuMemcpyHtoDAsync");
+    pinned_used_by(from, g.stream());
+    return true;
   }
   void copy_between(Device from, const void* p, Device to, void* q, size_t bytes) override {
     Gpu& source = active(from.index);
@@ -126,7 +153,10 @@ class Runtime final : public CudaRuntime {
 
   GpuMemory memory(int device) override { return gpu(device).memory.statistics(); }
   void reset_peaks(int device) override { gpu(device).memory.reset_peaks(); }
-  void release_cached(int device) override { active(device).memory.release_cached(); }
+  void release_cached(int device) override {
+    active(device).memory.release_cached();
+    pinned_release_cached();
+  }
   std::pair<int64_t, int64_t> free_and_total(int device) override {
     active(device);
     size_t free = 0, total = 0;
@@ -139,8 +169,21 @@ class Runtime final : public CudaRuntime {
     check(driver().driver_version(&v), "cuDriverGetVersion");
     return v;
   }
-  std::vector<std::pair<std::string, std::string>> libraries() override {
-    return {{"driver", driver_path()}};
+  Storage* make_pinned(int64_t nbytes) override {
+    active(-1);
+    void* p = pinned_allocate(static_cast<size_t>(nbytes));
+    return Storage::wrap(p, nbytes, free_pinned, p, false);
+  }
+  bool is_pinned(const void* p) noexcept override { return cuda::is_pinned(p); }
+  int device_of(const void* p) override {
+    constexpr int kOrdinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    int d = 0;
+    check(driver().pointer_attribute(&d, kOrdinal, address(p)), "cuPointerGetAttribute");
+    return d;
+  }
+
+  std::vector<Library> libraries() override {
+    return {{"NVIDIA driver", driver_path(), {}, {}}, compiler(), products()};
   }
 
  private:

@@ -4,6 +4,7 @@
 #include "ops/compute/strides.h"
 #include "ops/declare/ops.h"
 #include "ops/declare/options.h"
+#include "ops/declare/start_copy.h"
 
 namespace cograd {
 
@@ -27,10 +28,11 @@ Tensor converted(const char* op, const Tensor& x, DType t, bool copy, Format for
 Device host_without_index(Device d) { return d.type == DeviceType::CPU ? kHost : d; }
 
 // Returns x on device d and converted.
-Tensor placed(const Tensor& x, Device d, DType t, bool copy, Format format) {
+Tensor placed(const Tensor& x, Device d, DType t, bool copy, Format format,
+              bool non_blocking = false) {
   if (x->device == d) [[likely]]
     return converted("to", x, t, copy, format);
-  const Tensor there = to_device(x, d);
+  const Tensor there = to_device(x, d, non_blocking);
   return converted("to", there, t, false, format);
 }
 
@@ -56,9 +58,10 @@ struct ToDevice {
   static constexpr OpSpec spec{
       "to", "input, device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None",
       kMethod | kCast | kNoCpp, kToDoc, "none: the other overload is the same conversion"};
-  static Tensor forward(const Tensor& x, std::optional<Device> d, std::optional<DType> t, bool,
-                        bool copy, Format format) {
-    return placed(x, d ? host_without_index(*d) : x->device, t.value_or(x.dtype()), copy, format);
+  static Tensor forward(const Tensor& x, std::optional<Device> d, std::optional<DType> t,
+                        bool non_blocking, bool copy, Format format) {
+    return placed(x, d ? host_without_index(*d) : x->device, t.value_or(x.dtype()), copy, format,
+                  non_blocking);
   }
 };
 COGRAD_OP(ToDevice)
@@ -72,8 +75,9 @@ struct ToOther {
       kToDoc,
       "T(3, 4), T(2); I(3), T(2)",
       "input.astype(other.dtype)"};
-  static Tensor forward(const Tensor& x, const Tensor& other, bool, bool copy, Format format) {
-    return placed(x, other->device, other.dtype(), copy, format);
+  static Tensor forward(const Tensor& x, const Tensor& other, bool non_blocking, bool copy,
+                        Format format) {
+    return placed(x, other->device, other.dtype(), copy, format, non_blocking);
   }
 };
 COGRAD_OP(ToOther)

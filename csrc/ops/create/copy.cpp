@@ -5,6 +5,7 @@
 #include "ops/declare/batch_call.h"
 #include "ops/declare/ops.h"
 #include "ops/declare/options.h"
+#include "ops/declare/start_copy.h"
 
 namespace cograd {
 
@@ -97,7 +98,8 @@ struct Copy {
     const Tensor& self = c.arg(0).tensor();
     c.give(apply<Copy>(c.physical_expanded(self), c.aligned(c.arg(1).tensor(), self.dim()), false));
   }
-  static Tensor forward(Ctx<Copy>& ctx, const Tensor& self, const Tensor& src, bool) {
+  static Tensor forward(Ctx<Copy>& ctx, const Tensor& self, const Tensor& src,
+                        bool non_blocking) {
     Dims shape;
     COGRAD_CHECK(broadcast_shapes(self.sizes(), src.sizes(), shape) && same(shape, self.sizes()),
                  "copy_(): The expanded size of the tensor ", to_string(self.sizes()),
@@ -105,7 +107,7 @@ struct Copy {
     ctx->from = src->device;
     Tensor source = src->storage == self->storage && !src.is(self) ? raw_clone(src) : src;
     if (src->device != self->device) [[unlikely]]
-      source = to_device(src, self->device);
+      source = to_device(src, self->device, non_blocking);
     Tensor out = ctx.out(self.sizes(), self.dtype());
     if (!source.is(out)) raw_copy(out, source);
     return out;

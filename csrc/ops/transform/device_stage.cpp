@@ -4,6 +4,7 @@
 #include "ops/compute/elementwise.h"
 #include "ops/declare/op.h"
 #include "ops/declare/options.h"
+#include "ops/declare/start_copy.h"
 #include "ops/declare/stages.h"
 #include "tensor/backend.h"
 
@@ -107,9 +108,14 @@ DeviceStage::DeviceStage(const OpRecord& r, const Value* args, TensorList target
 
 namespace {
 
+bool started(Device d, const void* from, void* to, size_t bytes) {
+  Backend* const b = backend_of(d.type);
+  return b != nullptr && b->start_copy_from_host(d, from, to, bytes);
+}
+
 // Copies x to `out`, whose elements are dense in memory, where one of them is on a device whose
 // kernels cannot access the other's memory.
-void copy_across(const Tensor& out, const Tensor& x) {
+void copy_across(const Tensor& out, const Tensor& x, bool non_blocking) {
   if (x.numel() == 0) return;
   Tensor from = x;
   if (!same(x.strides(), out.strides())) {
@@ -121,6 +127,8 @@ void copy_across(const Tensor& out, const Tensor& x) {
   const Device d = out->device;
   if (d == kHost)
     copy_to_host(x->device, from.bytes(), out.bytes(), bytes);
+  else if (x->device == kHost && non_blocking && started(d, from.bytes(), out.bytes(), bytes))
+    return;
   else if (x->device == kHost)
     copy_from_host(d, from.bytes(), out.bytes(), bytes);
   else if (Backend* b = backend_of(d.type); b != nullptr && x->device.type == d.type)
@@ -134,11 +142,11 @@ struct DeviceCopy {
   struct State {
     Device from = kHost;
   };
-  static constexpr OpSpec spec{"_to_device", "input, device", kInternal | kCast,
+  static constexpr OpSpec spec{"_to_device", "input, device, non_blocking=False", kInternal | kCast,
                                "A copy of the tensor on a device.",
                                "none: needs a device besides the CPU"};
   static constexpr BatchRule kBatch = pointwise();
-  static Tensor forward(Ctx<DeviceCopy>& ctx, const Tensor& x, Device d) {
+  static Tensor forward(Ctx<DeviceCopy>& ctx, const Tensor& x, Device d, bool non_blocking) {
     COGRAD_CHECK_NOT_IMPLEMENTED(x->device.type != DeviceType::Meta,
                                  "Cannot copy out of meta tensor; no data! A module is moved off "
                                  "the meta device by to_empty(device=...), and then filled.");
@@ -151,7 +159,7 @@ struct DeviceCopy {
     out->flags |= x->flags & kWrappedNumber;
     if (d.type == DeviceType::Meta) return out;
     if (backend_of(d.type) != nullptr || backend_of(x->device.type) != nullptr) {
-      copy_across(out, x);
+      copy_across(out, x, non_blocking);
       return out;
     }
     const PlaceGuard at(d == kHost ? x->device : d);  // copies are kernels of the device
@@ -166,6 +174,9 @@ COGRAD_OP(DeviceCopy)
 
 }  // namespace
 
-Tensor to_device(const Tensor& x, Device d) { return x->device == d ? x : apply<DeviceCopy>(x, d); }
+Tensor to_device(const Tensor& x, Device d) { return to_device(x, d, false); }
+Tensor to_device(const Tensor& x, Device d, bool non_blocking) {
+  return x->device == d ? x : apply<DeviceCopy>(x, d, non_blocking);
+}
 
 }  // namespace cograd

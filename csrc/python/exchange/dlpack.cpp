@@ -3,6 +3,9 @@
 #include <pybind11/stl.h>
 
 #include "python/exchange/interop.h"
+#include "autograd/modes/thread_state.h"
+#include "ops/declare/device_stage.h"
+#include "tensor/backend.h"
 #include "tensor/sparse.h"
 
 namespace cograd::python {
@@ -10,7 +13,7 @@ namespace cograd::python {
 namespace {
 
 // These structs follow the DLPack specification.
-enum DlDeviceType : int32_t { kDlCpu = 1 };
+enum DlDeviceType : int32_t { kDlCpu = 1, kDlCuda = 2, kDlPinned = 3 };
 enum DlTypeCode : uint8_t {
   kDlInt = 0,
   kDlUInt = 1,
@@ -89,6 +92,11 @@ DType from_dl(const DlType& d) {
       "float64, complex64 and complex128");
 }
 
+DlDevice dl_device_of(const Tensor& t) noexcept {
+  if (t->device.type == DeviceType::CUDA) return {kDlCuda, t->device.index};
+  return {kDlCpu, 0};
+}
+
 // ---- export ----------------------------------------------------------------------------------
 
 // The object a consumer holds. It keeps the storage, not the tensor, because a tensor's geometry
@@ -124,7 +132,7 @@ PyObject* export_capsule(const Tensor& t, [[maybe_unused]] uint64_t flags) {
   e->strides = Dims(t.strides());
   DlTensor& d = e->managed.tensor;
   d.data = t.bytes();
-  d.device = {kDlCpu, 0};
+  d.device = dl_device_of(t);
   d.ndim = t.dim();
   d.dtype = to_dl(t.dtype());
   d.shape = e->sizes.data();
@@ -149,26 +157,59 @@ PyObject* export_capsule(const Tensor& t, [[maybe_unused]] uint64_t flags) {
   throw_python_error();
 }
 
+// The consumer's stream waits for what the tensor's GPU does now, unless it is -1.
+void order_streams(const Tensor& t, const py::object& stream) {
+  const int64_t number = stream.is_none() ? 1 : py::cast<int64_t>(stream);
+  if (t->device.type == DeviceType::CUDA && number != -1)
+    wait_for_stream(t->device, number, true);
+}
+
+void check_export_stream(const Tensor& t, const py::object& stream) {
+  if (stream.is_none()) return;
+  const bool number = py::isinstance<py::int_>(stream) && !py::isinstance<py::bool_>(stream);
+  if (t->device.type == DeviceType::CUDA) {
+    COGRAD_CHECK_TYPE(number, "__dlpack__(): stream must be int or None, got ",
+                      Py_TYPE(stream.ptr())->tp_name);
+    const auto n = py::cast<int64_t>(stream);
+    COGRAD_CHECK_VALUE(n != 0 && n >= -1, "__dlpack__(): stream must be 1 for the default stream, "
+                       "2 for the thread's, -1 for no wait, or a handle, got ", n);
+    return;
+  }
+  if (number && py::cast<int64_t>(stream) == -1) return;
+  PyErr_SetString(PyExc_AssertionError, "__dlpack__(): stream should be None on cpu.");
+  throw_python_error();
+}
+
 void check_export_request(const Tensor& t, const py::object& stream) {
-  check_readable(t, "__dlpack__()");
+  if (t->device.type == DeviceType::CUDA) {
+    check_one_value(t, "__dlpack__()");
+    check_not_sparse(t, "__dlpack__()");
+  } else {
+    check_readable(t, "__dlpack__()");
+  }
   if (has_tangent_here(t))
     fail_buffer(
         "Can't export a tensor that has a tangent, use tensor.detach(): results computed outside "
         "of cograd would lose the tangent.");
   if (requires_grad(t))
     fail_buffer("Can't export tensors that require gradient, use tensor.detach()");
-  if (!stream.is_none() && !(py::isinstance<py::int_>(stream) && py::cast<int64_t>(stream) == -1)) {
-    PyErr_SetString(PyExc_AssertionError, "__dlpack__(): stream should be None on cpu.");
-    throw_python_error();
-  }
+  check_export_stream(t, stream);
 }
 
-void check_export_device(const py::object& device) {
-  if (device.is_none()) return;
+// Returns whether the consumer wants the tensor on the CPU, where it is not.
+bool goes_to_host(const Tensor& t, const py::object& device, std::optional<bool> copy) {
+  if (device.is_none()) return false;
   const auto pair = py::cast<std::pair<int, int>>(device);
-  if (pair.first != kDlCpu || pair.second != 0)
-    fail_buffer(detail::concat("__dlpack__(): dl_device must be the CPU, (1, 0), got (", pair.first,
-                               ", ", pair.second, ")"));
+  const DlDevice own = dl_device_of(t);
+  if (pair.first == own.type && pair.second == own.id) return false;
+  const bool host = pair.first == kDlCpu && pair.second == 0;
+  if (!host)
+    fail_buffer(detail::concat("__dlpack__(): dl_device must be the CPU, (1, 0)",
+                               own.type == kDlCuda ? ", or the tensor's own device" : "",
+                               ", got (", pair.first, ", ", pair.second, ")"));
+  if (!copy.value_or(true))
+    fail_buffer("__dlpack__(): a tensor on a GPU needs a copy for the CPU, but copy=False");
+  return true;
 }
 
 py::object tensor_dlpack(py::object self, const py::object& stream, const py::object& max_version,
@@ -176,14 +217,18 @@ py::object tensor_dlpack(py::object self, const py::object& stream, const py::ob
   COGRAD_CHECK_TYPE(is_tensor(self.ptr()), "__dlpack__(): expected a Tensor, got ",
                     Py_TYPE(self.ptr())->tp_name);
   check_export_request(unwrap(self.ptr()), stream);
-  check_export_device(dl_device);
+  const bool to_host = goes_to_host(unwrap(self.ptr()), dl_device, copy);
   const bool versioned =
       !max_version.is_none() && py::cast<std::pair<int64_t, int64_t>>(max_version).first >= 1;
   // Check again: reading the arguments may have run code that changed the tensor.
   check_export_request(unwrap(self.ptr()), stream);
   Tensor t = Tensor::steal(unwrap(self.ptr())->alias());
   uint64_t flags = 0;
-  if (copy.value_or(false)) {
+  order_streams(t, stream);
+  if (to_host) {
+    t = to_device(t, kHost);
+    flags |= kDlCopied;
+  } else if (copy.value_or(false)) {
     t = fresh_copy(t);
     flags |= kDlCopied;
   }
@@ -212,12 +257,26 @@ struct Geometry {
   Dims sizes;
   Dims strides;
   char* data;
+  Device device;
 };
 
+// Returns the device of a producer's memory.
+Device device_of(const DlDevice& d) {
+  if (d.type == kDlCpu || d.type == kDlPinned) return kHost;
+  if (d.type != kDlCuda)
+    fail_buffer(detail::concat("from_dlpack(): unsupported device type ", d.type,
+                               "; cograd runs on the CPU (type 1) and on NVIDIA GPUs (2)"));
+  std::string why;
+  CudaRuntime* const r = load_cuda(&why);
+  if (r == nullptr || d.id < 0 || d.id >= r->count())
+    fail_buffer(detail::concat("from_dlpack(): the data is on GPU ", d.id,
+                               ", and there is no such cuda device", why.empty() ? "" : ": ", why));
+  open_device_stage();
+  return {DeviceType::CUDA, static_cast<int8_t>(d.id)};
+}
+
 Geometry read_geometry(const DlTensor& d) {
-  COGRAD_CHECK(d.device.type == kDlCpu, "from_dlpack(): unsupported device type ", d.device.type,
-               "; cograd runs on the CPU (type 1)");
-  Geometry g{from_dl(d.dtype), {}, {}, static_cast<char*>(d.data)};
+  Geometry g{from_dl(d.dtype), {}, {}, static_cast<char*>(d.data), device_of(d.device)};
   COGRAD_CHECK(d.ndim >= 0 && d.ndim <= kMaxDims && (d.ndim == 0 || d.shape != nullptr),
                "from_dlpack(): malformed tensor with ", d.ndim, " dimensions");
   for (int i = 0; i < d.ndim; ++i) {
@@ -256,7 +315,10 @@ Tensor import_capsule(PyObject* capsule, bool* copied) {
   }
   const Geometry g = read_geometry(m->tensor);
   if (PyCapsule_SetName(capsule, used_name<Managed>()) != 0) throw_python_error();
-  return tensor_over(g.data, g.dtype, g.sizes, g.strides, drop_managed<Managed>, m, read_only);
+  Tensor out = tensor_over(g.data, g.dtype, g.sizes, g.strides, drop_managed<Managed>, m, read_only);
+  out->device = g.device;
+  if (g.device != kHost) out->storage->kind = 4;
+  return out;
 }
 
 Tensor from_any_capsule(PyObject* capsule, bool* copied) {
@@ -272,22 +334,25 @@ Tensor from_any_capsule(PyObject* capsule, bool* copied) {
                "once, so you might have already constructed a tensor from it once.");
 }
 
-void check_producer(const py::object& ext) {
+// Returns the producer's device; the CPU if it does not say.
+Device check_producer(const py::object& ext) {
   COGRAD_CHECK(py::hasattr(ext, "__dlpack__"),
                "from_dlpack(): expected an object with __dlpack__ "
                "or a DLPack capsule, got ",
                Py_TYPE(ext.ptr())->tp_name);
-  if (!py::hasattr(ext, "__dlpack_device__")) return;
+  if (!py::hasattr(ext, "__dlpack_device__")) return kHost;
   const auto device = py::cast<py::tuple>(ext.attr("__dlpack_device__")());
-  const int type = py::cast<int>(py::int_(py::object(device[0])));
-  if (type != kDlCpu)
-    fail_buffer(detail::concat("from_dlpack(): the data is on a device of type ", type,
-                               "; cograd runs on the CPU (type 1)"));
+  return device_of({py::cast<int>(py::int_(py::object(device[0]))),
+                    py::cast<int>(py::int_(py::object(device[1])))});
 }
 
 // Calls __dlpack__ with arguments, or without them for producers older than DLPack 1.0.
-py::object ask_producer(const py::object& ext, std::optional<bool> copy) {
-  py::dict arguments;
+py::object ask_producer(const py::object& ext, Device device, std::optional<bool> copy) {
+  py::dict arguments, old;
+  if (device != kHost) {
+    arguments["stream"] = stream_number(device);
+    old["stream"] = arguments["stream"];
+  }
   arguments["max_version"] = py::make_tuple(1, 0);
   if (copy && !*copy) arguments["copy"] = false;
   try {
@@ -295,7 +360,7 @@ py::object ask_producer(const py::object& ext, std::optional<bool> copy) {
   } catch (py::error_already_set& e) {
     if (!e.matches(PyExc_TypeError)) throw;
   }
-  return ext.attr("__dlpack__")();
+  return ext.attr("__dlpack__")(**old);
 }
 
 Tensor from_dlpack(const py::object& ext, const py::object& device, std::optional<bool> copy) {
@@ -305,8 +370,8 @@ Tensor from_dlpack(const py::object& ext, const py::object& device, std::optiona
                     Py_TYPE(device.ptr())->tp_name);
   py::object capsule = ext;
   if (!PyCapsule_CheckExact(ext.ptr())) {
-    check_producer(ext);
-    capsule = ask_producer(ext, copy);
+    const Device where = check_producer(ext);
+    capsule = ask_producer(ext, where, copy);
     COGRAD_CHECK_TYPE(PyCapsule_CheckExact(capsule.ptr()),
                       "from_dlpack(): __dlpack__ returned an object of type ",
                       Py_TYPE(capsule.ptr())->tp_name, ", expected a capsule");
@@ -315,6 +380,12 @@ Tensor from_dlpack(const py::object& ext, const py::object& device, std::optiona
   Tensor t = from_any_capsule(capsule.ptr(), &copied);
   if (copied && copy && !*copy)
     fail_buffer("from_dlpack(): the producer made a copy, but copy=False");
+  if (!device.is_none() && (d.type == DeviceType::CPU ? kHost : d) != t->device) {
+    if (!copy.value_or(true))
+      fail_buffer(detail::concat("from_dlpack(): the data is on ", to_string(t->device),
+                                 ", so it must be copied to ", to_string(d), ", but copy=False"));
+    return to_device(t, d.type == DeviceType::CPU ? kHost : d);
+  }
   return copy.value_or(false) && !copied ? fresh_copy(t) : t;
 }
 
@@ -328,8 +399,13 @@ void init_dlpack(py::module_& m) {
                        py::arg("dl_device") = py::none(), py::arg("copy") = py::none(),
                        "Makes a DLPack capsule of the memory, versioned if max_version allows it.");
   type.attr("__dlpack_device__") =
-      py::cpp_function([](const py::object&) { return py::make_tuple(1, 0); },
-                       py::name("__dlpack_device__"), py::is_method(type), "(1, 0): the CPU.");
+      py::cpp_function(
+          [](const py::object& self) {
+            const DlDevice d = dl_device_of(unwrap(self.ptr()));
+            return py::make_tuple(d.type, d.id);
+          },
+          py::name("__dlpack_device__"), py::is_method(type),
+          "Returns (1, 0) for the CPU, (2, index) for a GPU.");
   m.def("from_dlpack", &from_dlpack, py::arg("ext_tensor"), py::kw_only(),
         py::arg("device") = py::none(), py::arg("copy") = py::none(),
         "Makes a tensor that shares memory with a DLPack capsule or an object with __dlpack__.");

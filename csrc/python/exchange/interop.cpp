@@ -4,6 +4,8 @@
 
 #include <pybind11/numpy.h>
 
+#include "ops/declare/device_stage.h"
+#include "tensor/backend.h"
 #include "tensor/sparse.h"
 
 namespace cograd::python {
@@ -119,7 +121,7 @@ const py::dtype& array_dtype(DType t) {
 }
 
 PyObject* method_numpy(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  return guarded([&] {
+  return guarded([&]() -> PyObject* {
     COGRAD_CHECK_TYPE(n == 0, "numpy() takes 0 positional arguments but ", n, " were given");
     bool force = false;
     for (Py_ssize_t i = 0; kwnames != nullptr && i < PyTuple_GET_SIZE(kwnames); ++i) {
@@ -130,6 +132,8 @@ PyObject* method_numpy(PyObject* self, PyObject* const* args, Py_ssize_t n, PyOb
       if (truth < 0) throw_python_error();
       force = truth == 1;
     }
+    if (force && backend_of(unwrap(self)->device.type) != nullptr)
+      return ndarray_of(to_device(detach(unwrap(self)), kHost));
     COGRAD_CHECK_TYPE(unwrap(self)->device.type == DeviceType::CPU, "can't convert ",
                       to_string(unwrap(self)->device),
                       " device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
@@ -474,6 +478,7 @@ void init_interop(py::module_& m) {
   init_numpy(m);
   init_protocols(m);
   init_dlpack(m);
+  init_cuda_memory(m);
   init_pickle(m);
 }
 

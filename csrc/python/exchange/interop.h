@@ -32,6 +32,16 @@ Tensor fresh_copy(const Tensor& t, std::optional<DType> dtype = std::nullopt);
 // Returns the tensor that tensor(data) makes from nested sequences, scalars, arrays or tensors.
 Tensor tensor_from_data(const char* op, PyObject* data, std::optional<DType> dtype);
 
+// Returns a copy of a dense CPU tensor in pinned memory, without history; `op` stands in errors.
+Tensor pinned_copy(const Tensor& t, const char* op);
+// Returns a tensor over the memory that `d`, an object's __cuda_array_interface__, describes.
+Tensor tensor_from_cuda_array(const char* op, const py::object& owner, const py::dict& d);
+// Lets the stream of another library, in DLPack's numbers, and this thread's current one wait for
+// each other: the consumer's waits, or else this thread's.
+void wait_for_stream(Device d, int64_t other, bool consumer_waits);
+// Returns DLPack's number of this thread's current stream: 1 is the default stream.
+int64_t stream_number(Device d);
+
 #define COGRAD_FASTCALL(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f))
 // Add methods to the Tensor type and functions to the module.
 void add_methods(PyMethodDef* methods);
@@ -41,6 +51,7 @@ void init_construct(py::module_& m);
 void init_numpy(py::module_& m);
 void init_protocols(py::module_& m);
 void init_dlpack(py::module_& m);
+void init_cuda_memory(py::module_& m);
 void init_pickle(py::module_& m);
 
 }  // namespace cograd::python

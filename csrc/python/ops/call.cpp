@@ -13,6 +13,7 @@
 #include "ops/declare/arguments.h"
 #include "ops/declare/out.h"
 #include "ops/random/generator.h"
+#include "python/exchange/interop.h"
 #include "python/ops/overrides.h"
 #include "python/runtime/held.h"
 
@@ -39,6 +40,7 @@ PyTypeObject* method_type = nullptr;    // binds like a method
 // Holds the parsed values, and the lists that they point to while the op runs.
 class Parsed {
  public:
+  bool pin = false;  // the result goes to pinned memory
   static constexpr size_t kMax = 24;
   // Constructs only the values that a record needs: all 24 would cost more than a small op.
   void begin(size_t n) {
@@ -255,6 +257,11 @@ bool ignorable(PyObject* key, PyObject* value) {
   return value == Py_None && PyUnicode_CompareWithASCIIString(key, "out") == 0;
 }
 
+// True for pin_memory=True of a factory, whose result is then pinned.
+bool asks_to_pin(const ArgInfo& a, PyObject* value) {
+  return value == Py_True && a.kind == ArgKind::Bool && a.name == "pin_memory";
+}
+
 // Returns the type of a rejected argument; for a list of tensors, also its first non-tensor
 // element.
 std::string described(const ArgInfo& a, PyObject* value) {
@@ -278,6 +285,10 @@ bool parse_keyword(const OpRecord& r, PyObject* key, PyObject* value, Parsed& p,
       return false;
     }
     seen |= uint64_t{1} << i;
+    if (asks_to_pin(r.args[i], value)) {
+      p.pin = true;
+      value = Py_False;
+    }
     if (parse_arg(r.args[i], value, p, p.values[i])) return true;
     if (why != nullptr)
       *why = "argument '" + r.args[i].name + "' does not take " + described(r.args[i], value);
@@ -475,6 +486,15 @@ PyObject* run(const OpGroup& g, const OpRecord& r, PyObject* const* args, Parsed
   return wrap_result(&r, result);
 }
 
+[[gnu::cold]] PyObject* run_pinned(const OpGroup& g, const OpRecord& r, PyObject* const* args,
+                                   Parsed& p) {
+  const py::object made = py::reinterpret_steal<py::object>(run(g, r, args, p));
+  const Tensor& t = unwrap(made.ptr());
+  Tensor pinned = pinned_copy(t, g.name.c_str());
+  if (requires_grad(t)) set_requires_grad(pinned, true);
+  return wrap(std::move(pinned));
+}
+
 PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf,
                         PyObject* kwnames);
 
@@ -508,7 +528,10 @@ PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf
       return other;
     for (const OpRecord* r : g.records) {
       Parsed p;
-      if (parse(*r, args, n, kwnames, p, nullptr)) return run(g, *r, args, p);
+      if (!parse(*r, args, n, kwnames, p, nullptr)) continue;
+      if (p.pin) [[unlikely]]
+        return run_pinned(g, *r, args, p);
+      return run(g, *r, args, p);
     }
     if (overridden(callable, args, n, kwnames, &other)) return other;
     if (PyObject* result = legacy_scalar_first(callable, g.name, args, n, kwnames)) return result;

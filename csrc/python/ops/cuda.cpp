@@ -16,6 +16,13 @@ CudaRuntime& runtime() {
   return *r;
 }
 
+py::list libraries() {
+  py::list all;
+  for (const CudaRuntime::Library& l : runtime().libraries())
+    all.append(py::make_tuple(l.name, l.path, l.version, l.missing));
+  return all;
+}
+
 py::dict properties_of(int device) {
   const GpuProperties p = runtime().properties(device);
   py::dict d;
@@ -69,7 +76,7 @@ void init_cuda(py::module_& m) {
   m.def("_cuda_reset_peaks", [](int device) { runtime().reset_peaks(device); });
   m.def("_cuda_free_and_total", [](int device) { return runtime().free_and_total(device); });
   m.def("_cuda_driver_version", [] { return runtime().driver_version(); });
-  m.def("_cuda_libraries", [] { return runtime().libraries(); });
+  m.def("_cuda_libraries", &libraries);
   m.def(
       "_cuda_generator",
       [](int device) {

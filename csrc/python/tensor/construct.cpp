@@ -290,11 +290,22 @@ py::object array_of(PyObject* o) {
   return array;
 }
 
+// Returns the tensor over the GPU's memory that the object describes; none if it does not.
+Tensor cuda_array_of(const char* op, PyObject* o) {
+  constexpr const char* kName = "__cuda_array_interface__";
+  if (kind_of(o) != Kind::Scalar || PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o) ||
+      PyType_Check(o) || !py::hasattr(py::handle(o), kName))
+    return {};
+  return tensor_from_cuda_array(op, py::reinterpret_borrow<py::object>(o),
+                                py::cast<py::dict>(py::handle(o).attr(kName)));
+}
+
 struct Options {
   PyObject* data = nullptr;
   std::optional<DType> dtype;
   std::optional<Device> device;
   bool requires_grad = false;
+  bool pin = false;  // into pinned memory
 };
 
 bool is_key(PyObject* key, const char* name) {
@@ -322,9 +333,7 @@ void parse_option(const char* op, PyObject* key, PyObject* value, bool grad, Opt
   } else if (grad && is_key(key, "pin_memory")) {
     COGRAD_CHECK_TYPE(PyBool_Check(value), op, "(): argument 'pin_memory' must be bool, not ",
                       Py_TYPE(value)->tp_name);
-    COGRAD_CHECK(value == Py_False, op,
-                 "(): pin_memory=True needs an accelerator; cograd runs on "
-                 "the CPU only");
+    o.pin = value == Py_True;
   } else if (is_key(key, "data") && o.data == nullptr) {
     o.data = value;
   } else {
@@ -359,7 +368,9 @@ PyObject* make(const char* op, const char* shown, const Options& o, Device other
   if (is_tensor(o.data)) warn_copy_construct(shown);
   Tensor t = tensor_from_data(op, o.data, o.dtype);
   if (is_tensor(o.data)) otherwise = unwrap(o.data)->device;
+  if (t->device != kHost) otherwise = t->device;
   t = to_device(t, o.device.value_or(otherwise));
+  if (o.pin) t = pinned_copy(t, op);
   if (makes_inference_tensors()) t->flags |= kInference;
   if (o.requires_grad) set_requires_grad(t, true);
   return wrap(std::move(t));
@@ -389,11 +400,13 @@ PyObject* py_as_tensor(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject*
       t = unwrap(o.data);
     } else if (is_ndarray(o.data)) {
       t = tensor_from_ndarray("as_tensor", o.data);
+    } else if ((t = cuda_array_of("as_tensor", o.data)).defined()) {
+      if (o.device) t = to_device(t, *o.device);
     } else {
       t = tensor_from_data("as_tensor", o.data, o.dtype);
       return wrap(to_device(t, o.device.value_or(thread_place.by_default)));
     }
-    if (o.device || !is_tensor(o.data))
+    if (o.device || is_ndarray(o.data))
       t = to_device(t, o.device.value_or(thread_place.by_default));
     if (o.dtype && *o.dtype != t.dtype()) t = autograd_ops.cast(t, *o.dtype);
     return wrap(std::move(t));
@@ -416,6 +429,7 @@ Tensor tensor_from_data(const char* op, PyObject* data, std::optional<DType> dty
     if (dtype && *dtype != t.dtype()) return fresh_copy(t, dtype);
     return t;
   }
+  if (const Tensor t = cuda_array_of(op, data); t.defined()) return fresh_copy(t, dtype);
   if (const py::object array = array_of(data)) return tensor_from_data(op, array.ptr(), dtype);
   Dims sizes;
   find_sizes(op, data, sizes);

@@ -7,6 +7,7 @@
 #include <pybind11/stl.h>
 
 #include "python/exchange/interop.h"
+#include "tensor/backend.h"
 #include "tensor/shared.h"
 #include "tensor/sparse.h"
 
@@ -23,7 +24,7 @@ Registry& registry() {
 
 class UntypedStorage {
  public:
-  explicit UntypedStorage(Storage* owned) noexcept : storage_(owned) {}
+  UntypedStorage(Storage* owned, Device device) noexcept : storage_(owned), device_(device) {}
   UntypedStorage(const UntypedStorage&) = delete;
   UntypedStorage& operator=(const UntypedStorage&) = delete;
   ~UntypedStorage() {
@@ -31,6 +32,7 @@ class UntypedStorage {
     storage_->release();
   }
   Storage* get() const noexcept { return storage_; }
+  Device device() const noexcept { return device_; }
   int64_t nbytes() const noexcept { return storage_->emptied ? 0 : storage_->nbytes; }
   uintptr_t address() const noexcept {
     return storage_->emptied ? 0 : reinterpret_cast<uintptr_t>(storage_->data);
@@ -60,11 +62,20 @@ class UntypedStorage {
 
  private:
   Storage* storage_;
+  Device device_;
 };
 
 // Counts exported buffers: while there are any, the memory must not move.
 int storage_view(PyObject* self, Py_buffer* view, int flags) noexcept {
   auto& s = py::cast<UntypedStorage&>(py::handle(self));
+  if (s.device() != kHost) {
+    view->obj = nullptr;
+    PyErr_Format(PyExc_BufferError,
+                 "UntypedStorage: its bytes are on %s and cannot be read here; use .cpu() for a "
+                 "copy on the host",
+                 to_string(s.device()).c_str());
+    return -1;
+  }
   if (PyBuffer_FillInfo(view, self, s.get()->data, s.nbytes(), s.get()->read_only, flags) != 0)
     return -1;
   ++s.views;
@@ -75,13 +86,13 @@ void end_storage_view(PyObject* self, Py_buffer*) noexcept {
 }
 
 // Returns the Python object of a storage; takes over the reference to `s`.
-py::object storage_object(Storage* s) {
+py::object storage_object(Storage* s, Device device = kHost) {
   const auto it = registry().find(s);
   if (it != registry().end()) {
     s->release();
     return py::reinterpret_borrow<py::object>(it->second);
   }
-  py::object o = py::cast(std::make_unique<UntypedStorage>(s));
+  py::object o = py::cast(std::make_unique<UntypedStorage>(s, device));
   registry()[s] = o.ptr();
   return o;
 }
@@ -108,6 +119,16 @@ py::object storage_from_bytes(const py::buffer& source) {
 }
 
 py::object copy_of_storage(const UntypedStorage& s) {
+  const Device d = s.device();
+  if (d != kHost) {
+    const PlaceGuard there(d);
+    Storage* copy = Storage::make(s.nbytes());
+    py::object made = storage_object(copy, d);
+    if (s.nbytes() > 0)
+      backend_of(d.type)->copy_between(d, s.get()->data, d, copy->data,
+                                       static_cast<size_t>(s.nbytes()));
+    return made;
+  }
   return storage_object(new_storage(s.get()->data, s.nbytes()));
 }
 
@@ -141,14 +162,19 @@ Tensor rebuild_tensor(const UntypedStorage& storage, py::handle dtype, int64_t o
   Storage* s = storage.get();
   s->retain();
   Tensor out = tensor_of_storage(s, t, sizes, strides, static_cast<char*>(s->data) + offset * item);
+  out->device = storage.device();
   if (needs_grad) set_requires_grad(out, true);
   return out;
 }
 
 py::object untyped_storage(const Tensor& t) {
-  check_readable(t, "untyped_storage() or a copy of the storage");
+  constexpr const char* kWho = "untyped_storage() or a copy of the storage";
+  check_one_value(t, kWho);
+  check_not_sparse(t, kWho);
+  const Device d = t->device;
+  if (d.type != DeviceType::CPU && backend_of(d.type) == nullptr) fail_unreadable(d, kWho);
   t->storage->retain();
-  return storage_object(t->storage);
+  return storage_object(t->storage, d);
 }
 
 // ---- memory shared between processes -----------------------------------------------------------
@@ -194,7 +220,8 @@ py::object storage_part(const UntypedStorage& s, int64_t offset, int64_t nbytes)
   COGRAD_CHECK(offset >= 0 && nbytes >= 0 && nbytes <= s.nbytes() - offset,
                "_storage_part(): ", nbytes, " bytes at ", offset, " are outside of a storage of ",
                s.nbytes());
-  return storage_object(s.get()->part(static_cast<char*>(s.get()->data) + offset, nbytes));
+  return storage_object(s.get()->part(static_cast<char*>(s.get()->data) + offset, nbytes),
+                        s.device());
 }
 
 // Returns a tensor of type `cls` over the memory of `t`.
@@ -234,8 +261,12 @@ void init_pickle(py::module_& m) {
       .def("__deepcopy__",
            [](const UntypedStorage& s, const py::object&) { return copy_of_storage(s); })
       .def("__repr__", [](const UntypedStorage& s) {
-        return "UntypedStorage(nbytes=" + std::to_string(s.nbytes()) + ")";
+        const std::string where = s.device() == kHost ? "" : ", device=" + to_string(s.device());
+        return "UntypedStorage(nbytes=" + std::to_string(s.nbytes()) + where + ")";
       });
+  storage.def_property_readonly("device", [](const UntypedStorage& s) {
+    return py::reinterpret_steal<py::object>(device_object(s.device()));
+  }, "The device of the bytes.");
   PyBufferProcs* buffers = &reinterpret_cast<PyHeapTypeObject*>(storage.ptr())->as_buffer;
   buffers->bf_getbuffer = storage_view;
   buffers->bf_releasebuffer = end_storage_view;

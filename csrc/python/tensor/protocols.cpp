@@ -151,8 +151,11 @@ int tensor_contains(PyObject* self, PyObject* value) {
                    py::cast<std::string>(py::str(py::type::of(py::handle(value)))), ".");
       v = scalar_value(s);
     }
-    check_readable(unwrap(self), "`in`");  // not earlier: reading the value may run code
-    const Tensor found = call_op(eq, {tensor_value(unwrap(self)), v});
+    const Tensor& t = unwrap(self);  // not earlier: reading the value may run code
+    check_one_value(t, "`in`");
+    check_not_sparse(t, "`in`");
+    if (t->device.type == DeviceType::Meta) fail_unreadable(t->device, "`in`");
+    const Tensor found = to_device(call_op(eq, {tensor_value(t), v}), kHost);
     const char* p = found.bytes();
     return std::any_of(p, p + found.numel(), [](char c) { return c != 0; }) ? 1 : 0;
   });

@@ -21,7 +21,7 @@ __all__ = ["answering", "aten_op", "has_module", "loader_of"]
 _ATTRIBUTES = {
     "": "Event PyTorchFileReader PyTorchFileWriter ScriptModule ScriptFunction Stream",
     "_C": "PyTorchFileReader PyTorchFileWriter",
-    "cuda": "nvtx stream",
+    "cuda": "stream",
     "distributed": "device_mesh",
     "jit": "RecursiveScriptModule CompilationUnit TracerWarning",
     "autograd.profiler": "emit_nvtx emit_itt",

@@ -21,6 +21,7 @@ from cograd import _C, Tensor
 from cograd._base.dtypes import dtype_name
 from cograd._base.memory_format import layout, memory_format
 from cograd._C import UntypedStorage
+from cograd._files.locations import Place
 from cograd._tensor.pickle import _state_of
 from cograd.nn.parameter import Parameter, is_lazy
 from cograd.storage import TypedStorage
@@ -110,14 +111,15 @@ class _Writer(_PythonPickler):  # type: ignore[misc]
         if type(obj) is not _Stored:
             return None
         name = _NAMES.get(dtype_name(obj.dtype))
-        nbytes = obj.storage.nbytes()
+        nbytes, location = obj.storage.nbytes(), str(obj.storage.device)
         # Arrays that begin at one address may differ in length; then each is written.
         place = (obj.storage.data_ptr() or -id(obj.storage), nbytes)
         key = self.storages.setdefault(place, (str(len(self.storages)), obj.storage))[0]
         if name is None:
-            return ("storage", self._global("torch.storage", "UntypedStorage"), key, "cpu", nbytes)
+            kind = self._global("torch.storage", "UntypedStorage")
+            return ("storage", kind, key, location, nbytes)
         count = nbytes // obj.dtype.itemsize
-        return ("storage", self._global("torch", name), key, "cpu", count)
+        return ("storage", self._global("torch", name), key, location, count)
 
     def reducer_override(self, obj: Any) -> Any:
         kind = type(obj)
@@ -200,7 +202,7 @@ def write(obj: Any, file: Any, name: str) -> None:
         _entry(archive, f"{name}/data.pkl", text.getvalue(), text.tell())
         _entry(archive, f"{name}/byteorder", b"little", 6)
         for key, storage in writer.storages.values():
-            _entry(archive, f"{name}/data/{key}", storage, storage.nbytes())
+            _entry(archive, f"{name}/data/{key}", storage.cpu(), storage.nbytes())
         _entry(archive, f"{name}/version", b"3\n", 2)
 
 
@@ -214,7 +216,8 @@ class Archive:
         ValueError: the archive is damaged, or was not written by torch.save.
     """
 
-    def __init__(self, file: Any, path: str | None = None) -> None:
+    def __init__(self, file: Any, path: str | None = None, place: Place | None = None) -> None:
+        self._place = place or (lambda storage, location: storage)
         try:
             self._zip = zipfile.ZipFile(file)
         except (zipfile.BadZipFile, EOFError, struct.error) as error:
@@ -255,26 +258,26 @@ class Archive:
         """Returns the pickle's bytes."""
         return self._read("data.pkl")
 
-    def storage(self, key: str, nbytes: int) -> UntypedStorage:
+    def storage(self, key: str, nbytes: int, location: str = "cpu") -> UntypedStorage:
         """Returns the storage of that key; every call returns the same object.
 
         Raises:
             ValueError: there is none, or it has another number of bytes.
         """
         if key not in self._storages:
-            self._storages[key] = self._load(f"data/{key}")
+            self._storages[key] = self._place(self._load(f"data/{key}"), location)
         found = self._storages[key]
         if found.nbytes() != nbytes:
             raise ValueError(f"storage {key!r} has {found.nbytes()} bytes, expected {nbytes}")
         return found
 
-    def typed_storage(self, key: str, dtype: Any, count: int) -> TypedStorage:
+    def typed_storage(self, key: str, dtype: Any, count: int, location: str) -> TypedStorage:
         """Returns the storage of that key as ``count`` elements, the same object at every call.
 
         Raises:
             ValueError: there is none, or it has another number of bytes.
         """
-        untyped = self.storage(key, count * dtype.itemsize)
+        untyped = self.storage(key, count * dtype.itemsize, location)
         return self._typed.setdefault((key, dtype), TypedStorage(untyped, dtype))
 
     def _load(self, record: str) -> UntypedStorage:

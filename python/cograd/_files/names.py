@@ -247,6 +247,8 @@ def _size(size: Any = ()) -> cograd.Size:
 
 
 def _device(kind: Any, index: Any = None) -> cograd.device:
+    if kind == "cuda" and (index is None or type(index) is int):
+        return cograd.device(kind, *([] if index is None else [index]))
     return cograd.device("meta" if kind == "meta" else "cpu")
 
 

@@ -53,7 +53,7 @@ _PLACES = {
 _FUNCTIONS = {
     "torch._tensor._rebuild_from_type_v2": _from_type,
     "torch._utils._rebuild_parameter_with_state": _parameter_with_state,
-    "torch.device": _torch_names.MAKERS[_C.device],  # all are the CPU
+    "torch.device": _torch_names.MAKERS[_C.device],  # the CPU for most kinds
 }
 
 

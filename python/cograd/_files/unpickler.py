@@ -34,11 +34,11 @@ def stored(archive: Archive, pid: Any) -> TypedStorage:
         ValueError: ``pid`` does not describe a storage.
     """
     match pid:
-        case ("storage", kind, str(key), _, int(count)) if 0 <= count < 1 << 60:
+        case ("storage", kind, str(key), str(location), int(count)) if 0 <= count < 1 << 60:
             if kind is UntypedStorage:
-                return archive.typed_storage(key, cograd.uint8, count)
+                return archive.typed_storage(key, cograd.uint8, count, location)
             if isinstance(kind, _torch_names.StorageType):
-                return archive.typed_storage(key, kind.dtype, count)
+                return archive.typed_storage(key, kind.dtype, count, location)
     raise ValueError(f"its pickle refers to a {_kind(pid)}, expected a storage")
 
 

@@ -45,7 +45,7 @@ def run(
     """
     h, c = _states(mode, hx)
     weights = list(params)
-    if mode == LSTM and _C._autocast_enabled() and _projected(weights, options):
+    if mode == LSTM and _C._autocast_enabled(input.is_cuda) and _projected(weights, options):
         return _with_wide_cells(input, batch_sizes, (h, c), weights, options)
     values: tuple[Any, ...] = (input, h, weights, mode, *options, batch_sizes, c)
     out, h_n, c_n = _C._ops._rnn(*values)
@@ -68,12 +68,12 @@ def _with_wide_cells(
     """Runs a projected LSTM under autocast, which casts all but the cell states, as in torch."""
     import cograd
 
-    low = _C._autocast_dtype()
+    low = _C._autocast_dtype(input.is_cuda)
 
     def cast(x: Tensor) -> Tensor:
         return x if x.dtype == cograd.float64 else x.to(low)
 
-    with cograd.autocast("cpu", enabled=False):
+    with cograd.autocast(input.device.type, enabled=False):
         state = (cast(hx[0]), hx[1])
         return run(LSTM, cast(input), batch_sizes, state, [cast(w) for w in weights], options)
 

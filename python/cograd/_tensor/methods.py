@@ -51,8 +51,8 @@ def _array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
 
 
 def _to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
-    """Calls ``to`` under its array API name. Raises ValueError for a stream."""
-    if stream is not None:
+    """Calls ``to`` under its array API name. Raises ValueError for a stream of the CPU."""
+    if stream is not None and not self.is_cuda and cograd.device(device).type == "cpu":
         raise ValueError(f"to_device(): the CPU has no streams, got {stream!r}")
     return self.to(device)
 
@@ -155,12 +155,48 @@ def _share_memory_(self: Tensor) -> Tensor:
 
 
 def _is_pinned(self: Tensor, device: Any = None) -> bool:
-    """Returns False: pinned memory needs an accelerator."""
-    return False
+    """Returns whether the memory is pinned, so that GPUs can copy from it without the CPU."""
+    return bool(_C._is_pinned(self))
 
 
 def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    raise RuntimeError("pin_memory(): needs an accelerator; cograd runs on the CPU only")
+    """Returns a copy in pinned memory; the tensor itself if its memory is pinned.
+
+    Raises:
+        RuntimeError: there is no GPU, or the tensor is not a dense tensor on the CPU.
+    """
+    if _C._is_pinned(self):
+        return self
+    pinned: Tensor = _C._pinned_copy(self)
+    return pinned.copy_(self) if self.requires_grad else pinned
+
+
+def _cuda_array_interface(self: Tensor) -> dict[str, Any]:
+    """The memory of a tensor on a GPU, as Numba, CuPy and others read it."""
+    if not self.is_cuda:
+        raise AttributeError(
+            f"__cuda_array_interface__: the tensor is on {self.device}; use tensor.cuda() first"
+        )
+    if self.requires_grad:
+        raise RuntimeError(
+            "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients "
+            "aren't required, use tensor.detach()"
+        )
+    if self.dtype == cograd.bfloat16:
+        raise TypeError("__cuda_array_interface__ has no name for bfloat16; use tensor.float()")
+    kind = "c" if self.is_complex() else "f" if self.is_floating_point() else "i"
+    if kind == "i" and not self.dtype.is_signed:
+        kind = "b" if self.dtype == cograd.bool else "u"
+    item = self.itemsize
+    strides = None if self.is_contiguous() else tuple(s * item for s in self.stride())
+    return {
+        "typestr": f"{'|' if item == 1 else '<'}{kind}{item}",
+        "shape": tuple(self.shape),
+        "strides": strides,
+        "data": (self.data_ptr() if self.numel() else 0, False),
+        "version": 3,
+        "stream": _C._cuda_stream_number(self.get_device()),
+    }
 
 
 def _same(self: Tensor) -> Tensor:
@@ -233,6 +269,7 @@ _METHODS: dict[str, Any] = {
     "__array_priority__": 1000,
     "__array_wrap__": _array_wrap,
     "__complex__": _complex,
+    "__cuda_array_interface__": property(_cuda_array_interface),
     "__copy__": pickle._copy,
     "__deepcopy__": pickle._deepcopy,
     "__format__": _format,

@@ -41,12 +41,19 @@ def _rebuild_meta(
     return _C._alias_as(cls, plain, requires_grad)  # type: ignore[no-any-return]
 
 
-def _load_storage(data: Any) -> UntypedStorage:
+def _load_storage(data: Any, location: str = "cpu") -> UntypedStorage:
     """Inverts ``UntypedStorage.__reduce_ex__``."""
-    return _C._storage_from_bytes(data)
+    loaded: UntypedStorage = _C._storage_from_bytes(data)
+    if location == "cpu":
+        return loaded
+    from cograd._files.locations import restore
+
+    return restore(loaded, location)
 
 
 def _storage_reduce(self: UntypedStorage, protocol: Any) -> tuple[Any, ...]:
+    if self.device.type != "cpu":
+        return _load_storage, (bytes(self.cpu()), str(self.device))
     if int(protocol) >= 5:
         import pickle
 

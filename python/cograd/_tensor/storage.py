@@ -26,7 +26,7 @@ class TypedStorage:
 
     @property
     def device(self) -> _C.device:
-        return _C.device("cpu")
+        return self._untyped.device
 
     @property
     def _cdata(self) -> int:
@@ -68,6 +68,22 @@ class TypedStorage:
         """Returns the elements as Python numbers."""
         result: list[Any] = _elements(self._untyped, self.dtype).tolist()
         return result
+
+    def cpu(self) -> TypedStorage:
+        """Returns the storage on the CPU; itself if it is there."""
+        return self._moved(self._untyped.cpu())
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
+        """Returns the storage on a GPU; itself if it is there."""
+        return self._moved(self._untyped.cuda(device))
+
+    def _moved(self, untyped: UntypedStorage) -> TypedStorage:
+        return self if untyped is self._untyped else TypedStorage(untyped, self.dtype)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the memory is on a GPU."""
+        return self.device.type == "cuda"
 
     def clone(self) -> TypedStorage:
         """Returns a copy of the storage."""
@@ -130,6 +146,9 @@ def _untyped_getitem(self: UntypedStorage, index: int | slice) -> int | UntypedS
             raise RuntimeError(f"UntypedStorage: the step of a slice must be 1, got {step}")
         if start >= stop:
             return _C._ops.empty((0,), dtype=_C.uint8).untyped_storage()
+        if self.device.type != "cpu":
+            result: UntypedStorage = _C._storage_part(self, start, stop - start)
+            return result
         part: Tensor = _C.frombuffer(self, dtype=_C.uint8, offset=start, count=stop - start)
         return part.untyped_storage()
     return int(_elements(self, _C.uint8)[index].item())
@@ -141,7 +160,7 @@ def _untyped_setitem(self: UntypedStorage, index: int, value: int) -> None:
 
 def _untyped_tolist(self: UntypedStorage) -> list[int]:
     """Returns the bytes as ints."""
-    return list(memoryview(self))
+    return list(memoryview(_untyped_to(self, "cpu")))
 
 
 def _itself(self: UntypedStorage) -> UntypedStorage:
@@ -198,7 +217,7 @@ def _set_(
         if self.requires_grad or (isinstance(source, Tensor) and source.requires_grad):
             raise RuntimeError("set_(): the derivative is not implemented; use no_grad()")
     if source is None:
-        source = _C._ops.empty((0,), dtype=self.dtype)
+        source = _C._ops.empty((0,), dtype=self.dtype, device=self.device)
     if not isinstance(source, UntypedStorage) and source.dtype != self.dtype:
         raise RuntimeError(
             f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}"
@@ -236,22 +255,38 @@ def _new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
             if data.dtype != self.dtype:
                 raise TypeError(f"new(): expected a tensor of {self.dtype}, got {data.dtype}")
             return data.view_as(data)
-        return _C.tensor(data, dtype=self.dtype)
+        return _C.tensor(data, dtype=self.dtype, device=self.device)
     return self.new_empty(args if args else (0,))
 
 
-def _cpu(self: UntypedStorage) -> Any:
-    """Returns the device of the memory."""
-    return _C.device("cpu")
+def _untyped_to(self: UntypedStorage, device: Any, non_blocking: bool = False) -> UntypedStorage:
+    """Returns the bytes on a device; the storage itself if they are there."""
+    there = _elements(self, _C.uint8).to(device)
+    return self if there.device == self.device else there.untyped_storage()
+
+
+def _untyped_cpu(self: UntypedStorage) -> UntypedStorage:
+    """Returns the bytes on the CPU; the storage itself if they are there."""
+    return _untyped_to(self, "cpu")
+
+
+def _untyped_cuda(
+    self: UntypedStorage, device: Any = None, non_blocking: bool = False
+) -> UntypedStorage:
+    """Returns the bytes on a GPU; the storage itself if they are there."""
+    return _untyped_to(self, "cuda" if device is None else device)
 
 
 UNTYPED_METHODS: dict[str, Any] = {
     "__getitem__": _untyped_getitem,
     "__setitem__": _untyped_setitem,
     "copy_": _untyped_copy_,
-    "device": property(_cpu),
+    "cpu": _untyped_cpu,
+    "cuda": _untyped_cuda,
     "fill_": _untyped_fill_,
     "from_file": staticmethod(_from_file),
+    "is_cuda": property(lambda self: self.device.type == "cuda"),
+    "to": _untyped_to,
     "tolist": _untyped_tolist,
     "untyped": _itself,
 }

@@ -42,8 +42,8 @@ __all__ = [
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _LOWER = (cograd.bfloat16, cograd.float16)
-# Devices for which torch has autocast; programs may name them, without effect.
-_ABSENT = ("cuda", "hip", "hpu", "ipu", "maia", "mps", "mtia", "privateuseone", "xla", "xpu")
+# Other devices for which torch has autocast; programs may name them, without effect.
+_ABSENT = ("hip", "hpu", "ipu", "maia", "mps", "mtia", "privateuseone", "xla", "xpu")
 
 
 class _Absent(threading.local):
@@ -51,7 +51,7 @@ class _Absent(threading.local):
 
     def __init__(self) -> None:
         self.dtypes: dict[str, _dtype] = dict.fromkeys(_ABSENT, cograd.bfloat16)
-        self.dtypes["cuda"] = self.dtypes["mps"] = cograd.float16
+        self.dtypes["mps"] = cograd.float16
         self.enabled: dict[str, bool] = {}
 
 
@@ -62,17 +62,18 @@ def _device_type(name: Any, where: str) -> str:
     if not isinstance(name, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(name)}`")
     kind = name.partition(":")[0]
-    if kind != "cpu" and kind not in _ABSENT:
+    if kind not in ("cpu", "cuda") and kind not in _ABSENT:
         raise RuntimeError(
-            f"{where}(): unknown device_type {name!r}; expected 'cpu', or one of the devices that "
+            f"{where}(): unknown device_type {name!r}; expected 'cpu', 'cuda', or one of the devices that "
             f"cograd does not have: {', '.join(_ABSENT)}"
         )
     return kind
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Returns whether autocast has an effect on that device: only on the CPU."""
-    return _device_type(device_type, "is_autocast_available") == "cpu"
+    """Returns whether autocast has an effect on that device: on the CPU, and on GPUs if any."""
+    kind = _device_type(device_type, "is_autocast_available")
+    return kind == "cpu" or (kind == "cuda" and cograd.cuda.is_available())
 
 
 class autocast:
@@ -82,11 +83,13 @@ class autocast:
     tensors to ``dtype``; losses, decompositions, FFTs and 3-d pooling to float32; other ops run on
     their inputs unchanged. float64 and complex tensors are never converted, nor are arguments of
     calls that write into a given tensor. Parameters are cast once in the outermost block. Run
-    ``backward`` outside.
+    ``backward`` outside. On GPUs, softmax, normalisations, exponentials, powers, sums and others
+    also compute in float32, as torch's do.
 
     Args:
-        device_type: "cpu"; a device that does not exist has no effect, with a warning.
-        dtype: bfloat16 (default) or float16.
+        device_type: "cpu" or "cuda": tensors on other devices are left alone. A device that does
+            not exist has no effect, with a warning.
+        dtype: bfloat16 or float16; by default bfloat16 on the CPU, float16 on GPUs.
         enabled: False disables autocast in the block.
         cache_enabled: whether casts of parameters are cached; default: the thread's setting.
 
@@ -113,15 +116,16 @@ class autocast:
             )
         self._enabled = enabled
         self._cache = cache_enabled
-        if self.device != "cpu":
+        if not is_autocast_available(self.device):
             if enabled:
                 name = "CUDA" if self.device == "cuda" else self.device
                 warnings.warn(f"{name} is not available. Disabling autocast.", stacklevel=2)
             self._enabled = False
         elif enabled and self.fast_dtype not in _LOWER:
+            name = self.device.upper()
             warnings.warn(
-                "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
-                "CPU Autocast only supports dtypes of bfloat16, float16 currently.",
+                f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"
+                f"{name} Autocast only supports dtypes of bfloat16, float16 currently.",
                 stacklevel=2,
             )
             self._enabled = False
@@ -152,7 +156,9 @@ class autocast:
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """Returns whether autocast is enabled for a device, in this thread."""
     kind = _device_type(device_type, "is_autocast_enabled")
-    return bool(_C._autocast_enabled() if kind == "cpu" else _absent.enabled.get(kind, False))
+    if kind in _ABSENT:
+        return _absent.enabled.get(kind, False)
+    return bool(_C._autocast_enabled(kind == "cuda"))
 
 
 def set_autocast_enabled(*args: Any) -> None:
@@ -161,16 +167,18 @@ def set_autocast_enabled(*args: Any) -> None:
     if not isinstance(enabled, bool):
         raise TypeError(f"set_autocast_enabled(): expected a bool, got {type(enabled).__name__}")
     kind = _device_type(device_type, "set_autocast_enabled")
-    if kind == "cpu":
-        _C._set_autocast_enabled(enabled)
-    else:
+    if kind in _ABSENT:
         _absent.enabled[kind] = enabled
+    else:
+        _C._set_autocast_enabled(enabled, kind == "cuda")
 
 
 def get_autocast_dtype(device_type: str) -> _dtype:
-    """Returns the lower precision of a device: bfloat16 on the CPU unless it was set."""
+    """Returns the lower precision of a device: at first bfloat16 on the CPU, float16 on GPUs."""
     kind = _device_type(device_type, "get_autocast_dtype")
-    result: _dtype = _C._autocast_dtype() if kind == "cpu" else _absent.dtypes[kind]
+    if kind in _ABSENT:
+        return _absent.dtypes[kind]
+    result: _dtype = _C._autocast_dtype(kind == "cuda")
     return result
 
 
@@ -182,10 +190,10 @@ def set_autocast_dtype(device_type: str, dtype: _dtype) -> None:
             "set_autocast_dtype(): argument 'dtype' (position 2) must be a dtype, not "
             f"{type(dtype).__name__}"
         )
-    if kind == "cpu":
-        _C._set_autocast_dtype(dtype)
-    else:
+    if kind in _ABSENT:
         _absent.dtypes[kind] = dtype
+    else:
+        _C._set_autocast_dtype(dtype, kind == "cuda")
 
 
 def is_autocast_cpu_enabled() -> bool:
@@ -267,7 +275,7 @@ def custom_fwd(
     """Decorates ``forward`` of a custom Function to control autocast inside it.
 
     Args:
-        device_type: "cpu".
+        device_type: "cpu" or "cuda".
         cast_inputs: dtype to which floating arguments are cast, with autocast disabled in
             ``forward``; None leaves autocast unchanged.
     """

@@ -8,6 +8,7 @@ from typing import Any
 
 import cograd
 from cograd import Tensor
+from cograd.amp.autocast_mode import is_autocast_available
 
 __all__ = ["GradScaler"]
 
@@ -20,7 +21,8 @@ class GradScaler:
     ``growth_interval`` successful steps by ``growth_factor``.
 
     Args:
-        device: "cpu"; for another device the scaler is disabled, with a warning.
+        device: "cuda" or "cpu"; for a device that does not exist the scaler is disabled, with a
+            warning.
         enabled: False makes ``scale`` and ``step`` do nothing special.
 
     Raises:
@@ -37,7 +39,7 @@ class GradScaler:
         enabled: bool = True,
     ) -> None:
         self._device = str(device)
-        if enabled and self._device.partition(":")[0] != "cpu":
+        if enabled and not is_autocast_available(self._device):
             warnings.warn(
                 f"GradScaler is enabled, but {self._device} is not available.  Disabling.",
                 stacklevel=2,
@@ -88,7 +90,7 @@ class GradScaler:
             )
         if state["stepped"]:
             raise RuntimeError("unscale_() is being called after step().")
-        found = False
+        flags: dict[cograd.device, list[Tensor]] = {}
         with cograd.no_grad():
             for group in optimizer.param_groups:
                 for p in group["params"]:
@@ -97,8 +99,9 @@ class GradScaler:
                     if p.grad.dtype == cograd.float16 and not _allows_half(optimizer):
                         raise ValueError("Attempting to unscale FP16 gradients.")
                     p.grad.mul_(1.0 / self._scale)
-                    found = found or not bool(cograd.isfinite(p.grad).all())
-        state["found"] = found
+                    flags.setdefault(p.grad.device, []).append(cograd.isfinite(p.grad).all())
+            # One wait for each device.
+            state["found"] = not all(bool(cograd.stack(f).all()) for f in flags.values())
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls ``optimizer.step`` on unscaled gradients, unless one is not finite.

@@ -51,23 +51,29 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Copies saved tensors, as torch does to move them from a device to the CPU.
+    """Keeps saved tensors on the CPU until backward needs them.
 
-    All tensors are on the CPU here, so this only protects saved tensors from later in-place writes,
-    and doubles their memory.
+    Tensors that are on the CPU already are copied, which protects them from later in-place writes.
 
     Args:
-        pin_memory: accepted and ignored.
+        pin_memory: whether the copies of GPUs' tensors go to pinned memory.
         device_type: accepted and ignored.
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        def pack(tensor: Tensor) -> Tensor:
+        def pack(tensor: Tensor) -> Any:
             with no_grad():  # no history, but tangents are kept
-                return tensor.clone()
+                if not tensor.is_cuda:
+                    return tensor.clone()
+                there = tensor.cpu()
+                return tensor.device, there.pin_memory() if pin_memory else there
 
-        def unpack(packed: Tensor) -> Tensor:
-            return packed
+        def unpack(packed: Any) -> Tensor:
+            if isinstance(packed, Tensor):
+                return packed
+            device, there = packed
+            result: Tensor = there.to(device, non_blocking=pin_memory)
+            return result
 
         super().__init__(pack, unpack)
 

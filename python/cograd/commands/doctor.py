@@ -30,6 +30,7 @@ import subprocess
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 sys.path.pop(0)
 
@@ -325,6 +326,62 @@ def check_extensions(build: bool = False) -> Iterator[Finding]:
     yield from json.loads(told.splitlines()[-1])
 
 
+_GPU = """
+import json, cograd
+from cograd import _C
+cuda, failure = cograd.cuda, ""
+count = cuda.device_count()
+told = {"count": count, "failure": _C._cuda_failure(), "gpus": [], "libraries": []}
+if not told["failure"]:
+    told["driver"] = _C._cuda_driver_version()
+    told["libraries"] = _C._cuda_libraries()
+    for i in range(cuda.device_count()):
+        p = cuda.get_device_properties(i)
+        told["gpus"].append([p.name, f"{p.major}.{p.minor}", p.total_memory])
+    cuda.set_fallback("error")
+    try:
+        told["sum"] = (cograd.ones(1, device="cuda") + 1).item()
+    except Exception as error:
+        told["sum"] = f"{type(error).__name__}: {error}"
+print(json.dumps(told))
+"""
+_EXTRA = "pip install 'cograd[cuda]' (CUDA 13) or 'cograd[cuda12]'"
+
+
+def _gpus(told: dict[str, Any]) -> Iterator[Finding]:
+    major, minor = divmod(told["driver"] // 10, 100)
+    for name, path, version, missing in told["libraries"]:
+        if name == "NVIDIA driver":
+            yield "ok", name, f"for CUDA {major}.{minor}, {path}"
+        elif missing:
+            status = "FAIL" if name == "NVRTC" else "note"
+            yield status, name, f"not found: {_EXTRA}"
+        else:
+            numbers = f"{int(version) // 1000}.{int(version) % 1000 // 10}, " if version else ""
+            yield "ok", name, numbers + path
+    for index, (name, capability, memory) in enumerate(told["gpus"]):
+        yield "ok", f"cuda:{index}", f"{name}, capability {capability}, {memory / 2**30:.1f} GiB"
+    if told["sum"] == 2:
+        yield "ok", "GPU", "a sum was computed"
+    elif told["gpus"]:
+        yield "FAIL", "GPU", f"1 + 1 on cuda:0: {told['sum']}"
+
+
+def check_gpu() -> Iterator[Finding]:
+    """Checks the driver and the libraries that programs with device="cuda" need."""
+    said, why = child(_GPU)
+    if why:
+        yield "note", "GPU", why
+        return
+    told = json.loads(said.splitlines()[-1])
+    if not told["failure"]:
+        yield from _gpus(told)
+    elif told["count"]:
+        yield "FAIL", "GPU", f"{told['count']} are here, but cannot be used: {told['failure']}"
+    else:
+        yield "ok", "GPU", f"none: {told['failure']}"
+
+
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     check_python,
     check_shadowed,
@@ -333,6 +390,7 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     check_requirements,
     check_computing,
     check_memory,
+    check_gpu,
 )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cograd._base import absent as _absent
 from cograd._C import OutOfMemoryError
-from cograd.cuda import memory, random, streams
+from cograd.cuda import memory, nvtx, random, streams
 from cograd.cuda._devices import (
     current_device,
     device,
@@ -56,6 +56,8 @@ __all__ = [
     "is_current_stream_capturing",
     "is_initialized",
     "is_tf32_supported",
+    "make_graphed_callables",
+    "nvtx",
     "set_device",
     "set_fallback",
     "set_sync_debug_mode",
@@ -83,6 +85,13 @@ class CUDAGraph:
 
 class graph(CUDAGraph):
     """torch's block that records a stream. It has no instances; creating one raises RuntimeError."""
+
+
+def make_graphed_callables(
+    callables: Any, sample_args: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """Raises RuntimeError: streams are not recorded."""
+    return CUDAGraph()
 
 
 def is_current_stream_capturing() -> bool:

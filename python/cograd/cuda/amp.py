@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The old names of ``cograd.amp`` for GPUs: they have no effect."""
+"""The old names of ``cograd.amp`` for GPUs; without a GPU they have no effect."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 def _quiet(kind: Any, *args: Any, **kwargs: Any) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the docstrings say that there is no GPU
+        warnings.simplefilter("ignore")  # the docstrings say what happens without a GPU
         return kind(*args, **kwargs)
 
 
 def autocast(
     enabled: bool = True, dtype: Any = cograd.float16, cache_enabled: bool = True
 ) -> _autocast:
-    """Calls ``amp.autocast("cuda", ...)``: casts nothing in the block."""
+    """Calls ``amp.autocast("cuda", ...)``, without a warning if there is no GPU."""
     block: _autocast = _quiet(_autocast, "cuda", dtype, enabled, cache_enabled)
     return block
 
 
 def GradScaler(*args: Any, enabled: bool = True, **kwargs: Any) -> _GradScaler:
-    """Calls ``amp.GradScaler("cuda", ...)``: the scaler is disabled."""
+    """Calls ``amp.GradScaler("cuda", ...)``, without a warning if there is no GPU."""
     scaler: _GradScaler = _quiet(_GradScaler, "cuda", *args, enabled=enabled, **kwargs)
     return scaler
 

@@ -351,7 +351,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """Returns the sum of conj(x) * y along ``dim``; the shapes broadcast."""
     if _C._autocast_enabled() and out is None:
-        wide, low = (_C.float16, _C.bfloat16, _C.float32), _C._autocast_dtype()
+        wide, low = (_C.float16, _C.bfloat16, _C.float32), _C._autocast_dtype(x.is_cuda)
         x, y = (t.to(low) if t.dtype in wide else t for t in (x, y))
         if x.dtype == low and y.dtype == low:
             return (x.float() * y.float()).sum(dim).to(low)

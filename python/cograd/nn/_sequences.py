@@ -74,18 +74,21 @@ class PackedSequence(_Fields):
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
-        orders = (self.sorted_indices, self.unsorted_indices)
+        orders = [
+            None if order is None else order.to(data.device)
+            for order in (self.sorted_indices, self.unsorted_indices)
+        ]
         moved: PackedSequence = type(self)(data, self.batch_sizes, *orders)
         return moved
 
     def cpu(self) -> PackedSequence:
-        """Returns itself: there is no other device."""
+        """Returns a copy whose data is on the CPU; itself if it is there."""
         return self.to("cpu")
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """Raises: there is no GPU."""
-        moved: PackedSequence = type(self)(self.data.cuda(*args, **kwargs), self.batch_sizes)
-        return moved
+        """Returns a copy whose data is on a GPU; itself if it is there."""
+        device = args[0] if args else kwargs.pop("device", None)
+        return self.to("cuda" if device is None else device, *args[1:], **kwargs)
 
     def double(self) -> PackedSequence:
         """Returns a copy with float64 data."""
@@ -120,17 +123,19 @@ class PackedSequence(_Fields):
         return self.to(dtype=cograd.uint8)
 
     def pin_memory(self) -> PackedSequence:
-        """Returns itself: memory is never pinned."""
-        return self
+        """Returns a copy with its tensors in pinned memory."""
+        pinned = [None if part is None else part.pin_memory() for part in self]
+        result: PackedSequence = type(self)(*pinned)
+        return result
 
     def is_pinned(self) -> bool:
-        """Returns False: memory is never pinned."""
-        return False
+        """Returns whether the data is in pinned memory."""
+        return self.data.is_pinned()
 
     @property
     def is_cuda(self) -> bool:
-        """Returns False: there is no GPU."""
-        return False
+        """Whether the data is on a GPU."""
+        return self.data.is_cuda
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
@@ -138,7 +143,9 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     if permutation is None:
         return None
     inverse = cograd.empty_like(permutation)
-    inverse[permutation] = cograd.arange(permutation.numel(), dtype=permutation.dtype)
+    inverse[permutation] = cograd.arange(
+        permutation.numel(), dtype=permutation.dtype, device=permutation.device
+    )
     return inverse
 
 

@@ -80,15 +80,16 @@ def noop_context_fn() -> tuple[Any, Any]:
 
 
 class DefaultDeviceType:
-    """The device whose generator is saved in addition to the CPU's: always the CPU."""
+    """The kind of device whose generators are saved in addition to the CPU's."""
 
-    _device_type = "cpu"
+    _device_type = "cuda"
 
     @staticmethod
-    def set_device_type(device: str = "cpu") -> None:
-        """Sets the device type; only "cpu" exists."""
-        if device != "cpu":
-            raise ValueError(f"set_device_type(): only 'cpu' is supported, got {device!r}")
+    def set_device_type(device: str = "cuda") -> None:
+        """Sets the device type: "cuda" or "cpu"."""
+        if device not in ("cpu", "cuda"):
+            raise ValueError(f"set_device_type(): expected 'cuda' or 'cpu', got {device!r}")
+        DefaultDeviceType._device_type = device
 
     @staticmethod
     def get_device_type() -> str:
@@ -97,14 +98,31 @@ class DefaultDeviceType:
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
-    """Returns ids and generator states of the devices of ``args`` other than the CPU: none."""
-    return [], []
+    """Returns the indices of the GPUs of tensors in ``args``, and their generators' states."""
+    found: dict[int, None] = {}
+
+    def add(value: Any) -> None:
+        if isinstance(value, Tensor):
+            if value.is_cuda:
+                found[value.get_device()] = None
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                add(item)
+        elif isinstance(value, dict):
+            add(list(value.values()))
+
+    add(args)
+    return list(found), [cograd.cuda.get_rng_state(index) for index in found]
 
 
 def set_device_states(devices: Any, states: Any, *, device_type: str | None = None) -> None:
-    """Accepts only empty lists, which ``get_device_states`` returns."""
-    if list(devices) or list(states):
-        raise ValueError("set_device_states(): there are no devices besides the CPU")
+    """Sets the states of GPUs' generators that ``get_device_states`` returned.
+
+    Raises:
+        RuntimeError: there is no such GPU.
+    """
+    for index, state in zip(devices, states):
+        cograd.cuda.set_rng_state(state, index)
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -132,14 +150,23 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 
 
 @contextlib.contextmanager
-def _random_state(state: Tensor | None) -> Iterator[None]:
-    """Sets the generator to ``state`` inside the block, and restores it afterwards."""
+def _random_state(state: _RandomState | None) -> Iterator[None]:
+    """Sets the generators to ``state`` inside the block, and restores them afterwards."""
     if state is None:
         yield
         return
-    with cograd.random.fork_rng():
-        cograd.set_rng_state(state)
+    with cograd.random.fork_rng(state.devices):
+        cograd.set_rng_state(state.cpu)
+        set_device_states(state.devices, state.states)
         yield
+
+
+class _RandomState:
+    """The states of the CPU's generator, and of those of the GPUs of a call's arguments."""
+
+    def __init__(self, *args: Any) -> None:
+        self.cpu = cograd.get_rng_state()
+        self.devices, self.states = get_device_states(*args)
 
 
 class _Autocast:
@@ -147,15 +174,18 @@ class _Autocast:
 
     def __init__(self) -> None:
         core = cograd._C
-        self.state = (core._autocast_enabled(), core._autocast_dtype())
+        self.states = [(core._autocast_enabled(g), core._autocast_dtype(g)) for g in (False, True)]
         self.cache = core._autocast_cache_enabled()
 
     def again(self) -> Any:
         """Returns a context manager that restores the state."""
-        enabled, dtype = self.state
-        if not enabled and not cograd._C._autocast_enabled():
+        if not any(enabled for enabled, _ in self.states) and not cograd._C._autocast_enabled():
             return contextlib.nullcontext()
-        return cograd.autocast("cpu", dtype, enabled, self.cache)
+        blocks = contextlib.ExitStack()
+        for kind, (enabled, dtype) in zip(("cpu", "cuda"), self.states):
+            if kind == "cpu" or cograd.cuda.is_available():
+                blocks.enter_context(cograd.autocast(kind, dtype, enabled, self.cache))
+        return blocks
 
 
 class CheckpointFunction(Function):
@@ -165,7 +195,7 @@ class CheckpointFunction(Function):
     def forward(ctx: Any, run_function: Any, preserve_rng_state: bool, *args: Any) -> Any:
         check_backward_validity(args)
         ctx.run_function = run_function
-        ctx.random_state = cograd.get_rng_state() if preserve_rng_state else None
+        ctx.random_state = _RandomState(*args) if preserve_rng_state else None
         ctx.autocast = _Autocast()
         ctx.tensor_slots = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
         ctx.args = [None if isinstance(arg, Tensor) else arg for arg in args]
@@ -295,7 +325,7 @@ def _without_reentry(
     if not _runs_again():
         with _Around(forward_context):
             return function(*args, **kwargs)
-    state = cograd.get_rng_state() if preserve_rng_state else None
+    state = _RandomState(args, kwargs) if preserve_rng_state else None
     autocast = _Autocast()
 
     def recompute(kwargs: dict[str, Any], *args: Any) -> None:

@@ -203,7 +203,8 @@ std::map<Context*, Stream*>& defaults() {
 thread_local Context* current = nullptr;
 
 Stream* stream_of(void* s) {
-  if (s != nullptr) return static_cast<Stream*>(s);
+  constexpr uintptr_t kPerThread = 2;  // of one thread, and so the default stream here
+  if (reinterpret_cast<uintptr_t>(s) > kPerThread) return static_cast<Stream*>(s);
   Stream*& d = defaults()[current];
   if (d == nullptr) {
     d = new Stream{current, {}};
@@ -355,6 +356,13 @@ API cuMemFree_v2(uint64_t at) {
 API cuMemHostAlloc(void** p, size_t size, unsigned) {
   ENTER_CONTEXT(cuMemHostAlloc);
   *p = std::malloc(size == 0 ? 1 : size);
+  return kSuccess;
+}
+API cuPointerGetAttribute(void* to, int, uint64_t p) {
+  ENTER(cuPointerGetAttribute);
+  if (!memory().has(reinterpret_cast<void*>(p), 1)) return kInvalidValue;
+  auto it = memory().allocations.upper_bound(reinterpret_cast<char*>(p));
+  *static_cast<int*>(to) = (--it)->second.context->device;
   return kSuccess;
 }
 API cuMemFreeHost(void* p) {

@@ -78,6 +78,10 @@ def _indent(text: str) -> str:
     return text.replace("\n", "\n  ")
 
 
+# Devices with memory, between which the data of a parameter can move.
+_REAL = {"cpu", "cuda"}
+
+
 class Module(StateMixin, HookMixin, AccessMixin):
     """Base class of layers and models: holds parameters, buffers and child modules.
 
@@ -372,7 +376,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Replaces the data of all parameters and buffers by ``fn`` of it; keeps the objects.
 
-        A parameter that moves to another device becomes a new object.
+        A parameter that moves to or from the meta device becomes a new object.
         """
         if recurse:
             for child in self.children():
@@ -383,7 +387,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
             with cograd.no_grad():
                 made = fn(param if is_lazy(param) else param.detach())
                 grad, param.grad = param.grad, None
-                if made.device == param.device:
+                if made.device == param.device or {made.device.type, param.device.type} <= _REAL:
                     param.data = made
                 else:
                     param = Parameter(made, param.requires_grad)
@@ -448,7 +452,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
         """Does nothing: there is no compiler; see ``cograd.compile``."""
 
     def cuda(self, device: Any = None) -> Self:
-        """Raises if there is anything to move: cograd has no GPU."""
+        """Moves everything to a GPU; None is the current one."""
         return self._apply(lambda t: t.cuda(device))
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:

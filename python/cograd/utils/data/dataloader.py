@@ -14,6 +14,7 @@ import cograd
 from cograd.utils.data import _parallel
 from cograd.utils.data._utils.collate import default_collate, default_convert
 from cograd.utils.data._utils.fetch import make_fetcher
+from cograd.utils.data._utils.pin_memory import pin_memory
 from cograd.utils.data._utils.worker import get_worker_info
 from cograd.utils.data.dataset import Dataset, IterableDataset
 from cograd.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
@@ -44,7 +45,9 @@ class DataLoader(Generic[_T_co]):
             ``drop_last``.
         num_workers: number of processes that make batches; 0: this process makes them.
         collate_fn: converts a list of samples to a batch; ``default_collate`` if None.
-        pin_memory: accepted with a warning; there is no accelerator.
+        pin_memory: whether batches go to pinned memory, from which GPUs copy faster, and with
+            ``non_blocking=True`` while the program goes on; without a GPU it has no effect and
+            warns.
         drop_last: drop a last batch that is shorter.
         timeout: seconds to wait for a batch of the workers; 0: no limit.
         worker_init_fn: called with the worker's number in each worker after seeding.
@@ -266,7 +269,8 @@ class _BaseDataLoaderIter:
         self._base_seed = int(seed.item())
         self._yielded = 0
         self._length = loader._counted_length  # length of an iterable dataset, which may yield more
-        if loader.pin_memory:
+        self._pins = bool(loader.pin_memory) and cograd.cuda.is_available()
+        if loader.pin_memory and not self._pins:
             warnings.warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then device "
                 "pinned memory won't be used.",
@@ -288,6 +292,8 @@ class _BaseDataLoaderIter:
 
     def __next__(self) -> Any:
         data = self._next_data()
+        if self._pins:
+            data = pin_memory(data)
         self._yielded += 1
         if self._length is not None and self._yielded > self._length:
             self._warn_of_length(self._length)
