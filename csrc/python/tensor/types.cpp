@@ -377,6 +377,10 @@ bool parse_device(PyObject* o, Device* out) {
     *out = usable(device_from_text(utf8_text(o, "device")));
     return true;
   }
+  if (PyLong_CheckExact(o) && count_gpus() > 0) {  // the index of a GPU
+    *out = usable(device_from_text("cuda:" + std::string(py::str(py::handle(o)))));
+    return true;
+  }
   if (!is_device(o)) return false;
   *out = usable(py::cast<const DeviceBox&>(py::handle(o)));
   return true;
