@@ -203,6 +203,7 @@ def test_joins_and_ranges():
 x = torch.randn(30, 17)
 check(lambda x: torch.cat([x, x[:, :3], x], 1), x)
 check(lambda x: torch.cat([x, x[:3]]), x)
+check(lambda x: grad_of(lambda x: x.as_strided((20, 9), (5, 2)), x), x)
 check(lambda x: torch.stack([x.half(), x.half()], 2), x)
 for k in (-40, -3, 0, 5, 40):
     check(lambda x: torch.tril(x, k), x)

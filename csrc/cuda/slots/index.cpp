@@ -7,6 +7,8 @@
 #include "cuda/driver/late.h"
 #include "cuda/slots/index_plan.h"
 #include "cuda/slots/registry.h"
+#include "cuda/text/moves_args.h"
+#include "kernels/core/moves.h"
 
 namespace cograd::cuda {
 
@@ -160,6 +162,34 @@ void put(DType t, void* self, int64_t self_numel, const int64_t* index, int64_t 
   plan.fold(t, self, src, f);
 }
 COGRAD_CUDA_SLOT(put)
+
+// Elements of the region may share memory, so they are added by index.
+void add_strided(DType t, std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                 void* region, const void* values) {
+  device::OffsetArgs a{};
+  a.n = 1;
+  int64_t extent = 1;
+  if (sizes.size() > std::size(a.size)) detail::fail_no_kernel("add_strided");
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (strides[d] < 0) detail::fail_no_kernel("add_strided");
+    a.size[d] = sizes[d];
+    a.stride[d] = strides[d];
+    a.n *= sizes[d];
+    extent += (sizes[d] - 1) * strides[d];
+  }
+  if (a.n == 0) return;
+  a.ndim = static_cast<int>(sizes.size());
+  const Scratch offsets(static_cast<size_t>(a.n) * sizeof(int64_t));
+  a.out = offsets.get<long long>();
+  const IndexPlan plan = rows_plan("add_strided", 1, extent, 1, dtype_size(t),
+                                   offsets.get<int64_t>(), a.n, false, device::kIndexError);
+  plan.check_fold();
+  launch("add_strided", kernel("index_sequences.h", "", "strided_offsets"), grid_over(a.n), a);
+  IndexPlan::Fold f;
+  f.round_each = true;
+  plan.fold(t, region, values, f);
+}
+COGRAD_CUDA_SLOT(add_strided)
 
 void take_along(int64_t itemsize, const void* x, int64_t outer, int64_t n, int64_t inner,
                 const int64_t* index, int64_t m, void* out) {

@@ -40,6 +40,18 @@ COGRAD_KERNEL(pad_indices, PadArgs, 256) {
   }
 }
 
+COGRAD_KERNEL(strided_offsets, OffsetArgs, 256) {
+  for (int64_t i = grid_index(); i < a.n; i += grid_size()) {
+    int64_t rest = i, at = 0;
+    for (int d = a.ndim - 1; d >= 0; --d) {
+      const int64_t q = rest / a.size[d];
+      at += (rest - q * a.size[d]) * a.stride[d];
+      rest = q;
+    }
+    a.out[i] = at;
+  }
+}
+
 COGRAD_KERNEL(repeat_numbers, RepeatArgs, 256) {
   for (int64_t i = grid_index(); i < a.total; i += grid_size()) {
     int64_t low = 0, high = a.n;  // the first number whose end is behind i

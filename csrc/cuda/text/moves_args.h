@@ -52,6 +52,13 @@ struct PadArgs {
   long long n, left, count;
   int mode;
 };
+// Writes the offset, in elements, of each element of a strided region.
+struct OffsetArgs {
+  long long* out;
+  long long n;
+  int ndim;
+  long long size[8], stride[8];
+};
 struct RepeatArgs {
   const long long* ends;  // [n], where the numbers 0, 1, ... end
   long long* out;

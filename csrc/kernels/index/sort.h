@@ -2,6 +2,7 @@
 // Sorting, selection, uniqueness, searching and counting. NaN is larger than every other value.
 #pragma once
 #include <cstdint>
+#include <initializer_list>
 
 #include "cograd/dtype.h"
 
