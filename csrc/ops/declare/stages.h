@@ -33,10 +33,10 @@ bool sparse_stage(const StagedCall& call);
 void check_no_sparse(const OpRecord& r, const Value* args);
 // Runs the call on the device of its tensors (device_stage.cpp).
 bool device_stage(const StagedCall& call);
-// Runs the call on the host, if its op never has kernels on the device (fallback.cpp).
+// Runs the call on the host, if a kernel that it needs is missing on the device (fallback.cpp).
 bool fallback_stage(const StagedCall& call);
-// Runs a call that has passed all stages; on the host, if a kernel that it needs is missing.
-void run_or_fall_back(const StagedCall& call);
+// Runs the stages behind `last`, or all of them if it is null, and then the op.
+void run_behind(Stage last, const StagedCall& call);
 // Runs a call with batched tensors by the op's batching rule (batching.cpp).
 bool vmap_stage(const StagedCall& call);
 // Computes the tangents of the results, if an argument has one (tangents.cpp).

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "autograd/graph/variable.h"
 #include "ops/compute/elementwise.h"
@@ -233,24 +234,27 @@ uint64_t versions_of(const StagedCall& call) {
   return sum;
 }
 
-}  // namespace
+// The op whose call this thread tries on the device. Its batching rule and its tangents call it
+// again, and need the device's results: only the outer call may fall back.
+thread_local const OpRecord* tried = nullptr;
 
-bool fallback_stage(const StagedCall& call) {
-  if (!may_lack_kernels(thread_place.now) || has_kernels(call.record)) return false;
-  fall_back(call);
-  return true;
+void try_on_device(const StagedCall& call) {
+  const OpRecord* const before = std::exchange(tried, &call.record);
+  struct Restore {
+    const OpRecord* before;
+    ~Restore() { tried = before; }
+  } const restore{before};
+  run_behind(fallback_stage, call);
 }
 
-void run_or_fall_back(const StagedCall& call) {
-  const CallForm& form = call.form;
-  Backend* const backend = backend_of(thread_place.now.type);
-  if (backend == nullptr) return call.record.run(call.record, form.past_stages(), call.args, call.out);
-  const uint64_t launches = backend->launches(), versions = versions_of(call);
+void run_or_fall_back(Backend& backend, const StagedCall& call) {
+  const uint64_t launches = backend.launches(), versions = versions_of(call);
   try {
-    return call.record.run(call.record, form.past_stages(), call.args, call.out);
+    return try_on_device(call);
   } catch (const NoKernel& e) {
     // What a plain call has computed so far is dropped. A target may have been written in part.
-    const bool may_have_written = form.form != Form::Plain && backend->launches() != launches;
+    const bool may_have_written =
+        call.form.form != Form::Plain && backend.launches() != launches;
     if (may_have_written || versions_of(call) != versions)
       detail::fail(ErrorKind::NotImplemented, call.record.spec.name,
                    "(): it had started on the device when a kernel was missing, so it cannot be ",
@@ -258,6 +262,20 @@ void run_or_fall_back(const StagedCall& call) {
   }
   call.out = Result();
   fall_back(call);
+}
+
+}  // namespace
+
+bool fallback_stage(const StagedCall& call) {
+  if (!may_lack_kernels(thread_place.now)) return false;
+  if (!has_kernels(call.record)) {
+    fall_back(call);
+    return true;
+  }
+  Backend* const backend = backend_of(thread_place.now.type);
+  if (backend == nullptr || tried == &call.record) return false;
+  run_or_fall_back(*backend, call);
+  return true;
 }
 
 }  // namespace cograd

@@ -2,6 +2,7 @@
 // The list of stages.
 #include "ops/declare/stages.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "autograd/modes/thread_state.h"
@@ -17,12 +18,14 @@ constexpr Stage kStages[] = {sparse_stage, device_stage,  fallback_stage,
 }  // namespace
 
 void run_stages(const OpRecord& r, const CallForm& form, const Value* args, Result& out) {
-  const StagedCall call{r, form, args, out};
-  for (const Stage stage : kStages)
-    if (stage(call)) return;
-  if (may_lack_kernels(thread_place.now)) [[unlikely]]
-    return run_or_fall_back(call);
-  r.run(r, form.past_stages(), args, out);
+  run_behind(nullptr, {r, form, args, out});
+}
+void run_behind(Stage last, const StagedCall& call) {
+  const auto* it = std::begin(kStages);
+  if (last != nullptr) it = std::find(it, std::end(kStages), last) + 1;
+  for (; it != std::end(kStages); ++it)
+    if ((*it)(call)) return;
+  call.record.run(call.record, call.form.past_stages(), call.args, call.out);
 }
 
 void ChangedArguments::call(Result& out) const { run_stages(r_, kPlainCall, values_.data(), out); }
