@@ -14,9 +14,8 @@ def test_devices_and_copies():
     fakes.run(
         """
 assert torch.cuda.is_available() and torch.cuda.device_count() == 2
-assert not torch.cuda.is_initialized() or True
 x = torch.arange(12.).reshape(3, 4)
-for view in (x, x.T, x[:, 1], x[::2, ::-1] if False else x[::2], x[0, 0], x[:0], x.expand(2, 3, 4)):
+for view in (x, x.T, x[:, 1], x[::2], x[0, 0], x[:0], x.expand(2, 3, 4)):
     y = view.to("cuda")
     assert y.device == torch.device("cuda", 0) and y.is_cuda and y.get_device() == 0
     assert not view.is_cuda and view.get_device() == -1
@@ -86,7 +85,7 @@ assert stats()["allocation.all.current"] == 1
 torch.cuda.empty_cache()
 assert torch.cuda.memory_reserved() == small
 torch.cuda.reset_peak_memory_stats()
-assert torch.cuda.max_memory_allocated() == torch.cuda.memory_allocated() == 4096 - 512
+assert torch.cuda.max_memory_allocated() == torch.cuda.memory_allocated() == 4096
 del x
 torch.cuda.empty_cache()
 assert torch.cuda.memory_reserved() == 0 == fake.fake_cuda_used()
@@ -104,7 +103,7 @@ torch.cuda.set_fallback("silent")
 keep = torch.ones(1 << 20).cuda()
 error = raises(torch.cuda.OutOfMemoryError, "CUDA out of memory. Tried to allocate 64.00 MiB",
                lambda: [torch.empty(1 << 24, device="cuda") for _ in range(3)])
-assert "16.00 MiB is free" not in str(error) and "total capacity of 100.00 MiB" in str(error)
+assert "16.00 MiB is free" in str(error) and "total capacity of 100.00 MiB" in str(error)
 assert torch.cuda.memory_stats()["num_ooms"] == 1
 assert torch.equal(keep.cpu(), torch.ones(1 << 20))
 # What is cached is given back before the error.

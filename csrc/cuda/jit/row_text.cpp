@@ -10,7 +10,7 @@ namespace {
 
 // Parts of the names that special.h has, and nothing else.
 constexpr std::string_view kSpecial[] = {
-    "gamma_p", "gamma_q", "digamma",   "trigamma",  "polygamma", "zeta",
+    "gamma_p", "gamma_q", "digamma",   "trigamma",  "polygamma", "zeta",   "erfinv",
     "bessel",  "airy",    "erfcx(",    "ndtr",      "i0(",       "i0e(",
     "i1(",     "i1e(",    "chebyshev", "hermite_h", "laguerre",  "legendre"};
 

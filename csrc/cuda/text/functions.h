@@ -46,7 +46,6 @@ COGRAD_MATH2(nextafter)
 COGRAD_MATH2(copysign)
 #if defined(__CUDACC_RTC__)
 COGRAD_MATH1(lgamma)
-COGRAD_MATH1(erfinv)
 #else
 // The C library's lgamma writes a global variable.
 inline double lgamma(double v) {
