@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(why is not None, reason=str(why))
 CHECK = """
 import sys
 sys.setrecursionlimit(10000)
-torch.cuda.set_fallback("silent")
+torch.cuda.set_fallback("error")
 torch.manual_seed(3)
 
 def array(t):
