@@ -46,4 +46,4 @@ html_math_renderer = "mathml"
 html_title = f"cograd {release}"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
-html_js_files = ["versions.js"] if named else []
+html_js_files = ["copy.js", *(["versions.js"] if named else [])]

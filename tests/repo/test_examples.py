@@ -285,3 +285,35 @@ def test_characters(name, tmp_path):
     assert len(out.split("The ", 1)[1]) >= 200
     if drawn:
         assert is_picture(tmp_path / "text.png", 20_000)
+
+
+def test_the_cheat_sheet_is_right():
+    """Each expression of the right column evaluates; the columns of NumPy agree with it."""
+    import numpy as np
+
+    import cograd as torch
+
+    x = torch.rand(3, 4, dtype=torch.float64)
+    scope = {"torch": torch, "x": x, "y": torch.rand(3, 4, dtype=torch.float64)}
+    scope |= {"a": torch.eye(4) + 1, "i": torch.tensor([0, 2]), "m": x > 0.5}
+    scope["f"] = lambda x: x.square().sum()
+    text = (ROOT / "docs" / "cheat_sheet.md").read_text().split("(only-in-cograd)=")[0]
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    seen = 0
+    for row in rows:
+        for code in re.findall(r"`([^`]+)`", row[-1]):
+            if code.startswith((".", "torch and")) or " = " in code:
+                continue
+            seen += 1
+            value = eval(code, dict(scope))
+            theirs = re.findall(r"`([^`]+)`", row[0])
+            if len(row) != 3 or not isinstance(value, torch.Tensor) or len(theirs) != 1:
+                continue
+            if "rng" in theirs[0] or " = " in theirs[0] or "scipy" in theirs[0]:
+                continue
+            names = {k: v.numpy() for k, v in scope.items() if isinstance(v, torch.Tensor)}
+            names |= {"np": np, "k": x.argsort(1).numpy(), "t": x}
+            if "np.add.at" not in theirs[0]:
+                expected = np.asarray(eval(theirs[0], names))
+                assert value.numpy() == pytest.approx(expected), code
+    assert seen > 60
