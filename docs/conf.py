@@ -26,8 +26,10 @@ extensions = [
     "sphinx.ext.viewcode",
     "c_reference",
     "cpp_reference",
+    "curves",
     "formulas",
     "navigation",
+    "nn_pages",
     "op_pages",
     "plain_docstrings",
 ]
