@@ -38,6 +38,9 @@ def _edges() -> Any:
 def _summary(**value: Any) -> Any:
     from tensorboard.compat.proto.summary_pb2 import Summary
 
+    tag = value["tag"]
+    if not isinstance(tag, str):
+        raise TypeError(f"SummaryWriter: a tag must be a str, got {type(tag).__name__} {tag!r}")
     return Summary(value=[Summary.Value(**value)])
 
 
