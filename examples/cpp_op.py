@@ -78,7 +78,9 @@ def main() -> None:
     truth = torch.zeros(60, dtype=torch.float64)
     truth[torch.tensor([5, 17, 33, 50])] = torch.tensor([2.0, -1.5, 1.0, -3.0], dtype=torch.float64)
     found = fit(ops, a, a @ truth + 0.01 * torch.randn(40, dtype=torch.float64), 3.0)
-    print(f"largest error: {(found - truth).abs().max().item():.3f}, not 0: {int((found != 0).sum())}")
+    print(
+        f"largest error: {(found - truth).abs().max().item():.3f}, not 0: {int((found != 0).sum())}"
+    )
     if options.out:
         draw(ops, truth, found, options.out)
     if options.package:

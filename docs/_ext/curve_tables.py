@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import cograd as torch
-from cograd import nn, optim
 from cograd import distributions as D
+from cograd import nn, optim
 from cograd.signal import windows
 
 Series = tuple[str, list[float], list[Any]]
@@ -81,13 +81,9 @@ def _losses() -> dict[str, list[tuple[str, torch.Tensor, Call]]]:
         ("SoftMarginLoss", nn.SoftMarginLoss(**each), (1.0, -1.0)),
         ("HingeEmbeddingLoss", nn.HingeEmbeddingLoss(**each), (1.0, -1.0)),
     ):
-        found[name] = [
-            (f"target {v:g}", x, lambda x, f=f, v=v: f(x, whole(x, v))) for v in values
-        ]
+        found[name] = [(f"target {v:g}", x, lambda x, f=f, v=v: f(x, whole(x, v))) for v in values]
     f = nn.BCELoss(**each)
-    found["BCELoss"] = [
-        (f"target {v:g}", p, lambda p, v=v: f(p, whole(p, v))) for v in (1.0, 0.0)
-    ]
+    found["BCELoss"] = [(f"target {v:g}", p, lambda p, v=v: f(p, whole(p, v))) for v in (1.0, 0.0)]
     found["CrossEntropyLoss"] = [
         (
             f"label_smoothing={s:g}",
@@ -193,9 +189,7 @@ def _windows() -> dict[str, list[tuple[str, Callable[[int], torch.Tensor]]]]:
     }
     for name, sets in options.items():
         f = getattr(w, name)
-        found[f"signal.windows.{name}"] = [
-            (_text(o), lambda n, f=f, o=o: f(n, **o)) for o in sets
-        ]
+        found[f"signal.windows.{name}"] = [(_text(o), lambda n, f=f, o=o: f(n, **o)) for o in sets]
     for name in ("bartlett", "blackman", "hamming", "hann", "kaiser"):
         name = f"{name}_window"
         found[name] = [("window", getattr(torch, name))]
@@ -228,7 +222,11 @@ DISTRIBUTIONS: dict[str, tuple[float, float, list[dict[str, float]]]] = {
     "HalfCauchy": (0, 6, [{"scale": s} for s in (0.5, 2)]),
     "HalfNormal": (0, 6, [{"scale": s} for s in (1, 2)]),
     "InverseGamma": (0, 4, [{"concentration": a, "rate": 1} for a in (1, 3)]),
-    "Kumaraswamy": (0, 1, [{"concentration1": a, "concentration0": b} for a, b in ((2, 5), (5, 1))]),
+    "Kumaraswamy": (
+        0,
+        1,
+        [{"concentration1": a, "concentration0": b} for a, b in ((2, 5), (5, 1))],
+    ),
     "Laplace": (-6, 6, [{"loc": 0, "scale": s} for s in (0.7, 2)]),
     "LogNormal": (0, 5, [{"loc": 0, "scale": s} for s in (0.5, 1)]),
     "Normal": (-6, 6, [{"loc": 0, "scale": 1}, {"loc": 1, "scale": 2}]),

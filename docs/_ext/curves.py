@@ -84,8 +84,7 @@ class Frame:
         """Returns a vertical line for each value."""
         foot = f"V{self.y(0):.1f}"
         return "".join(
-            f"M{self.x(x) + shift:.1f} {self.y(y):.1f}{foot}"
-            for x, y in zip(xs, ys, strict=True)
+            f"M{self.x(x) + shift:.1f} {self.y(y):.1f}{foot}" for x, y in zip(xs, ys, strict=True)
         )
 
 

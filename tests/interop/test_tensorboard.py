@@ -344,7 +344,10 @@ def test_arguments_of_wrong_types_are_named(writer):
         (lambda: writer.add_scalar(3, 1.0), "a tag must be a str, got int 3"),
         (lambda: writer.add_text(None, "x"), "a tag must be a str, got NoneType None"),
         (lambda: writer.add_scalar("a", 1.0, "x"), "global_step must be a number, got 'x'"),
-        (lambda: writer.add_scalars("a", [1.0]), r"add_scalars\(\): tag_scalar_dict must be a dict"),
+        (
+            lambda: writer.add_scalars("a", [1.0]),
+            r"add_scalars\(\): tag_scalar_dict must be a dict",
+        ),
         (lambda: writer.add_custom_scalars(3), r"add_custom_scalars\(\): layout must be a dict"),
         (lambda: writer.add_figure("f", 3), r"add_figure\(\): figure must be a matplotlib Figure"),
     ):

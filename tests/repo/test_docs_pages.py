@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the docs' extensions draw and write: curves, pages of classes; and titles that search finds."""
+"""Curves and pages that the docs' extensions make, titles that search finds, tutorials."""
 
 import inspect
 import math
@@ -106,7 +106,9 @@ def test_only_one_title_has_what_users_search(words):
         title = re.search(r"^# (.*)$", page.read_text(), re.M)
         titles[page.stem] = re.findall(r"[\w-]+", title[1].lower()) if title else []
     wanted = words.lower().split()
-    assert [n for n, title in titles.items() if all(w in title for w in wanted)] == [SEARCHES[words]]
+    assert [n for n, title in titles.items() if all(w in title for w in wanted)] == [
+        SEARCHES[words]
+    ]
 
 
 def test_every_example_is_in_the_gallery():
@@ -114,10 +116,21 @@ def test_every_example_is_in_the_gallery():
     helpers = {"characters.py"}
     missing = [
         p.name
-        for p in (ROOT / "examples").glob("*.py")
-        if p.name not in helpers and f"(../examples/{p.name})" not in text
+        for p in [
+            *(ROOT / "examples").glob("*.py"),
+            *(ROOT / "examples" / "for_torch").glob("*.py"),
+        ]
+        if "extensions" not in p.parts
+        and p.name not in helpers
+        and f"(../{p.relative_to(ROOT)})" not in text
     ]
     assert missing == []
+
+
+def test_search_ranks_tutorials():
+    """Titles decide; the scorer breaks ties with pages that have the words in headings."""
+    assert "_static/scorer.js" in (DOCS / "conf.py").read_text()
+    assert 'startsWith("tutorials/")' in (DOCS / "_static" / "scorer.js").read_text()
 
 
 def test_every_tutorial_has_a_picture_a_source_and_a_card():

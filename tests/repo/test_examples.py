@@ -203,7 +203,7 @@ def test_cpp_op(tmp_path):
 
 def test_a_script_for_torch(tmp_path):
     """It does not mention cograd, and runs under the launcher alone."""
-    script = EXAMPLES / "torch_script.py"
+    script = EXAMPLES / "for_torch" / "spirals.py"
     assert "import cograd" not in script.read_text()
     command = [sys.executable, "-m", "cograd", "run", str(script), *drawn("--out", "p.png")]
     env = {**os.environ, "MPLBACKEND": "Agg"}

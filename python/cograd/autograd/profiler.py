@@ -231,8 +231,8 @@ class EventList(list[Any]):
         """Writes a self-contained page: timeline, memory over time, table, search.
 
         A summary says how much of the time went to kernels, to the interpreter and to waiting; a
-        strip above the timeline shows when. The memory, and the line after which it was highest, are shown under
-        ``profile(profile_memory=True)``.
+        strip above the timeline shows when. The memory, and the line after which it was highest,
+        are shown under ``profile(profile_memory=True)``.
         """
         from cograd.autograd._profile_page import page
 

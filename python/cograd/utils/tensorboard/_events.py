@@ -168,7 +168,9 @@ def sound(tag: str, rate: int, frames: int, data: bytes) -> Any:
 def text(tag: str, words: str) -> Any:
     """Text in Markdown."""
     array = np.array([words.encode()], dtype=object)
-    return _summary(tag=f"{checked_tag(tag)}/text_summary", tensor=_proto(array), metadata=_metadata("text"))
+    return _summary(
+        tag=f"{checked_tag(tag)}/text_summary", tensor=_proto(array), metadata=_metadata("text")
+    )
 
 
 def curve(tag: str, thresholds: int, *rows: Any) -> Any:

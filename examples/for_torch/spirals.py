@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Separates two spirals. This is a program for torch: nothing in it mentions cograd.
 
-Usage: python -m cograd run examples/torch_script.py [--out FILE]
+Usage: python -m cograd run examples/for_torch/spirals.py [--out FILE]
 """
 
 import argparse
@@ -23,6 +23,8 @@ def spirals(n):
 
 
 class Network(nn.Module):
+    """Two layers, one of them around a skip connection."""
+
     def __init__(self, width=48):
         super().__init__()
         self.inner = nn.Linear(2, width)
@@ -48,7 +50,14 @@ def draw(model, points, label, path):
         x, y = torch.meshgrid(line, line, indexing="xy")
         share = model(torch.stack([x, y], -1)).softmax(-1)[..., 1]
     figure, axis = pyplot.subplots(figsize=(3.6, 3.6), layout="constrained")
-    axis.imshow(share.numpy(), extent=(-1.2, 1.2, -1.2, 1.2), origin="lower", cmap="RdBu", vmin=-0.5, vmax=1.5)
+    axis.imshow(
+        share.numpy(),
+        extent=(-1.2, 1.2, -1.2, 1.2),
+        origin="lower",
+        cmap="RdBu",
+        vmin=-0.5,
+        vmax=1.5,
+    )
     colours = ["#c8442f" if k == 0 else "#1d4f8c" for k in label.tolist()]
     axis.scatter(*points.t().numpy(), s=5, c=colours, edgecolors="white", linewidths=0.3)
     axis.set_axis_off()
@@ -56,6 +65,7 @@ def draw(model, points, label, path):
 
 
 def main():
+    """Trains, and tests with fresh points."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--out")
@@ -69,7 +79,7 @@ def main():
     scheduler = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, 2e-2, total_steps=args.epochs * len(loader)
     )
-    for epoch in range(args.epochs):
+    for _ in range(args.epochs):
         for x, y in loader:
             x, y = x.to(device), y.to(device)
             optimizer.zero_grad()
