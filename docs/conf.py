@@ -48,5 +48,5 @@ html_math_renderer = "mathml"
 html_title = f"cograd {release}"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
-html_search_scorer = "_static/scorer.js"
+html_search_scorer = str(Path(__file__).parent / "_ext" / "scorer.js")
 html_js_files = ["copy.js", *(["versions.js"] if named else [])]

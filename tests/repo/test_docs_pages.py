@@ -129,8 +129,8 @@ def test_every_example_is_in_the_gallery():
 
 def test_search_ranks_tutorials():
     """Titles decide; the scorer breaks ties with pages that have the words in headings."""
-    assert "_static/scorer.js" in (DOCS / "conf.py").read_text()
-    assert 'startsWith("tutorials/")' in (DOCS / "_static" / "scorer.js").read_text()
+    assert '"scorer.js"' in (DOCS / "conf.py").read_text()
+    assert 'startsWith("tutorials/")' in (DOCS / "_ext" / "scorer.js").read_text()
 
 
 def test_every_tutorial_has_a_picture_a_source_and_a_card():
