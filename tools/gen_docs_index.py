@@ -23,14 +23,14 @@ def plain(text: str) -> str:
 
 
 def entry(name: str, text: str) -> str:
-    """Returns a page's lines: name, title and first two sentences; then a line for each heading."""
+    """Returns a page's lines: name, title and first sentence; then a line for each heading."""
     text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
     title = re.search(r"^# (.*)$", text, re.M)
     if title is None:
         raise ValueError(f"{name} has no title")
     body = text[title.end() :].strip().split("\n\n")
     first = "" if body[0].startswith(("#", "|", "-", "!")) else plain(body[0])
-    first = " ".join(re.split(r"(?<=[.:?]) (?=[A-Z])", first)[:2])
+    first = re.split(r"(?<=[.:?]) (?=[A-Z])", first)[0]
     headings = [plain(h) for h in re.findall(r"^##+ (.*)$", text, re.M)]
     return "\n".join([f"{name}\t{plain(title[1])}\t{first}", *(f"\t{h}" for h in headings)])
 
