@@ -123,7 +123,7 @@ def _address() -> str:
     urls = metadata.metadata("cograd").get_all("Project-URL") or []
     for label, _, url in (u.partition(", ") for u in urls):
         if label.lower() == "documentation":
-            return url.rstrip("/") + "/"
+            return str(url).rstrip("/") + "/"
     return "docs/"
 
 
