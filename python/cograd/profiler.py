@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cograd import _C
 from cograd._base import absent as _absent
-from cograd.autograd._gaps import TimeSummary
-from cograd.autograd.profiler import EventList, record_function
+from cograd.autograd.profiler import EventList, TimeSummary, record_function
 from cograd.autograd.profiler import profile as _Run
 
 __all__ = [

@@ -201,15 +201,18 @@ def test_summary_of_an_empty_profile_and_of_several_cycles():
 def test_summary_and_gaps_in_a_browser(tmp_path):
     prof = slow_step()
     prof.export_html(tmp_path / "profile.html")
+    gaps = prof.function_events.gaps()
+    number = next(i for i, g in enumerate(gaps) if g.after and g.after.name == "exp")
     said = in_browser(
         tmp_path / "profile.html",
         tmp_path,
+        f"const number = {number};"
         """
         view.paint();
         say(document.body.dataset.most); say(document.getElementById('summary').textContent);
-        const longest = view.p.gaps.reduce((a, b) => b.end - b.start > a.end - a.start ? b : a);
+        const slept = view.p.gaps[number];
         const top = document.getElementById('time').getBoundingClientRect().top;
-        click(view.x((longest.start + longest.end) / 2), top + 22 + 19 * view.p.strip + 5, 'time');
+        click(view.x((slept.start + slept.end) / 2), top + 22 + 19 * view.p.strip + 5, 'time');
         say(document.getElementById('about').textContent);
         say(document.getElementById('memory').offsetHeight);
         """,
@@ -221,3 +224,31 @@ def test_summary_and_gaps_in_a_browser(tmp_path):
     assert about.startswith("waiting ")
     assert "after exp" in about and "before log at" in about
     assert height == 0
+
+
+def test_a_thread_that_an_earlier_profile_measured_begins_anew():
+    """The time between two profiles does not count as waiting of the second."""
+    go, done = threading.Semaphore(0), threading.Semaphore(0)
+
+    def other():
+        for _ in range(2):
+            go.acquire()
+            x = torch.ones(300, 300)
+            begin = time.thread_time()
+            while time.thread_time() - begin < 0.02:
+                pass
+            for _ in range(20):
+                x = x.exp()
+            done.release()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    for _ in range(2):
+        with profiler.profile() as prof:
+            go.release()
+            done.acquire()
+        time.sleep(0.1)
+    thread.join()
+    waits = prof.function_events._waits
+    assert all(begin > -50_000 for _, begin, _, _ in waits)
+    assert prof.summary().total > 0

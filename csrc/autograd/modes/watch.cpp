@@ -43,7 +43,7 @@ struct ProfileLog {
   std::mutex mutex;
   std::vector<ProfileEvent> events;
   std::vector<ThreadWait> waits;
-  int64_t most = 0;
+  int64_t began_ns = 0, most = 0;
 };
 std::atomic<bool> profile_memory{false}, profile_places{false};
 
@@ -161,7 +161,12 @@ int64_t now_ns() noexcept {
       .count();
 }
 
-void start_thread_waits() noexcept { last_reading = read_thread_clock(now_ns()); }
+void start_thread_waits() noexcept {
+  last_reading = read_thread_clock(now_ns());
+  ProfileLog& log = profile_log();
+  const std::lock_guard lock(log.mutex);
+  log.began_ns = last_reading.wall_ns;
+}
 
 void add_profile_event(ProfileEvent event) {
   event.thread = std::hash<std::thread::id>{}(std::this_thread::get_id());
@@ -171,8 +176,8 @@ void add_profile_event(ProfileEvent event) {
     const int64_t passed = last_reading.wall_ns - before.wall_ns;
     const int64_t waited = passed - (last_reading.ran_ns - before.ran_ns);
     const std::lock_guard lock(log.mutex);
-    // The first reading of a thread measures nothing.
-    if (before.wall_ns != 0 && waited >= kReadAfterNs / 2)
+    // The first reading of a thread measures nothing, nor does one since an earlier profile.
+    if (before.wall_ns >= log.began_ns && waited >= kReadAfterNs / 2)
       log.waits.push_back({event.thread, before.wall_ns, last_reading.wall_ns, waited});
   }
   bool place = profile_places.load(std::memory_order_relaxed);

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from cograd import _C
 from cograd._base import absent as _absent
-from cograd.autograd._gaps import Gap, TimeSummary, Wait, gaps_of, summary_of
+from cograd.autograd._gaps import Gap, Wait, gaps_of, summary_of
+from cograd.autograd._gaps import TimeSummary as TimeSummary
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "profile", "record_function"]
 

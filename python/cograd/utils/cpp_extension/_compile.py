@@ -311,6 +311,8 @@ def _unknown_parameters(job: Job, output: str) -> list[str]:
     """Returns hints that name the op and the parameter whose type ops do not take."""
     from cograd.utils.cpp_extension import _read_cpp
 
+    if "this parameter type is not known" not in output:
+        return []
     code = _read_cpp.read("\n".join(data.decode(errors="replace") for data in job.files.values()))
     bad = {re.sub(r"\s|, ?void>$|>$", "", t) for t in _ARGUMENT.findall(output)}
     hints = []
