@@ -145,7 +145,7 @@ wheels: $(STAMPS)/deps-wheel
 DOCS_BUILDER ?= html
 DOCS_VERSION ?=
 docs: $(STAMPS)/deps-docs $(STAMPS)/installed
-	DOCS_VERSION=$(DOCS_VERSION) $(PY) -m sphinx -W --keep-going -b $(DOCS_BUILDER) -d docs/_build/doctrees \
+	DOCS_VERSION=$(DOCS_VERSION) $(PY) -m sphinx -W --keep-going -j auto -b $(DOCS_BUILDER) -d docs/_build/doctrees \
 	  docs docs/_build/$(if $(DOCS_VERSION),site/$(DOCS_VERSION),$(DOCS_BUILDER))
 	$(if $(DOCS_VERSION),$(PY) tools/docs_versions.py docs/_build/site)
 

@@ -26,8 +26,10 @@ extensions = [
     "sphinx.ext.viewcode",
     "c_reference",
     "cpp_reference",
+    "curves",
     "formulas",
     "navigation",
+    "nn_pages",
     "op_pages",
     "plain_docstrings",
 ]
@@ -46,4 +48,5 @@ html_math_renderer = "mathml"
 html_title = f"cograd {release}"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
-html_js_files = ["versions.js"] if named else []
+html_search_scorer = str(Path(__file__).parent / "_ext" / "scorer.js")
+html_js_files = ["copy.js", *(["versions.js"] if named else [])]

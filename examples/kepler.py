@@ -3,9 +3,10 @@
 
 The solver is a Function that iterates until it has converged, and its backward is the implicit
 function theorem. cograd derives tangents of any order from these two, also under vmap: velocity is
-the first, acceleration the second time derivative. Usage: python examples/kepler.py
+the first, acceleration the second time derivative. Usage: python examples/kepler.py [--out FILE]
 """
 
+import argparse
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -79,3 +80,41 @@ for _ in range(8):  # Gauss-Newton
     step = torch.linalg.lstsq(jacfwd(misfit)(guess), misfit(guess).unsqueeze(1)).solution
     guess = (guess - step.squeeze(1)).clamp(0.01, 0.95)
 print("eccentricities from speeds alone:", ", ".join(f"{v:.6f}" for v in guess.tolist()))
+
+
+def draw(path: str) -> None:
+    """Draws the orbits with velocities, and speed over time for each eccentricity."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.2), layout="constrained")
+    time = torch.linspace(0, 6.2832, 400, dtype=torch.float64)
+    paths, speeds = of_all(position)(e, time), of_all(velocity)(e, time)
+    for i, colour in enumerate(("#3b6ea5", "#6b9e4f", "#c8442f")):
+        left.plot(*paths[i].t().tolist(), color=colour, lw=1)
+        some = slice(0, 400, 40)
+        left.quiver(
+            *paths[i, some].t().tolist(), *speeds[i, some].t().tolist(),
+            color=colour, width=0.004, scale=25,
+        )  # fmt: skip
+        label = f"eccentricity {e[i].item():.1f}"
+        right.plot(time.tolist(), speeds[i].norm(dim=-1).tolist(), color=colour, label=label)
+    left.plot(0, 0, "o", color="#e0a800")
+    left.set_aspect("equal")
+    left.set_title("orbits and velocities", fontsize=10)
+    right.set_xlabel("time")
+    right.set_title("speed", fontsize=10)
+    right.legend(frameon=False)
+    for axis in (left, right):
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=100)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", help="file of the picture; needs matplotlib")
+    options = parser.parse_args()
+    if options.out:
+        draw(options.out)

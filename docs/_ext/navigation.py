@@ -13,7 +13,7 @@ from typing import Any
 from bs4 import BeautifulSoup
 from sphinx.util.osutil import relative_uri
 
-LEFT_OUT = "api/ops/"
+LEFT_OUT = ("api/ops/", "api/nn/")
 _LINK = re.compile(r'href="([^"]*)"')
 
 

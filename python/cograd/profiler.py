@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cograd import _C
 from cograd._base import absent as _absent
-from cograd.autograd.profiler import EventList, record_function
+from cograd.autograd.profiler import EventList, TimeSummary, record_function
 from cograd.autograd.profiler import profile as _Run
 
 __all__ = [
@@ -243,7 +243,13 @@ class profile:
         """
         if self._run is None:
             raise RuntimeError("profile: nothing was recorded yet; see the schedule")
-        return EventList([*self._earlier, *self._run.function_events])
+        found = EventList([*self._earlier, *self._run.function_events])
+        found._last = self._run.function_events
+        return found
+
+    def summary(self) -> TimeSummary:
+        """Returns how much of the time went to kernels, to the interpreter and to waiting."""
+        return self.events().summary()
 
     def key_averages(self, *args: Any, **kwargs: Any) -> EventList:
         """Returns one entry per name; ignores grouping by shapes or lines."""

@@ -110,7 +110,7 @@ assert torch.equal(keep.cpu(), torch.ones(1 << 20))
 del error
 cached = [torch.empty(1 << 22, device="cuda") for _ in range(4)]
 del cached
-whole = torch.empty(22 << 20, device="cuda")
+whole = torch.empty(18 << 20, device="cuda")
 assert torch.cuda.memory_stats()["num_alloc_retries"] >= 1
 del whole, keep
 for n in range(1, 4):  # at the n-th allocation of the driver

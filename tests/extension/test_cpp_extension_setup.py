@@ -224,3 +224,21 @@ def test_builds_do_not_import_the_package():
 
     points = distribution("cograd").entry_points
     assert [e.name for e in points if e.group.startswith("cmake")] == []
+
+
+def test_a_wheel_by_an_old_setuptools_says_what_is_missing(monkeypatch):
+    """Setuptools before 70.1 has no bdist_wheel; it says "invalid command" only."""
+    import importlib.util
+
+    from cograd.utils.cpp_extension import _setuptools
+
+    monkeypatch.setattr(sys, "argv", ["setup.py", "bdist_wheel"])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(_setuptools.setuptools, "__version__", "68.2.0")
+    with pytest.raises(RuntimeError, match=r"setuptools 70\.1 or later.*68\.2\.0 is installed"):
+        _setuptools.CppExtension("m._ops", ["m.cpp"])
+    monkeypatch.setattr(_setuptools.setuptools, "__version__", "70.1.0.post2")
+    _setuptools.CppExtension("m._ops", ["m.cpp"])
+    monkeypatch.setattr(_setuptools.setuptools, "__version__", "68.2.0")
+    monkeypatch.setattr(sys, "argv", ["setup.py", "build_ext"])
+    _setuptools.CppExtension("m._ops", ["m.cpp"])

@@ -248,3 +248,33 @@ def test_hints(tmp_path, what, compiler):
     assert len(found) == len(expected), found
     for hint, start in zip(found, expected):
         assert hint.startswith(start)
+
+
+MAP = "#include <map>\nusing cograd::Tensor;\n"
+
+
+def test_a_parameter_that_an_op_cannot_take_is_named(tmp_path):
+    """The hint names op and parameter, for a function, a struct and a library of the user's."""
+    function = MAP + "Tensor f(const Tensor& x, const std::map<int, int>& table) { return x; }"
+    struct = """
+    struct Look : cograd::autograd::Function<Look> {
+      static Tensor forward(cograd::autograd::AutogradContext* ctx, const Tensor& x,
+                            std::map<int, int> table) { return x; }
+      static cograd::autograd::variable_list backward(
+          cograd::autograd::AutogradContext* ctx, cograd::autograd::variable_list g) { return g; }
+    };
+    """
+    library = 'COGRAD_LIBRARY(bad_map, m) { m.def("look", &f, "x, table"); }'
+    for name, code, functions, op in (
+        ("bad_f", function, ["f"], "f"),
+        ("bad_struct", MAP + struct, ["Look"], "Look"),
+        ("bad_map", function + "\n" + library, None, "look"),
+    ):
+        with pytest.raises(RuntimeError) as raised:
+            cpp_extension.load_inline(
+                name, code, functions=functions, build_directory=str(tmp_path / name)
+            )
+        hint = [x for x in str(raised.value).splitlines() if x.startswith("hint:")]
+        assert len(hint) == 1, str(raised.value)
+        assert f"parameter 'table' of op {op!r} has the type" in hint[0]
+        assert "std::map<int, int>" in hint[0]

@@ -219,7 +219,7 @@ def test_boxes_figures_films_and_sounds(writer):
 def test_text_tensors_graphs(writer):
     writer.add_text("note", "*words*: ä", 1)
     writer.add_tensor("t", torch.arange(6.0).view(2, 3))
-    with pytest.warns(UserWarning, match="no tracing"):
+    with pytest.warns(UserWarning, match=r"nothing is written; autograd\.graph\.draw\(model"):
         writer.add_graph(torch.nn.Linear(1, 1))
     with pytest.raises(NotImplementedError, match="ONNX"):
         writer.add_onnx_graph("file")
@@ -336,3 +336,20 @@ def test_threads_share_a_writer(writer, tmp_path):
     assert set(read(tmp_path / "run")[0]) == {f"t{k}" for k in range(4)}
     assert len(list((tmp_path / "run").glob("events*"))) == 1
     assert len(list((tmp_path / "run").glob("all_*/events*"))) == 4
+
+
+@needs
+def test_arguments_of_wrong_types_are_named(writer):
+    for call, text in (
+        (lambda: writer.add_scalar(3, 1.0), "a tag must be a str, got int 3"),
+        (lambda: writer.add_text(None, "x"), "a tag must be a str, got NoneType None"),
+        (lambda: writer.add_scalar("a", 1.0, "x"), "global_step must be a number, got 'x'"),
+        (
+            lambda: writer.add_scalars("a", [1.0]),
+            r"add_scalars\(\): tag_scalar_dict must be a dict",
+        ),
+        (lambda: writer.add_custom_scalars(3), r"add_custom_scalars\(\): layout must be a dict"),
+        (lambda: writer.add_figure("f", 3), r"add_figure\(\): figure must be a matplotlib Figure"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            call()

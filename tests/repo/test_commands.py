@@ -3,11 +3,13 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -141,3 +143,59 @@ def test_show_config(capsys):
     assert f"{cograd.get_num_threads()} of" in cograd.__config__.parallel_info()
     with pytest.raises(ValueError, match="'stdout' or 'dicts'"):
         cograd.show_config("yaml")
+
+
+def test_docs_of_a_name(capsys):
+    assert main(["docs", "relu"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("cograd.relu(input")
+    assert "cograd.nn.functional.relu(" in shown or "cograd.Tensor.relu" in shown
+    assert main(["docs", "torch.nn.Linear"]) == 0
+    assert "cograd.nn.Linear(in_features: 'int'" in capsys.readouterr().out
+    assert main(["docs", "Tensor.add_"]) == 0
+    assert "other" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        (["ODE"], "docs/tutorials/fit_ode.md"),
+        (["slow"], "docs/tutorials/why_slow.md"),
+        (["save", "model"], "docs/tutorials/save_and_resume.md"),
+        (["nan"], "docs/tutorials/find_nan.md"),
+        (["in-place"], "docs/inplace.md"),
+    ],
+)
+def test_docs_of_words(words, page, capsys):
+    """The page that fits best comes first, with its sections."""
+    assert main(["docs", *words]) == 0
+    shown = capsys.readouterr().out
+    assert re.findall(r"\((docs/\S+)\)", shown)[0] == page
+    assert "\n    - " in shown
+
+
+def test_docs_lists_all_pages_and_says_if_nothing_fits(capsys):
+    assert main(["docs"]) == 0
+    assert "Why is it slow?" in capsys.readouterr().out
+    assert main(["docs", "zebra"]) == 1
+    assert "nothing about 'zebra'" in capsys.readouterr().out
+
+
+def test_docs_have_web_addresses_if_the_package_has_one(monkeypatch, capsys):
+    from importlib import metadata
+    from types import SimpleNamespace
+
+    urls = SimpleNamespace(get_all=lambda _: ["Homepage, https://h", "Documentation, https://d/x/"])
+    monkeypatch.setattr(metadata, "metadata", lambda _: urls)
+    assert main(["docs", "ODE"]) == 0
+    assert "(https://d/x/tutorials/fit_ode.html)" in capsys.readouterr().out
+
+
+def test_the_index_is_that_of_the_docs():
+    tool = Path(__file__).resolve().parents[2] / "tools" / "gen_docs_index.py"
+    if not tool.exists():
+        pytest.skip("not run from a source checkout")
+    done = subprocess.run(
+        [sys.executable, str(tool), "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -134,10 +134,85 @@ def numbers_after(text, out):
     return [float(x) for x in re.findall(r"-?[\d.]+(?:e[-+]\d+)?", line.removeprefix(text))]
 
 
+def drawn(*options):
+    """Returns the options that draw a picture, if matplotlib is installed."""
+    return options if has("matplotlib") else ()
+
+
 def test_per_sample_gradients(tmp_path):
-    out = run_example("per_sample_gradients.py", cwd=tmp_path)
+    out = run_example("per_sample_gradients.py", *drawn("--out", "p.png"), cwd=tmp_path)
     assert numbers_after("plain: error of the weights", out)[0] > 3
     assert numbers_after("clipped: error of the weights", out)[0] < 0.1
+    assert not drawn("p") or is_picture(tmp_path / "p.png", 10_000)
+
+
+def test_fit_ode(tmp_path):
+    """The fit finds the rates within the noise, from a guess that is far off."""
+    out = run_example("fit_ode.py", *drawn("--out", "p.png"), cwd=tmp_path)
+    found = numbers_after("fitted rates:", out)
+    assert found == pytest.approx(numbers_after("true rates:", out), rel=0.03)
+    assert not drawn("p") or is_picture(tmp_path / "p.png", 20_000)
+
+
+def test_pinn(tmp_path):
+    out = run_example("pinn.py", *drawn("--out", "p.png"), cwd=tmp_path)
+    assert numbers_after("largest error at t = 1:", out)[0] < 0.04
+    assert not drawn("p") or is_picture(tmp_path / "p.png", 20_000)
+
+
+def test_resume(tmp_path):
+    """A resumed run has the bits of one without a break."""
+    out = run_example("resume.py", *drawn("--out", "p.png"), cwd=tmp_path)
+    assert "same losses: True, same parameters: True" in out
+    assert numbers_after("resumed at step 90; loss at the end:", out)[0] < 0.1
+    assert not drawn("p") or is_picture(tmp_path / "p.png", 20_000)
+
+
+def test_find_nan(tmp_path):
+    """The tutorial shows the explanation that the program prints."""
+    out = run_example("find_nan.py", *drawn("--out", "p.png"), cwd=tmp_path)
+    assert "faulty: [nan, nan], loss nan" in out
+    assert "repaired: [2.0625, 0.0], loss 4.0000" in out
+    page = (ROOT / "docs" / "tutorials" / "find_nan.md").read_text()
+    said = re.search(r"^Function 'Sqrt.*?sqrt\(\)\.$", page, re.M | re.S)[0]
+    assert " ".join(said.split()) in out
+    assert not drawn("p") or is_picture(tmp_path / "p.png", 10_000)
+
+
+def test_why_slow(tmp_path):
+    """The profile names what takes the time, and the repaired loop computes the same."""
+    out = run_example("why_slow.py", "--out", ".", cwd=tmp_path)
+    total, kernel, _, interpreter, _, waiting, share = numbers_after("slow:", out)
+    assert waiting > 25 and waiting > kernel and share > 20
+    assert total == pytest.approx(kernel + interpreter + waiting, abs=0.01)
+    assert numbers_after("fast:", out)[0] < total
+    assert numbers_after("largest difference of the losses:", out)[0] < 1e-5
+    assert "waiting" in (tmp_path / "slow.html").read_text()
+
+
+def test_cpp_op(tmp_path):
+    """The op passes its check, fits, and a package is written that holds an op."""
+    options = ("--package", "soft_threshold", *drawn("--out", "p.png"))
+    out = run_example("cpp_op.py", *options, cwd=tmp_path)
+    assert "check of soft_threshold: 21 pass" in out
+    error, count = re.search(r"largest error: ([\d.]+), not 0: (\d+)", out).groups()
+    assert float(error) < 0.3 and int(count) == 4
+    assert (tmp_path / "soft_threshold" / "pyproject.toml").exists()
+    assert not drawn("p") or is_picture(tmp_path / "p.png", 10_000)
+
+
+def test_a_script_for_torch(tmp_path):
+    """It does not mention cograd, and runs under the launcher alone."""
+    script = EXAMPLES / "for_torch" / "spirals.py"
+    assert "import cograd" not in script.read_text()
+    command = [sys.executable, "-m", "cograd", "run", str(script), *drawn("--out", "p.png")]
+    env = {**os.environ, "MPLBACKEND": "Agg"}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(re.search(r"correct: ([\d.]+)%", done.stdout)[1]) > 98
+    assert not drawn("p") or is_picture(tmp_path / "p.png", 10_000)
 
 
 def test_times_of_the_nodes_of_a_graph(tmp_path):
@@ -171,7 +246,8 @@ def test_ensemble(tmp_path):
 
 
 def test_kepler(tmp_path):
-    out = run_example("kepler.py", cwd=tmp_path)
+    out = run_example("kepler.py", *drawn("--out", "p.png"), cwd=tmp_path)
+    assert not drawn("p") or is_picture(tmp_path / "p.png", 20_000)
     assert numbers_after("energy: off by", out)[0] < 1e-12
     assert numbers_after("Newton's law: off by", out)[0] < 1e-11
     found = numbers_after("eccentricities from speeds alone:", out)
@@ -285,3 +361,35 @@ def test_characters(name, tmp_path):
     assert len(out.split("The ", 1)[1]) >= 200
     if drawn:
         assert is_picture(tmp_path / "text.png", 20_000)
+
+
+def test_the_cheat_sheet_is_right():
+    """Each expression of the right column evaluates; the columns of NumPy agree with it."""
+    import numpy as np
+
+    import cograd as torch
+
+    x = torch.rand(3, 4, dtype=torch.float64)
+    scope = {"torch": torch, "x": x, "y": torch.rand(3, 4, dtype=torch.float64)}
+    scope |= {"a": torch.eye(4) + 1, "i": torch.tensor([0, 2]), "m": x > 0.5}
+    scope["f"] = lambda x: x.square().sum()
+    text = (ROOT / "docs" / "cheat_sheet.md").read_text().split("(only-in-cograd)=")[0]
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    seen = 0
+    for row in rows:
+        for code in re.findall(r"`([^`]+)`", row[-1]):
+            if code.startswith((".", "torch and")) or " = " in code:
+                continue
+            seen += 1
+            value = eval(code, dict(scope))
+            theirs = re.findall(r"`([^`]+)`", row[0])
+            if len(row) != 3 or not isinstance(value, torch.Tensor) or len(theirs) != 1:
+                continue
+            if "rng" in theirs[0] or " = " in theirs[0] or "scipy" in theirs[0]:
+                continue
+            names = {k: v.numpy() for k, v in scope.items() if isinstance(v, torch.Tensor)}
+            names |= {"np": np, "k": x.argsort(1).numpy(), "t": x}
+            if "np.add.at" not in theirs[0]:
+                expected = np.asarray(eval(theirs[0], names))
+                assert value.numpy() == pytest.approx(expected), code
+    assert seen > 60

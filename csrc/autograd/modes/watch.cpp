@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
 
+#include "autograd/modes/thread_waits.h"
 #include "autograd/transforms/function_scope.h"
 #include "kernels/reduce/nonfinite.h"
 #include "tensor/memory_stats.h"
@@ -40,13 +42,28 @@ WriteLog& write_log() {
 struct ProfileLog {
   std::mutex mutex;
   std::vector<ProfileEvent> events;
-  int64_t most = 0;
+  std::vector<ThreadWait> waits;
+  int64_t began_ns = 0, most = 0;
 };
 std::atomic<bool> profile_memory{false}, profile_places{false};
 
 ProfileLog& profile_log() {
   static auto* log = new ProfileLog;
   return *log;
+}
+
+// Reading a thread's clock is a system call of 0.2 us, so an event reads it only if this much time
+// has passed since the last reading.
+constexpr int64_t kReadAfterNs = 20'000;
+struct ThreadClock {
+  int64_t wall_ns = 0, ran_ns = 0;
+};
+thread_local ThreadClock last_reading;
+
+ThreadClock read_thread_clock(int64_t wall_ns) noexcept {
+  timespec ran{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran);
+  return {wall_ns, int64_t{ran.tv_sec} * 1'000'000'000 + ran.tv_nsec};
 }
 
 const void* version_key(const Tensor& t) {
@@ -144,9 +161,25 @@ int64_t now_ns() noexcept {
       .count();
 }
 
+void start_thread_waits() noexcept {
+  last_reading = read_thread_clock(now_ns());
+  ProfileLog& log = profile_log();
+  const std::lock_guard lock(log.mutex);
+  log.began_ns = last_reading.wall_ns;
+}
+
 void add_profile_event(ProfileEvent event) {
   event.thread = std::hash<std::thread::id>{}(std::this_thread::get_id());
   ProfileLog& log = profile_log();
+  if (event.end_ns - last_reading.wall_ns >= kReadAfterNs) {
+    const ThreadClock before = std::exchange(last_reading, read_thread_clock(event.end_ns));
+    const int64_t passed = last_reading.wall_ns - before.wall_ns;
+    const int64_t waited = passed - (last_reading.ran_ns - before.ran_ns);
+    const std::lock_guard lock(log.mutex);
+    // The first reading of a thread measures nothing, nor does one since an earlier profile.
+    if (before.wall_ns >= log.began_ns && waited >= kReadAfterNs / 2)
+      log.waits.push_back({event.thread, before.wall_ns, last_reading.wall_ns, waited});
+  }
   bool place = profile_places.load(std::memory_order_relaxed);
   if (profile_memory.load(std::memory_order_relaxed)) {
     event.live_bytes = live_bytes();
@@ -172,6 +205,12 @@ std::vector<ProfileEvent> take_profile_events() {
   ProfileLog& log = profile_log();
   const std::lock_guard lock(log.mutex);
   return std::exchange(log.events, {});
+}
+
+std::vector<ThreadWait> take_thread_waits() {
+  ProfileLog& log = profile_log();
+  const std::lock_guard lock(log.mutex);
+  return std::exchange(log.waits, {});
 }
 
 }  // namespace cograd

@@ -367,6 +367,7 @@ void init_function(py::module_& m) {
   if (backward_apply == nullptr) throw_python_error();
   static PyMethodDef apply = {"apply", FASTCALL(function_apply),
                               METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
+                              "apply($type, /, *args, **kwargs)\n--\n\n"
                               "Runs and records forward with the arguments after ctx."};
   m.attr("_function_apply") = py::reinterpret_steal<py::object>(
       make_apply_descriptor(PyDescr_NewClassMethod(function_base_type, &apply)));

@@ -2,6 +2,7 @@
 // The Python side of anomaly mode, of the log of in-place writes and of the profiler.
 #include <cstring>
 
+#include "autograd/modes/thread_waits.h"
 #include "python/autograd/saved.h"
 #include "python/ops/autocast.h"
 #include "python/ops/call.h"
@@ -268,6 +269,13 @@ py::list profile_events() {
   return out;
 }
 
+py::list thread_waits() {
+  py::list out;
+  for (const ThreadWait& w : take_thread_waits())
+    out.append(py::make_tuple(w.thread, w.begin_ns, w.end_ns, w.waited_ns));
+  return out;
+}
+
 void set_anomaly(bool on, bool nan, bool forward, bool inf) {
   set_watch(kWatchNodes | kWatchWrites, on);
   set_watch(kWatchNan, on && nan);
@@ -312,6 +320,8 @@ py::object enter_profile(const py::object& manager) {
   const auto notes = py::cast<py::tuple>(manager.attr("_notes"));
   const bool memory = py::cast<bool>(notes[0]), places = py::cast<bool>(notes[1]);
   take_profile_events();
+  take_thread_waits();
+  start_thread_waits();
   manager.attr("entered") = true;
   manager.attr("_begin") = now_ns();
   manager.attr("_active") = true;
@@ -328,6 +338,7 @@ void exit_profile(const py::object& manager) {
   manager.attr("_active") = false;
   set_watch(kWatchProfile, false);
   set_profile_options(false, false);
+  manager.attr("_waits") = thread_waits();
   manager.attr("_raw") = profile_events();
 }
 

@@ -262,7 +262,8 @@ PyTypeObject* make_tensor_type() {
       {Py_tp_getset, tensor_getset},
       {Py_tp_methods, tensor_methods},
       {Py_tp_doc,
-       const_cast<char*>("A strided n-dimensional array that can record how it was computed.")},
+       const_cast<char*>("Tensor(*data, device=None)\n--\n\n"
+                         "A strided n-dimensional array that can record how it was computed.")},
       {Py_tp_iter, reinterpret_cast<void*>(tensor_iter)},
       {Py_sq_contains, reinterpret_cast<void*>(tensor_contains)},
       {Py_bf_getbuffer, reinterpret_cast<void*>(tensor_buffer.bf_getbuffer)},

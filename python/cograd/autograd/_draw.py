@@ -35,6 +35,11 @@ def _roots(value: Tensor | Node | Iterable[Any]) -> list[Node]:
             f"expected tensors with a grad_fn, or nodes, to draw, got {type(value).__name__}: "
             "draw what it returns"
         )
+    if not isinstance(value, (Tensor, Node, Iterable)):
+        raise TypeError(
+            f"expected tensors with a grad_fn, or nodes, to draw, got {type(value).__name__} "
+            f"{value!r}"
+        )
     items = [value] if isinstance(value, (Tensor, Node)) else list(value)
     nodes = []
     for item in items:

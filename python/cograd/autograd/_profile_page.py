@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cograd.autograd._gaps import main_thread
 from cograd.autograd._graph_page import fill, pack
+
+if TYPE_CHECKING:
+    from cograd.autograd.profiler import EventList
 
 __all__ = ["page"]
 
@@ -37,12 +41,14 @@ def _depths(events: Sequence[Any]) -> Any:
     return depths
 
 
-def page(events: Sequence[Any], title: str) -> str:
+def page(events: EventList, title: str) -> str:
     """Returns the HTML of a profile's events (:class:`~cograd.autograd.profiler.FunctionEvent`)."""
-    events = sorted(events, key=lambda e: (e.start, -e.end))
-    names, name = _numbered([e.name for e in events])
-    places, place = _numbered([e.place for e in events])
-    threads, thread = _numbered([str(e.thread) for e in events])
+    gaps, summary = events.gaps(), events.summary()
+    main = str(main_thread(events))
+    rows = sorted(events, key=lambda e: (e.start, -e.end))
+    names, name = _numbered([e.name for e in rows])
+    places, place = _numbered([e.place for e in rows])
+    threads, thread = _numbered([str(e.thread) for e in rows])
     data = {
         "title": title,
         "names": names,
@@ -51,11 +57,14 @@ def page(events: Sequence[Any], title: str) -> str:
         "name": pack(name),
         "place": pack(place),
         "thread": pack(thread),
-        "kind": pack(np.array([_KINDS[e.kind] for e in events], np.int32)),
-        "depth": pack(_depths(events)),
-        "start": pack(np.array([e.start for e in events], np.float64)),
-        "end": pack(np.array([e.end for e in events], np.float64)),
-        "own": pack(np.array([e.self_cpu_time_total for e in events], np.float64)),
-        "memory": pack(np.array([e.memory for e in events], np.float64)),
+        "kind": pack(np.array([_KINDS[e.kind] for e in rows], np.int32)),
+        "depth": pack(_depths(rows)),
+        "start": pack(np.array([e.start for e in rows], np.float64)),
+        "end": pack(np.array([e.end for e in rows], np.float64)),
+        "own": pack(np.array([e.self_cpu_time_total for e in rows], np.float64)),
+        "memory": pack(np.array([e.memory for e in rows], np.float64)),
+        "main": threads.index(main) if threads else 0,
+        "summary": dict(summary),
+        "gap": pack(np.array([(g.start, g.end, g.waited) for g in gaps], np.float64)),
     }
     return fill("_profile_page.html", data)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from cograd import _C
 from cograd._base import absent as _absent
+from cograd.autograd._gaps import Gap, Wait, gaps_of, summary_of
+from cograd.autograd._gaps import TimeSummary as TimeSummary
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "profile", "record_function"]
 
@@ -89,6 +91,9 @@ class EventList(list[Any]):
 
     ``profile.function_events`` is one; ``key_averages()`` returns one with an entry per name.
     """
+
+    _waits: tuple[Wait, ...] = ()  # when threads did not run
+    _last: EventList | None = None  # of several runs the last, if these are the events of all
 
     def table(
         self,
@@ -175,8 +180,24 @@ class EventList(list[Any]):
         """Microseconds spent in all events; nested events are counted once."""
         return float(sum(e.self_cpu_time_total for e in self))
 
+    def gaps(self) -> list[Gap]:
+        """Returns the times between the ops of the thread with the most ops.
+
+        The events of several runs, which ``acc_events`` collects, have the gaps of the last run.
+        """
+        events = self if self._last is None else self._last
+        return gaps_of(events, events._waits)
+
+    def summary(self) -> TimeSummary:
+        """Returns how much of the time went to kernels, to the interpreter and to waiting."""
+        return summary_of(self if self._last is None else self._last, self.gaps())
+
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Writes the events as JSON for chrome://tracing or Perfetto."""
+        """Writes the events as JSON for chrome://tracing or Perfetto.
+
+        Gaps of at least 10 microseconds between ops are a track of their own, named by what the
+        thread did: interpreter or waiting.
+        """
         threads = {t: i for i, t in enumerate(dict.fromkeys(e.thread for e in self))}
         events = [
             {
@@ -191,14 +212,28 @@ class EventList(list[Any]):
             }
             for e in self
         ]
+        events += self._gap_track(len(threads))
         with open(path, "w", encoding="utf-8") as f:
             json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, f)
+
+    def _gap_track(self, number: int) -> list[dict[str, Any]]:
+        """Returns the gaps as a track of a trace; nothing if there are none."""
+        place = {"pid": os.getpid(), "tid": number}
+        track = [
+            {"name": g.kind, "cat": "gap", "ph": "X", "ts": g.start, "dur": g.duration, **place}
+            | {"args": {"waited": g.waited, "before": g.before.name}}
+            for g in self.gaps()
+            if g.duration >= 10
+        ]
+        name = {"name": "thread_name", "ph": "M", **place, "args": {"name": "between ops"}}
+        return [name, *track] if track else []
 
     def export_html(self, path: str | os.PathLike[str]) -> None:
         """Writes a self-contained page: timeline, memory over time, table, search.
 
-        The memory, and the line after which it was highest, are shown under
-        ``profile(profile_memory=True)``.
+        A summary says how much of the time went to kernels, to the interpreter and to waiting; a
+        strip above the timeline shows when. The memory, and the line after which it was highest,
+        are shown under ``profile(profile_memory=True)``.
         """
         from cograd.autograd._profile_page import page
 
@@ -219,7 +254,9 @@ class EventList(list[Any]):
         return self.table()
 
 
-def _with_self_times(raw: Iterable[tuple[Any, ...]], begin: int) -> EventList:
+def _with_self_times(
+    raw: Iterable[tuple[Any, ...]], begin: int, waits: Iterable[tuple[int, ...]] = ()
+) -> EventList:
     """Sorts events and subtracts nested time from the enclosing events, per thread."""
     events = sorted(raw, key=lambda e: (e[5], e[3], -e[4]))
     own = [float(e[4] - e[3]) for e in events]
@@ -231,6 +268,10 @@ def _with_self_times(raw: Iterable[tuple[Any, ...]], begin: int) -> EventList:
             own[stack[-1]] -= e[4] - e[3]
         stack.append(i)
     out = EventList()
+    out._waits = tuple(
+        (thread, (start - begin) / 1e3, (end - begin) / 1e3, waited / 1e3)
+        for thread, start, end, waited in waits
+    )
     for i in sorted(range(len(events)), key=lambda i: events[i][3]):
         kind, name, sequence, start, end, thread, memory, place = events[i]
         out.append(
@@ -282,6 +323,7 @@ class profile:
         self.entered = False
         self._active = False
         self._begin = 0
+        self._waits: list[Any] = []  # when threads did not run; set before the events
         self._raw: list[Any] | None = None  # the events, from __exit__ until first access
         self._sorted: list[EventList] = []  # sorted events; if two threads sort, the first wins
 
@@ -293,7 +335,7 @@ class profile:
         """The events, ordered by start time."""
         raw = self._raw  # read once: another thread may set it to None
         if raw is not None:
-            self._sorted.append(_with_self_times(raw, self._begin))
+            self._sorted.append(_with_self_times(raw, self._begin, self._waits))
             self._raw = None
         if not self._sorted:
             raise RuntimeError("Profiler didn't finish running")
@@ -318,6 +360,10 @@ class profile:
     def export_html(self, path: str | os.PathLike[str]) -> None:
         """Writes a page; see :meth:`EventList.export_html`."""
         self.function_events.export_html(path)
+
+    def summary(self) -> TimeSummary:
+        """Returns how much of the time went to kernels, to the interpreter and to waiting."""
+        return self.function_events.summary()
 
     @property
     def self_cpu_time_total(self) -> float:

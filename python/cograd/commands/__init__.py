@@ -17,6 +17,7 @@ __all__ = ["COMMANDS", "main"]
 # Command name -> its description in the help.
 COMMANDS = {
     "config": "print how this cograd was built and what it found here",
+    "docs": "print the reference of a name, or the pages about a word",
     "doctor": "say what is wrong with this installation; exit status 1 if something is",
     "new-extension": "write a small package with an op in C++ or C, with a test and a build",
     "run": "run a program that imports torch, with cograd in its place",

@@ -156,6 +156,14 @@ _PUBLIC = frozenset("ArrayRef IntArrayRef Scalar Tensor TensorOptions".split())
 
 # A static_assert of cograd's headers says what to write.
 _ASSERTED = re.compile(r"/cograd/[\w/]+\.h:\d+:\d+: error: static(?: assertion|_assert) failed")
+# The type that such an assertion is about, and the line of the program that led to it.
+_ARGUMENT = re.compile(r"[Ii]n instantiation of .*?\bext::Argument<(.+)['’]")
+_REQUIRED = re.compile(
+    r"^([\w.\[\]/-]+):(\d+):\d+:\s+(?:required from here|note: in instantiation)", re.M
+)
+_DEFINED = re.compile(
+    r"\.def\s*(?:<\s*(?P<struct>[\w:]+)\s*>)?\(\s*\"(?P<op>[\w.]+)\"(?:,\s*&?(?P<function>[\w:]+))?"
+)
 _AMBIGUOUS = re.compile(
     r"error: (?:reference to|call of overloaded|call to) ['‘](\w+)(?:\([^'’]*\))?['’] is ambiguous"
 )
@@ -299,9 +307,35 @@ def _ambiguous(output: str) -> list[str]:
     ]
 
 
+def _unknown_parameters(job: Job, output: str) -> list[str]:
+    """Returns hints that name the op and the parameter whose type ops do not take."""
+    from cograd.utils.cpp_extension import _read_cpp
+
+    if "this parameter type is not known" not in output:
+        return []
+    code = _read_cpp.read("\n".join(data.decode(errors="replace") for data in job.files.values()))
+    bad = {re.sub(r"\s|, ?void>$|>$", "", t) for t in _ARGUMENT.findall(output)}
+    hints = []
+    for label, line in dict.fromkeys(_REQUIRED.findall(output)):
+        text = job.files.get(label, b"").decode(errors="replace").splitlines()
+        match = _DEFINED.search(text[int(line) - 1]) if int(line) <= len(text) else None
+        if match is None:
+            continue
+        found = _read_cpp.find_struct(code, match["struct"]) if match["struct"] else None
+        found = found or _read_cpp.find_function(code, match["function"] or match["op"])
+        for parameter in found.parameters if found else ():
+            plain = re.sub(r"\bconst\b|[&\s]", "", parameter.type)
+            if plain in bad:
+                hints.append(
+                    f"parameter {parameter.name!r} of op {match['op']!r} has the type "
+                    f"{parameter.type}, which an op cannot take"
+                )
+    return hints
+
+
 def _hints(job: Job, output: str) -> list[str]:
     if _ASSERTED.search(output):
-        return []
+        return _unknown_parameters(job, output)
     hints = _ambiguous(output) or _undeclared(job, output)
     std = re.findall(r"error: ['‘](\w+)['’] is not a member of ['‘]std['’]", output)
     if std:

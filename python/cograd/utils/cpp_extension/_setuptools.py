@@ -8,7 +8,9 @@ An extension without Python in its sources becomes `name.so`, which every Python
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
 import sys
 from typing import Any
 
@@ -26,6 +28,19 @@ class _Extension(setuptools.Extension):  # type: ignore[misc]
     cograd_debug: bool | str = False
 
 
+def _check_wheel_command() -> None:
+    """Raises if setup.py was called for a wheel that this setuptools cannot build."""
+    if "bdist_wheel" not in sys.argv or importlib.util.find_spec("wheel") is not None:
+        return
+    numbers = [int(n) for n in re.findall(r"\d+", setuptools.__version__)[:2]]
+    if numbers < [70, 1]:
+        raise RuntimeError(
+            f"a wheel needs setuptools 70.1 or later, or the package wheel; setuptools "
+            f"{setuptools.__version__} is installed: pip install -U 'setuptools>=70.1', or leave "
+            "out --no-build-isolation"
+        )
+
+
 def CppExtension(name: str, sources: list[Any], *args: Any, **kwargs: Any) -> _Extension:
     """Returns a setuptools.Extension with cograd's headers and library.
 
@@ -35,7 +50,11 @@ def CppExtension(name: str, sources: list[Any], *args: Any, **kwargs: Any) -> _E
         args: as for setuptools.Extension.
         kwargs: as for setuptools.Extension; `extra_compile_args` may be a dict with the key
             "cxx". `with_torch_compat` and `debug` are those of `load`.
+
+    Raises:
+        RuntimeError: setup.py builds a wheel, but neither setuptools nor another package can.
     """
+    _check_wheel_command()
     compat = kwargs.pop("with_torch_compat", None)
     debug = kwargs.pop("debug", False)
     kwargs.pop("py_limited_api", None)  # the module either contains no Python, or all of pybind11

@@ -35,9 +35,17 @@ def _edges() -> Any:
     return np.concatenate([-up[::-1], [0.0], up])
 
 
+def checked_tag(tag: Any) -> str:
+    """Returns the tag if it is a str."""
+    if not isinstance(tag, str):
+        raise TypeError(f"SummaryWriter: a tag must be a str, got {type(tag).__name__} {tag!r}")
+    return tag
+
+
 def _summary(**value: Any) -> Any:
     from tensorboard.compat.proto.summary_pb2 import Summary
 
+    checked_tag(value["tag"])
     return Summary(value=[Summary.Value(**value)])
 
 
@@ -160,7 +168,9 @@ def sound(tag: str, rate: int, frames: int, data: bytes) -> Any:
 def text(tag: str, words: str) -> Any:
     """Text in Markdown."""
     array = np.array([words.encode()], dtype=object)
-    return _summary(tag=f"{tag}/text_summary", tensor=_proto(array), metadata=_metadata("text"))
+    return _summary(
+        tag=f"{checked_tag(tag)}/text_summary", tensor=_proto(array), metadata=_metadata("text")
+    )
 
 
 def curve(tag: str, thresholds: int, *rows: Any) -> Any:

@@ -137,6 +137,11 @@ def figure_pixels(figure: Any, close: bool) -> Any:
     """Returns what a figure of matplotlib shows, [height, width, 3]."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+    if not hasattr(figure, "set_canvas"):
+        raise TypeError(
+            "SummaryWriter.add_figure(): figure must be a matplotlib Figure or a list of them, got "
+            f"{type(figure).__name__}"
+        )
     canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     pixels = np.array(canvas.buffer_rgba())[..., :3]

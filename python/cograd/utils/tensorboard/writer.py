@@ -47,6 +47,23 @@ def _one(method: str, tag: str, value: Any) -> float:
     return float(array.reshape(()))
 
 
+def _step(value: Any) -> int:
+    """Returns the number of a step."""
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"SummaryWriter: global_step must be a number, got {value!r}") from None
+
+
+def _mapping(method: str, name: str, value: Any) -> Mapping[str, Any]:
+    """Returns the argument if it is a dict, or the like."""
+    if not isinstance(value, Mapping):
+        raise TypeError(
+            f"SummaryWriter.{method}(): {name} must be a dict, got {type(value).__name__}"
+        )
+    return value
+
+
 class FileWriter:
     """Writes messages to one event file, on a thread of the package tensorboard.
 
@@ -80,7 +97,7 @@ class FileWriter:
         """Writes an ``Event`` message."""
         event.wall_time = time.time() if walltime is None else walltime
         if step is not None:
-            event.step = int(step)
+            event.step = _step(step)
         self.event_writer.add_event(event)
 
     def add_summary(
@@ -210,7 +227,8 @@ class SummaryWriter:
     ) -> None:
         """Writes several numbers that one chart shows, each in a directory of its own."""
         walltime = time.time() if walltime is None else walltime
-        values = {k: _one("add_scalars", k, v) for k, v in tag_scalar_dict.items()}
+        numbers = _mapping("add_scalars", "tag_scalar_dict", tag_scalar_dict)
+        values = {k: _one("add_scalars", k, v) for k, v in numbers.items()}
         for name, value in values.items():
             folder = os.path.join(self.log_dir, f"{main_tag.replace('/', '_')}_{name}")
             summary = _events.number(main_tag, value, False, False)
@@ -382,10 +400,10 @@ class SummaryWriter:
         verbose: bool = False,
         use_strict_trace: bool = True,
     ) -> None:
-        """Writes nothing and warns, because cograd does not trace."""
+        """Writes nothing and warns: graphs have a page of their own, ``autograd.graph.draw``."""
         warnings.warn(
-            "SummaryWriter.add_graph(): nothing is written, there is no tracing; "
-            "autograd.graph.draw shows the graph",
+            "SummaryWriter.add_graph(): nothing is written; autograd.graph.draw(model(x), "
+            "'graph.html') writes the graph as a page, onnx.export and jit.trace write the model",
             stacklevel=2,
         )
 
@@ -463,6 +481,7 @@ class SummaryWriter:
 
     def add_custom_scalars(self, layout: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
         """Writes which scalars the charts of the tab "custom scalars" show."""
+        _mapping("add_custom_scalars", "layout", layout)
         self._add(_events.layout(layout), None, None)
 
     def add_mesh(
