@@ -33,7 +33,9 @@ def pytest_addoption(parser):
 
 def compile_through_ccache():
     """Puts ccache's links to compilers first on the PATH: most compilations of tests are repeats."""
-    links = [f"/usr/{lib}/ccache" for lib in ("lib", "lib64") if os.path.isdir(f"/usr/{lib}/ccache")]
+    links = [
+        f"/usr/{lib}/ccache" for lib in ("lib", "lib64") if os.path.isdir(f"/usr/{lib}/ccache")
+    ]
     path = os.environ.get("PATH", "").split(os.pathsep)
     if links and links[0] not in path:
         os.environ["PATH"] = os.pathsep.join([links[0], *path])
