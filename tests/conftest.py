@@ -32,7 +32,7 @@ def pytest_addoption(parser):
 
 
 def compile_through_ccache():
-    """Puts ccache's links to compilers first on the PATH: most compilations of tests are repeats."""
+    """Puts ccache's links to compilers first on the PATH: most compilations are repeats."""
     links = [
         f"/usr/{lib}/ccache" for lib in ("lib", "lib64") if os.path.isdir(f"/usr/{lib}/ccache")
     ]
