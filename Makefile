@@ -22,6 +22,10 @@ export CCACHE_ABSSTDERR ?= true
 # A stamp has the time at which its target began, so files edited meanwhile are newer.
 BEGIN = @mkdir -p $(@D) && touch $@.begun
 END = @mv $@.begun $@
+# Python keeps the bytecode of what it imports, even where the environment says not to, so pip need
+# not compile all of each package, which takes 26 CPU seconds.
+export PYTHONDONTWRITEBYTECODE :=
+PIP_INSTALL := $(PIP) install --no-compile $(PIP_ARGS)
 # The build requirements of pyproject.toml plus the tools it would fetch (tests/repo/test_package.py
 # compares): builds run without isolation so that a second one recompiles only what changed.
 BUILD_REQS := "cmake>=3.26" "ninja>=1.11" "pybind11>=3.1" "scikit-build-core>=1.1" \
@@ -62,14 +66,14 @@ $(STAMPS)/venv: tools/preflight.sh
 	@sh tools/preflight.sh "$(PYTHON)" "$(CXX)"
 	$(BEGIN)
 	"$(PYTHON)" -m venv "$(VENV)"
-	$(PIP) install $(PIP_ARGS) $(BUILD_REQS)
+	$(PIP_INSTALL) $(BUILD_REQS)
 	$(END)
 
 # Installs the extra $*; the project is installed later, from the kept build directory.
 $(STAMPS)/deps-%: $(STAMPS)/venv pyproject.toml tools/requirements.py
 	$(BEGIN)
 	$(PY) tools/requirements.py $* > $(STAMPS)/requirements-$*.txt
-	$(PIP) install $(PIP_ARGS) -r $(STAMPS)/requirements-$*.txt
+	$(PIP_INSTALL) -r $(STAMPS)/requirements-$*.txt
 	$(END)
 
 $(STAMPS)/installed: $(STAMPS)/venv $(STAMPS)/deps-run $(SOURCES)
@@ -87,9 +91,8 @@ demo: $(STAMPS)/deps-demo $(STAMPS)/installed
 	$(PY) examples/legendre.py
 	$(PY) examples/digits.py
 
-# Bytecode is kept even where the environment says not to: each worker compiles 300 files otherwise.
 test: $(STAMPS)/deps-test $(STAMPS)/installed
-	PYTHONDONTWRITEBYTECODE= $(PY) -m pytest --timeout 300 $(PYTEST_ARGS)
+	$(PY) -m pytest --timeout 300 $(PYTEST_ARGS)
 
 # Quickly checks a Python other than the one of `make test`.
 smoke: $(STAMPS)/deps-smoke $(STAMPS)/installed

@@ -18,6 +18,7 @@ ci_cache=${COGRAD_CI_CACHE-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/cograd-ci}
 ci_cache_days=30
 # As in the Makefile, for builds that do not use it.
 export CCACHE_BASEDIR="${CCACHE_BASEDIR:-$PWD}" CCACHE_NOHASHDIR=true CCACHE_ABSSTDERR=true
+export PYTHONDONTWRITEBYTECODE=
 
 step_ends() {
   [ -z "$name" ] && return

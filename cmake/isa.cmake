@@ -7,6 +7,9 @@
 set(COGRAD_ISA_OPTIONS ${COGRAD_KERNEL_OPTIMISATION} -fno-math-errno -fno-trapping-math -fwrapv -fopenmp-simd)
 set(COGRAD_ISA_LEVELS "base;v3;v4" CACHE STRING "Levels to build; base is always built")
 set(COGRAD_ISA_BUILT base)
+# Most kernels include these, which takes half a second for each file unless they are precompiled.
+set(COGRAD_KERNEL_HEADERS "<kernels/core/isa.h>;<kernels/core/floating.h>;<tensor/slot.h>;\
+<algorithm>;<cmath>;<limits>;<memory>")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   foreach(level IN ITEMS v3 v4)
     if(level IN_LIST COGRAD_ISA_LEVELS)
@@ -58,11 +61,11 @@ function(cograd_add_isa_objects objects)
         set(layers ${sources})
         list(FILTER layers INCLUDE REGEX "csrc/kernels/(nn|reduce)/")
         list(REMOVE_ITEM sources ${layers})
-        cograd_add_objects(result cograd_base_layers ""
+        cograd_add_objects(result cograd_base_layers "${COGRAD_KERNEL_HEADERS}"
           OPTIONS ${COGRAD_ISA_OPTIONS} ${COGRAD_ISA_OPTIONS_base} -Os SOURCES ${layers})
         list(APPEND targets cograd_base_layers)
       endif()
-      cograd_add_objects(result cograd_${level} ""
+      cograd_add_objects(result cograd_${level} "${COGRAD_KERNEL_HEADERS}"
         OPTIONS ${COGRAD_ISA_OPTIONS} ${COGRAD_ISA_OPTIONS_${level}} SOURCES ${sources})
       foreach(target IN LISTS targets)
         target_compile_definitions(${target} PRIVATE COGRAD_ISA=${level})

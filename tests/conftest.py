@@ -5,6 +5,7 @@ import ctypes
 import gc
 import importlib.util
 import os
+import tempfile
 
 import numpy as np
 import pytest
@@ -30,7 +31,22 @@ def pytest_addoption(parser):
     )
 
 
+def compile_through_ccache():
+    """Puts ccache's links to compilers first on the PATH: most compilations are repeats."""
+    links = [
+        f"/usr/{lib}/ccache" for lib in ("lib", "lib64") if os.path.isdir(f"/usr/{lib}/ccache")
+    ]
+    path = os.environ.get("PATH", "").split(os.pathsep)
+    if links and links[0] not in path:
+        os.environ["PATH"] = os.pathsep.join([links[0], *path])
+    # Each run of tests has temporary folders of other names, so paths in them become relative.
+    os.environ["CCACHE_BASEDIR"] = os.path.realpath(tempfile.gettempdir())
+    os.environ["CCACHE_NOHASHDIR"] = os.environ["CCACHE_ABSSTDERR"] = "true"
+    os.environ["CCACHE_SLOPPINESS"] = "pch_defines,time_macros"
+
+
 def pytest_configure(config):
+    compile_through_ccache()
     op_items.select(config.getoption("sample"))
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)

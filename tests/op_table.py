@@ -8,6 +8,7 @@ by definition not the derivative of the values; `ref` is a NumPy expression over
 names. In it the tensors are also x (or a), b and c in order, the other parameters p0, p1, ...
 """
 
+import functools
 import inspect
 import math
 import re
@@ -25,8 +26,9 @@ FLAGS = ("method", "function", "inplace", "out", "differentiable")
 TOLERANCE = {F8: 1e-10, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 
 
+@functools.cache
 def split_samples(text):
-    """Splits at each ';' outside of brackets and quotes."""
+    """Splits at each ';' outside of brackets and quotes; returns a tuple."""
     parts, depth, quote, current = [], 0, "", ""
     for c in text:
         if quote:
@@ -43,11 +45,11 @@ def split_samples(text):
             continue
         current += c
     parts.append(current.strip())
-    return [p for p in parts if p]
+    return tuple(p for p in parts if p)
 
 
 def samples_of(record):
-    return [] if record["samples"].startswith("none:") else split_samples(record["samples"])
+    return [] if record["samples"].startswith("none:") else [*split_samples(record["samples"])]
 
 
 def has_derivative(sample):

@@ -156,6 +156,18 @@ def test_header_with_kept_time_and_size_is_noticed(tmp_path):
     assert answer(build("demo", file)) == 2
 
 
+@pytest.mark.skipif(shutil.which("ccache") is None, reason="there is no ccache")
+def test_header_that_ccache_names_by_a_relative_path_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.setenv("CXX", f"ccache {shutil.which('g++') or shutil.which('c++')}")
+    monkeypatch.setenv("CCACHE_DIR", str(tmp_path / "ccache"))
+    monkeypatch.setenv("CCACHE_BASEDIR", str(tmp_path))
+    header = write(tmp_path / "value.h", "#define VALUE 1\n")
+    file = write(tmp_path / "a.cpp", '#include "value.h"\n' + source("VALUE"))
+    assert answer(build("demo", file)) == 1
+    write(header, "#define VALUE 2\n")
+    assert answer(build("demo", file)) == 2
+
+
 def test_header_removed(tmp_path):
     header = write(tmp_path / "value.h", "#define VALUE 1\n")
     file = write(tmp_path / "a.cpp", '#include "value.h"\n' + source("VALUE"))

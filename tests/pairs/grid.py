@@ -8,7 +8,7 @@ import random
 import re
 import zlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 from pairs import compare, forms, refusals
 from pairs.contexts import all_contexts
@@ -266,6 +266,7 @@ def chance(text):
 PARTS = ("none", "single", "pair", "form none", "form single")
 
 
+@cache
 def places(part):
     """Returns the forms and the tuples of contexts of a part of the grid."""
     named = [(name,) for name in all_contexts()]
@@ -277,13 +278,19 @@ def places(part):
     return list(forms.FORMS[1:] if part.startswith("form") else ("plain",)), stacks
 
 
+@cache
+def measures_of(order):
+    """Returns the names of the measures of first order, or of those of second order."""
+    return [m.name for m in all_measures().values() if max(m.order, 1) == order]
+
+
 def cells_of(subject, seed, share):
     """Yields the cells to run: the fraction `share(part, subject, order)` of each part."""
     draw = random.Random(f"{seed} {subject.name}")
     for part in PARTS:
         some, stacks = places(part)
         for order in (1, 2):
-            measures = [m.name for m in all_measures().values() if max(m.order, 1) == order]
+            measures = measures_of(order)
             wanted = share(part, subject, order)
             if wanted >= 1:
                 for form, stack, measure in itertools.product(some, stacks, measures):

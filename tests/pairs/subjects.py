@@ -105,6 +105,12 @@ class _Calling(T.nn.Module):
         return self.call(self.module, list(inputs))
 
 
+@cache
+def compiled(expression):
+    """Returns the code of an expression; each subject's are evaluated for every cell."""
+    return compile(expression, "<subject>", "eval")
+
+
 class Subject:
     """A name, and a way to create a new case."""
 
@@ -151,13 +157,13 @@ class ModuleRow(Subject):
 
     def make(self):
         rng, names = nn_rows.makers(T, self.name)
-        module = eval(self.constructor, dict(names)).double()
-        args = eval(f"[{self.arguments}]", dict(names))
+        module = eval(compiled(self.constructor), dict(names)).double()
+        args = eval(compiled(f"[{self.arguments}]"), dict(names))
         if "Lazy" in self.constructor:
             module(*args)
         with T.no_grad():
             nn_rows.set_state(T, module, rng)
-        code = compile(self.expression, self.name, "eval")
+        code = compiled(self.expression)
         return module, args, lambda m, x: eval(code, names | {"m": m, "x": x})
 
 
@@ -177,7 +183,7 @@ class OpSample(Subject):
     def make(self):
         env = op_makers(zlib.crc32(self.name.encode()))
         env["_call"] = lambda *args, **kwargs: (args, kwargs)
-        args, kwargs = eval(f"_call({self.text.removeprefix('~')})", env)
+        args, kwargs = eval(compiled(f"_call({self.text.removeprefix('~')})"), env)
         self.constants = [args[i] for i in self.row["constants"] if i < len(args)]
         f = op_function(self.row)
         return None, [list(args), kwargs], lambda m, x: f(*x[0], **x[1])

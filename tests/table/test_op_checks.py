@@ -395,11 +395,11 @@ def test_bad_records_are_refused(change):
 
 
 def test_split_samples():
-    assert split_samples("T(3), dim=1; T(2,3), mode='a;b' ; [I(2)],;") == [
+    assert split_samples("T(3), dim=1; T(2,3), mode='a;b' ; [I(2)],;") == (
         "T(3), dim=1",
         "T(2,3), mode='a;b'",
         "[I(2)],",
-    ]
+    )
     assert samples_of(fake("x", "a", "none: because")) == []
 
 

@@ -246,7 +246,10 @@ def _compile(job: Job, folder: str, beat: Any, published: str = "") -> tuple[lis
     for name in objects:
         path = os.path.join(folder, f"{name}.d")
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            deps += [d for d in _cache.read_depfile(file.read()) if os.path.isabs(d)]
+            # ccache writes relative paths if its option base_dir asks for them.
+            deps += [
+                os.path.normpath(os.path.join(folder, d)) for d in _cache.read_depfile(file.read())
+            ]
         os.unlink(path)
     return [d for d in deps if not d.startswith(folder + os.sep)], objects
 
