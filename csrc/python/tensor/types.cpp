@@ -377,6 +377,11 @@ bool parse_device(PyObject* o, Device* out) {
     *out = usable(device_from_text(utf8_text(o, "device")));
     return true;
   }
+  if (PyLong_Check(o) && !PyBool_Check(o) && count_gpus() > 0) {
+    const std::string index = py::str(py::handle(o));
+    *out = usable(device_from_text("cuda:" + index));
+    return true;
+  }
   if (!is_device(o)) return false;
   *out = usable(py::cast<const DeviceBox&>(py::handle(o)));
   return true;
