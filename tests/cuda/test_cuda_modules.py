@@ -325,7 +325,10 @@ def test_doctor_names_the_libraries():
     assert "GPU" in found
     none = fakes.environment(COGRAD_NVRTC="/nowhere/libnvrtc.so")
     done = subprocess.run(
-        [sys.executable, "-m", "cograd", "doctor", "--json"], env=none, capture_output=True, text=True
+        [sys.executable, "-m", "cograd", "doctor", "--json"],
+        env=none,
+        capture_output=True,
+        text=True,
     )
     found = {f["what"]: (f["status"], f["text"]) for f in json.loads(done.stdout)}
     assert found["NVRTC"][0] == "FAIL" and "pip install 'cograd[cuda]'" in found["NVRTC"][1]

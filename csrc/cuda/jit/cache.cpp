@@ -88,7 +88,8 @@ void limit_folder(const std::string& folder, uintmax_t limit) {
     files.push_back({used, size, i->path()});
   }
   if (total <= limit) return;
-  std::sort(files.begin(), files.end(), [](const Kept& x, const Kept& y) { return x.used < y.used; });
+  std::sort(files.begin(), files.end(),
+            [](const Kept& x, const Kept& y) { return x.used < y.used; });
   for (const Kept& f : files) {
     if (total <= limit / 4 * 3) return;
     fs::remove(f.path, e);
@@ -135,11 +136,11 @@ void cache_code(const std::string& key, const std::string& code, size_t limit) {
   std::error_code e;
   fs::create_directories(folder, e);
   const unsigned number = count.fetch_add(1);
-  const std::string draft =
-      path + "." + std::to_string(getpid()) + "." + std::to_string(number);
+  const std::string draft = path + "." + std::to_string(getpid()) + "." + std::to_string(number);
   const int fd = open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return;
-  const bool written = write_all(fd, kMagic) && write_all(fd, digest({code})) && write_all(fd, code);
+  const bool written =
+      write_all(fd, kMagic) && write_all(fd, digest({code})) && write_all(fd, code);
   if (close(fd) != 0 || !written || rename(draft.c_str(), path.c_str()) != 0) {
     unlink(draft.c_str());
     return;

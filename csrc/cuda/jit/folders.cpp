@@ -29,7 +29,7 @@ const std::string& library_folder() {
 std::string site_packages() { return parent(parent(library_folder())); }
 
 bool is_file(const std::string& path) {
-  struct stat s {};
+  struct stat s{};
   return stat(path.c_str(), &s) == 0 && S_ISREG(s.st_mode);
 }
 

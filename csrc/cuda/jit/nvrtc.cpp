@@ -116,8 +116,8 @@ Loaded load() {
   a.version(&major, &minor);
   l.version = 1000 * major + 10 * minor;
   if (l.version < 12000)
-    l.failure = "cuda: " + l.path + " is NVRTC " + std::to_string(major) +
-                ".x; cograd needs 12.0 or newer";
+    l.failure =
+        "cuda: " + l.path + " is NVRTC " + std::to_string(major) + ".x; cograd needs 12.0 or newer";
   if (look_up(library, "nvrtcGetNumSupportedArchs", a.arch_count) &&
       look_up(library, "nvrtcGetSupportedArchs", a.archs) && a.arch_count(&count) == 0 &&
       count > 0) {
@@ -190,7 +190,8 @@ std::string nvrtc_compile(const std::string& name, const std::string& text,
 
   ProgramGuard p{a};
   int result = a.create(&p.program, text.c_str(), name.c_str(), 0, nullptr, nullptr);
-  if (result == 0) result = a.compile(p.program, static_cast<int>(pointers.size()), pointers.data());
+  if (result == 0)
+    result = a.compile(p.program, static_cast<int>(pointers.size()), pointers.data());
   COGRAD_CHECK(result == 0, "cuda: NVRTC ", version_text(l.version), " could not compile ", name,
                " (", defines, ") for ", target, ": ", a.error(result), "\n",
                p.program == nullptr ? std::string() : log_of(a, p.program));

@@ -13,9 +13,9 @@ constexpr std::string_view kComplexMissing[] = {"asin", "acos", "atan", "asinh",
 
 // Parts of the names that special.h has, and nothing else.
 constexpr std::string_view kSpecial[] = {
-    "gamma_p",   "gamma_q",   "digamma", "trigamma", "polygamma", "zeta",     "bessel",
-    "airy",      "erfcx(",    "ndtr",    "i0(",      "i0e(",      "i1(",      "i1e(",
-    "chebyshev", "hermite_h", "laguerre", "legendre"};
+    "gamma_p", "gamma_q", "digamma",   "trigamma",  "polygamma", "zeta",
+    "bessel",  "airy",    "erfcx(",    "ndtr",      "i0(",       "i0e(",
+    "i1(",     "i1e(",    "chebyshev", "hermite_h", "laguerre",  "legendre"};
 
 bool names_special(std::string_view formula) {
   return std::any_of(std::begin(kSpecial), std::end(kSpecial), [&](std::string_view part) {
@@ -26,9 +26,9 @@ bool names_special(std::string_view formula) {
 // Returns the name of the struct of an optimizer's rule (kernels/optim/optim_rules.h).
 std::string rule_struct(std::string_view name) {
   constexpr std::pair<std::string_view, const char*> kStructs[] = {
-      {"sgd", "SgdRule"},         {"adam", "AdamRule"},     {"rmsprop", "RmsPropRule"},
+      {"sgd", "SgdRule"},         {"adam", "AdamRule"},         {"rmsprop", "RmsPropRule"},
       {"adagrad", "AdagradRule"}, {"adadelta", "AdadeltaRule"}, {"adamax", "AdamaxRule"},
-      {"nadam", "NAdamRule"},     {"radam", "RAdamRule"},   {"rprop", "RpropRule"},
+      {"nadam", "NAdamRule"},     {"radam", "RAdamRule"},       {"rprop", "RpropRule"},
       {"asgd", "AsgdRule"}};
   for (const auto& [of, rule] : kStructs)
     if (of == name) return rule;
@@ -38,10 +38,10 @@ std::string rule_struct(std::string_view name) {
 }  // namespace
 
 const char* stored_type(DType t) noexcept {
-  constexpr const char* kNames[] = {"bool",           "uint8_t",         "int8_t",   "int16_t",
-                                    "int32_t",        "int64_t",         "Half",     "BFloat16",
-                                    "float",          "double",          "Complex<float>",
-                                    "Complex<double>", "uint16_t",       "uint32_t", "uint64_t"};
+  constexpr const char* kNames[] = {"bool",     "uint8_t",  "int8_t",         "int16_t",
+                                    "int32_t",  "int64_t",  "Half",           "BFloat16",
+                                    "float",    "double",   "Complex<float>", "Complex<double>",
+                                    "uint16_t", "uint32_t", "uint64_t"};
   return kNames[static_cast<int>(t)];
 }
 const char* computed_type(DType t) noexcept { return stored_type(wide_dtype(t)); }
@@ -76,7 +76,11 @@ std::string row_op(const LoopRow& row, const std::string& name) {
     // Only the size matters; Complex<double> has 16 bytes.
     constexpr const char* kOfSize[] = {"uint8_t", "uint16_t", "uint32_t", "uint64_t"};
     const int size = dtype_size(row.type);
-    type = size == 16 ? "Complex<double>" : kOfSize[size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3];
+    type = size == 16 ? "Complex<double>"
+                      : kOfSize[size == 1   ? 0
+                                : size == 2 ? 1
+                                : size == 4 ? 2
+                                            : 3];
     stored = first = out = type;
   }
   const bool far = row.name.starts_with("pow_far");
@@ -101,9 +105,9 @@ std::string row_kernel(const LoopRow& row, Driver driver, const std::string& op,
                        const std::string& name) {
   const std::string threads = ", kLoopThreads)";
   if (row.kind == LoopKind::Optim) {
-    return "COGRAD_KERNEL(" + name + ", OptimArgs" + threads + " { run_optim<kernels::" +
-           rule_struct(row.name) + ", " + std::to_string(row.flags) + "u, " +
-           stored_type(row.type) + ">(a); }\n";
+    return "COGRAD_KERNEL(" + name + ", OptimArgs" + threads +
+           " { run_optim<kernels::" + rule_struct(row.name) + ", " + std::to_string(row.flags) +
+           "u, " + stored_type(row.type) + ">(a); }\n";
   }
   if (driver == Driver::Flat)
     return "COGRAD_KERNEL(" + name + ", FlatArgs" + threads + " { run_flat<" + op + ">(a); }\n";

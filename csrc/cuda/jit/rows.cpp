@@ -76,7 +76,7 @@ constexpr Replacement kComplexFormulas[] = {
 // Returns the letters of a gradient's inputs. Its text needs them until the process ends.
 std::string_view gradient_inputs(std::string_view saves) {
   constexpr std::pair<std::string_view, std::string_view> kInputs[] = {
-      {"X", "gx"},   {"Y", "gy"},   {"G", "g"},     {"A", "ga"},   {"B", "gb"},
+      {"X", "gx"},   {"Y", "gy"},   {"G", "g"},    {"A", "ga"},    {"B", "gb"},
       {"AB", "gab"}, {"AY", "gay"}, {"BY", "gby"}, {"ABY", "gaby"}};
   for (const auto& [of, inputs] : kInputs)
     if (of == saves) return inputs;
@@ -96,10 +96,10 @@ struct Tables {
   }
 };
 
-constexpr DType kAll[] = {
-    DType::Bool,    DType::UInt8,   DType::Int8,      DType::Int16,      DType::Int32,
-    DType::Int64,   DType::Float16, DType::BFloat16,  DType::Float32,    DType::Float64,
-    DType::Complex64, DType::Complex128, DType::UInt16, DType::UInt32, DType::UInt64};
+constexpr DType kAll[] = {DType::Bool,    DType::UInt8,   DType::Int8,      DType::Int16,
+                          DType::Int32,   DType::Int64,   DType::Float16,   DType::BFloat16,
+                          DType::Float32, DType::Float64, DType::Complex64, DType::Complex128,
+                          DType::UInt16,  DType::UInt32,  DType::UInt64};
 
 template <size_t N, class Loop>
 void add_forward(Tables& t, const Formula (&formulas)[N], std::string_view inputs, Loop loop) {
@@ -141,11 +141,10 @@ void add_casts(Tables& t) {
     t.add(fill_loop(type), {"fill", "p0", "", type, type, type, LoopKind::Fill});
 }
 void add_complex_parts(Tables& t) {
-  constexpr std::pair<const char*, const char*> kParts[] = {
-      {"complex_abs", "absolute(v)"},
-      {"complex_angle", "angle(v)"},
-      {"complex_conj", "conj(v)"},
-      {"complex_sgn", "sgn(v)"}};
+  constexpr std::pair<const char*, const char*> kParts[] = {{"complex_abs", "absolute(v)"},
+                                                            {"complex_angle", "angle(v)"},
+                                                            {"complex_conj", "conj(v)"},
+                                                            {"complex_sgn", "sgn(v)"}};
   for (int k = 0; k < static_cast<int>(ComplexOp::kCount); ++k) {
     for (DType type : {DType::Complex64, DType::Complex128})
       t.add(complex_loop(static_cast<ComplexOp>(k), type),

@@ -12,12 +12,12 @@
 namespace cograd::cuda {
 
 enum class LoopKind : uint8_t {
-  Row,      // of elementwise.def, or a part of complex numbers
-  Cast,     // from dtype `in` to dtype `out`
-  Copy,     // elements of the size of dtype `out`
-  Fill,     // params point to an element
-  Power,    // pow with an exponent that may choose another row
-  Optim,    // a step of an optimizer
+  Row,    // of elementwise.def, or a part of complex numbers
+  Cast,   // from dtype `in` to dtype `out`
+  Copy,   // elements of the size of dtype `out`
+  Fill,   // params point to an element
+  Power,  // pow with an exponent that may choose another row
+  Optim,  // a step of an optimizer
 };
 
 // One loop: what generated text needs to compute it.
@@ -28,8 +28,8 @@ struct LoopRow {
   DType type;                // stored; computed in float if it has 16 bits
   DType out, first;          // stored types of the output and the first input
   LoopKind kind = LoopKind::Row;
-  bool divides = false;      // reports a zero divisor
-  uint8_t flags = 0;         // of an optimizer's variant
+  bool divides = false;            // reports a zero divisor
+  uint8_t flags = 0;               // of an optimizer's variant
   kernels::LoopFn loop = nullptr;  // the CPU's
 };
 

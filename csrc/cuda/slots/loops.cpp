@@ -59,8 +59,8 @@ CUfunction function_for(int index, Driver driver) {
     return known;
   const LoopRow& row = loop_rows()[static_cast<size_t>(index)];
   if (const char* why = why_no_kernel(row)) cograd::detail::fail_no_kernel(why);
-  const std::string program = title(row) + "/" + std::to_string(static_cast<int>(driver)) + "/" +
-                              std::to_string(row.flags);
+  const std::string program =
+      title(row) + "/" + std::to_string(static_cast<int>(driver)) + "/" + std::to_string(row.flags);
   known = function_of(program, "", [&] { return with_includes(row_program(row, driver)); }, "loop");
   f.store(known, std::memory_order_release);
   return known;
@@ -137,8 +137,7 @@ void run(LoopFn fn, int ndim, const int64_t* shape, const Operand* ops, int nops
   const unsigned host = on_host(nest);
   if (copied(row, nest, host)) return;
   if (row.divides) return divide(index, row, nest, host, params);
-  each_launch(row, nest, host, params, nullptr,
-              [&](const LoopLaunch& l) { start(index, row, l); });
+  each_launch(row, nest, host, params, nullptr, [&](const LoopLaunch& l) { start(index, row, l); });
 }
 
 }  // namespace

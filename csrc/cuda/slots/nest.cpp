@@ -70,8 +70,8 @@ void set_dim(device::StridedArgs::Dim& dim, int64_t size) noexcept {
   unsigned shift = 0;
   while ((uint64_t{1} << shift) < divisor) ++shift;
   dim.shift = shift;
-  dim.multiplier =
-      static_cast<unsigned>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - divisor)) / divisor + 1);
+  dim.multiplier = static_cast<unsigned>(
+      ((uint64_t{1} << 32) * ((uint64_t{1} << shift) - divisor)) / divisor + 1);
 }
 
 }  // namespace cograd::cuda

@@ -7,8 +7,8 @@
 namespace cograd::device {
 
 // Computes name(v) of complex64 through complex128.
-#define COGRAD_BY_WAY_OF_DOUBLE(name)                          \
-  inline Complex<float> name(Complex<float> v) {               \
+#define COGRAD_BY_WAY_OF_DOUBLE(name)                             \
+  inline Complex<float> name(Complex<float> v) {                  \
     return Complex<float>(name(static_cast<Complex<double>>(v))); \
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The arguments of elementwise kernels, for the host and for kernels' text. Operand 0 is the output.
+// The arguments of elementwise kernels, for the host and for kernels' text. Operand 0 is the
+// output.
 #pragma once
 
 namespace cograd::device {

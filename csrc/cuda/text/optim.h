@@ -28,7 +28,8 @@ inline void optim_step(C (&x)[kOptimOperands], const C* s) {
   x[4] = e.c;
 }
 
-// A block computes kOptimPart elements of one parameter. Blocks are numbered parameter by parameter.
+// A block computes kOptimPart elements of one parameter. Blocks are numbered parameter by
+// parameter.
 template <class Rule, unsigned F, class S>
 inline void run_optim(const OptimArgs& a) {
   using C = compute_t<S>;

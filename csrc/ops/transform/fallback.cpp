@@ -244,7 +244,8 @@ bool fallback_stage(const StagedCall& call) {
 void run_or_fall_back(const StagedCall& call) {
   const CallForm& form = call.form;
   Backend* const backend = backend_of(thread_place.now.type);
-  if (backend == nullptr) return call.record.run(call.record, form.past_stages(), call.args, call.out);
+  if (backend == nullptr)
+    return call.record.run(call.record, form.past_stages(), call.args, call.out);
   const uint64_t launches = backend->launches(), versions = versions_of(call);
   try {
     return call.record.run(call.record, form.past_stages(), call.args, call.out);

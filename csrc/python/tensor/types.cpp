@@ -216,8 +216,8 @@ Device usable(const DeviceBox& b) {
   }
   if (b.kind == kCuda) return usable_gpu(b);
   COGRAD_CHECK(b.kind == kCpu, "device '", device_text(b),
-               "' is not available: cograd runs on CPUs and NVIDIA GPUs, so there is no ",
-               b.name(), " device to use; pass device='cpu'");
+               "' is not available: cograd runs on CPUs and NVIDIA GPUs, so there is no ", b.name(),
+               " device to use; pass device='cpu'");
   return b.d;
 }
 
