@@ -352,6 +352,8 @@ def test_wheel_is_manylinux_and_small():
     size = path.stat().st_size / 1e6
     assert size < 7.0, f"{path.name} has {size:.1f} MB"
     with zipfile.ZipFile(path) as archive:
-        parts = [i for i in archive.infolist() if re.search(r"lib/(libcograd_cuda|cuda/)", i.filename)]
+        parts = [
+            i for i in archive.infolist() if re.search(r"lib/(libcograd_cuda|cuda/)", i.filename)
+        ]
     gpu = sum(i.compress_size for i in parts) / 1e6
     assert gpu < 1.0, f"the part for GPUs has {gpu:.2f} MB"

@@ -8,7 +8,8 @@ namespace cograd::cuda {
 // May be destroyed as soon as the kernels are launched: the stream runs them in order.
 class Scratch {
  public:
-  explicit Scratch(size_t bytes) : gpu_(here()), block_(gpu_.memory.allocate(bytes, gpu_.stream())) {}
+  explicit Scratch(size_t bytes)
+      : gpu_(here()), block_(gpu_.memory.allocate(bytes, gpu_.stream())) {}
   ~Scratch() { gpu_.memory.free(block_, gpu_.used_streams()); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;

@@ -216,8 +216,8 @@ Device usable(const DeviceBox& b) {
   }
   if (b.kind == kCuda) return usable_gpu(b);
   COGRAD_CHECK(b.kind == kCpu, "device '", device_text(b),
-               "' is not available: cograd runs on CPUs and NVIDIA GPUs, so there is no ",
-               b.name(), " device to use; pass device='cpu'");
+               "' is not available: cograd runs on CPUs and NVIDIA GPUs, so there is no ", b.name(),
+               " device to use; pass device='cpu'");
   return b.d;
 }
 
@@ -377,8 +377,9 @@ bool parse_device(PyObject* o, Device* out) {
     *out = usable(device_from_text(utf8_text(o, "device")));
     return true;
   }
-  if (PyLong_CheckExact(o) && count_gpus() > 0) {  // the index of a GPU
-    *out = usable(device_from_text("cuda:" + std::string(py::str(py::handle(o)))));
+  if (PyLong_Check(o) && !PyBool_Check(o) && count_gpus() > 0) {
+    const std::string index = py::str(py::handle(o));
+    *out = usable(device_from_text("cuda:" + index));
     return true;
   }
   if (!is_device(o)) return false;

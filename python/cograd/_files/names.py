@@ -247,8 +247,12 @@ def _size(size: Any = ()) -> cograd.Size:
 
 
 def _device(kind: Any, index: Any = None) -> cograd.device:
-    if kind == "cuda" and (index is None or type(index) is int):
-        return cograd.device(kind, *([] if index is None else [index]))
+    if type(kind) is str and kind.partition(":")[0] == "cuda":
+        text = kind if index is None else f"{kind}:{index}"
+        try:
+            return cograd.device(text)
+        except RuntimeError as error:
+            raise ValueError(str(error)) from None
     return cograd.device("meta" if kind == "meta" else "cpu")
 
 

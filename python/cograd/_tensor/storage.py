@@ -261,6 +261,8 @@ def _new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
 
 def _untyped_to(self: UntypedStorage, device: Any, non_blocking: bool = False) -> UntypedStorage:
     """Returns the bytes on a device; the storage itself if they are there."""
+    if isinstance(device, int):
+        device = f"cuda:{device}"
     there = _elements(self, _C.uint8).to(device)
     return self if there.device == self.device else there.untyped_storage()
 

@@ -87,9 +87,7 @@ class graph(CUDAGraph):
     """torch's block that records a stream. It has no instances; creating one raises RuntimeError."""
 
 
-def make_graphed_callables(
-    callables: Any, sample_args: Any, *args: Any, **kwargs: Any
-) -> Any:
+def make_graphed_callables(callables: Any, sample_args: Any, *args: Any, **kwargs: Any) -> Any:
     """Raises RuntimeError: streams are not recorded."""
     return CUDAGraph()
 

@@ -78,7 +78,9 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
         ("from the driver", "segment", 1),
         ("from the driver, MiB", "reserved_bytes", 1 << 20),
     ):
-        now, peak, ever = (stats[f"{name}.all.{k}"] / unit for k in ("current", "peak", "allocated"))
+        now, peak, ever = (
+            stats[f"{name}.all.{k}"] / unit for k in ("current", "peak", "allocated")
+        )
         digits = 0 if unit == 1 else 1
         rows.append(f"{title:24}{now:12.{digits}f}{peak:12.{digits}f}{ever:14.{digits}f}")
     rows.append(f"retries {stats['num_alloc_retries']}, out of memory {stats['num_ooms']}")

@@ -54,7 +54,9 @@ def seed_all() -> None:
     """Seeds the generators of all GPUs with one number from the system's entropy."""
     found = _all()
     for generator in found:
-        generator.manual_seed(found[0].initial_seed() if generator is not found[0] else found[0].seed())
+        generator.manual_seed(
+            found[0].initial_seed() if generator is not found[0] else found[0].seed()
+        )
 
 
 def initial_seed() -> int:

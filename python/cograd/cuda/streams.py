@@ -94,9 +94,9 @@ class Stream:
         self.wait_event(stream.record_event())
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Stream)
-            and (self._index, self.cuda_stream) == (other._index, other.cuda_stream)
+        return isinstance(other, Stream) and (self._index, self.cuda_stream) == (
+            other._index,
+            other.cuda_stream,
         )
 
     def __hash__(self) -> int:
@@ -168,9 +168,7 @@ class Event:
             ValueError: one of the events was made without ``enable_timing``, or not recorded.
         """
         if not (self._timed and end_event._timed):
-            raise ValueError(
-                "Both events must be created with argument 'enable_timing=True'."
-            )
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._index is None or end_event._index is None:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
         return float(_C._cuda_milliseconds(self._handle, end_event._handle))
