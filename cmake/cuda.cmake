@@ -14,7 +14,7 @@ set_target_properties(cograd_cuda PROPERTIES
   INSTALL_RPATH "$ORIGIN")
 install(TARGETS cograd_cuda LIBRARY DESTINATION cograd/lib COMPONENT wheel)
 # NVRTC reads these when a kernel is first used.
-install(DIRECTORY csrc/cuda/text/ DESTINATION cograd/lib/cuda COMPONENT wheel
+install(DIRECTORY csrc/cuda/text/ csrc/cuda/args/ DESTINATION cograd/lib/cuda COMPONENT wheel
   FILES_MATCHING PATTERN "*.h")
 # Parts that kernels on the CPU and on GPUs share.
 file(GLOB cuda_shared CONFIGURE_DEPENDS csrc/kernels/elementwise/special_*.h

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Errors that kernels find while they run: the program learns of them when it next waits.
 #pragma once
-#include "cuda/text/late_args.h"
+#include "cuda/args/late_args.h"
 
 namespace cograd::cuda {
 

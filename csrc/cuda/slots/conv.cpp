@@ -9,7 +9,7 @@
 #include "cuda/memory/scratch.h"
 #include "cuda/slots/products.h"
 #include "cuda/slots/registry.h"
-#include "cuda/text/gemm_args.h"
+#include "cuda/args/gemm_args.h"
 #include "kernels/conv/conv.h"
 #include "kernels/core/loops.h"
 #include "kernels/elementwise/tables.h"

@@ -4,7 +4,7 @@
 
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/text/groups_args.h"
+#include "cuda/args/groups_args.h"
 #include "tensor/slot.h"
 
 namespace cograd::cuda {

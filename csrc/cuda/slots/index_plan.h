@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cuda/slots/support.h"
-#include "cuda/text/index_args.h"
+#include "cuda/args/index_args.h"
 
 namespace cograd::cuda {
 

@@ -6,7 +6,7 @@
 
 #include "cuda/jit/rows.h"
 #include "cuda/slots/nest.h"
-#include "cuda/text/loop_args.h"
+#include "cuda/args/loop_args.h"
 
 namespace cograd::cuda {
 

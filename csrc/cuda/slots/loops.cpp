@@ -10,7 +10,7 @@
 #include "cuda/jit/text.h"
 #include "cuda/slots/loop_args.h"
 #include "cuda/slots/registry.h"
-#include "cuda/text/optim_args.h"
+#include "cuda/args/optim_args.h"
 #include "kernels/core/cast.h"
 #include "kernels/elementwise/tables.h"
 #include "kernels/optim/optim_flags.h"

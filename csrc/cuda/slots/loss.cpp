@@ -6,7 +6,7 @@
 #include "cuda/slots/reduce_plan.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/text/loss_args.h"
+#include "cuda/args/loss_args.h"
 #include "kernels/nn/softmax.h"
 
 namespace cograd::cuda {

@@ -3,7 +3,7 @@
 #include "cograd/error.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/text/mask_args.h"
+#include "cuda/args/mask_args.h"
 #include "kernels/index/index.h"
 
 namespace cograd::cuda {

@@ -4,7 +4,7 @@
 
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/text/moves_args.h"
+#include "cuda/args/moves_args.h"
 #include "tensor/device.h"
 
 namespace cograd::cuda {

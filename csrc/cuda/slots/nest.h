@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "cuda/text/loop_args.h"
+#include "cuda/args/loop_args.h"
 #include "kernels/core/loops.h"
 
 namespace cograd::cuda {

@@ -2,7 +2,7 @@
 // The slots of dropout, LSTM cells and ties.
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/text/nn_args.h"
+#include "cuda/args/nn_args.h"
 #include "kernels/nn/dropout.h"
 #include "kernels/nn/rnn.h"
 #include "kernels/reduce/ties.h"

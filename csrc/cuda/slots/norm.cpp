@@ -4,7 +4,7 @@
 
 #include "cuda/slots/registry.h"
 #include "cuda/slots/row_plan.h"
-#include "cuda/text/norm_args.h"
+#include "cuda/args/norm_args.h"
 
 namespace cograd::cuda {
 

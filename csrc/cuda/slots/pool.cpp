@@ -5,7 +5,7 @@
 #include "cuda/driver/gpu.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/text/nn_args.h"
+#include "cuda/args/nn_args.h"
 #include "tensor/slot.h"
 
 namespace cograd::cuda {

@@ -8,7 +8,7 @@
 #include "cuda/memory/scratch.h"
 #include "cuda/slots/products.h"
 #include "cuda/slots/registry.h"
-#include "cuda/text/gemm_args.h"
+#include "cuda/args/gemm_args.h"
 #include "kernels/product/gemm.h"
 
 namespace cograd::cuda {

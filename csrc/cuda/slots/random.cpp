@@ -10,7 +10,7 @@
 
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/text/random_args.h"
+#include "cuda/args/random_args.h"
 #include "kernels/core/floating.h"
 #include "kernels/index/sort.h"
 #include "kernels/random/transformed.h"

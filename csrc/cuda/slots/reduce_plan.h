@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Divides a reduction among blocks and starts its kernels.
 #pragma once
-#include "cuda/text/reduce_args.h"
+#include "cuda/args/reduce_args.h"
 #include "kernels/reduce/reduce.h"
 
 namespace cograd::cuda {

@@ -10,7 +10,7 @@
 #include "cuda/driver/gpu.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/text/resample_args.h"
+#include "cuda/args/resample_args.h"
 #include "tensor/backend.h"
 
 namespace cograd::cuda {

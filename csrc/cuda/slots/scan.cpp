@@ -4,7 +4,7 @@
 
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/text/scan_args.h"
+#include "cuda/args/scan_args.h"
 
 namespace cograd::cuda {
 

@@ -5,7 +5,7 @@
 #include "cograd/error.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/sorting.h"
-#include "cuda/text/search_args.h"
+#include "cuda/args/search_args.h"
 #include "kernels/index/sort.h"
 
 namespace cograd::cuda {

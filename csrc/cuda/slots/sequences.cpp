@@ -7,7 +7,7 @@
 
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/text/moves_args.h"
+#include "cuda/args/moves_args.h"
 #include "kernels/core/floating.h"
 #include "tensor/dims.h"
 

@@ -6,7 +6,7 @@
 #include "cograd/error.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/sorting.h"
-#include "cuda/text/sort_args.h"
+#include "cuda/args/sort_args.h"
 
 namespace cograd::cuda {
 

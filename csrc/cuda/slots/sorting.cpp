@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cuda/slots/sorting.h"
 
-#include "cuda/text/sort_args.h"
+#include "cuda/args/sort_args.h"
 
 namespace cograd::cuda {
 

@@ -3,7 +3,7 @@
 // added in double in the order of the elements, which were sorted by bin: the sums repeat.
 // -DWEIGHT= is the dtype of weights, -DOUT= that of the bins.
 #include "exact.h"
-#include "search_args.h"
+#include "cuda/args/search_args.h"
 
 namespace cograd::device {
 

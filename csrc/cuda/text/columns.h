@@ -2,7 +2,7 @@
 // The columns of a convolution: the elements of an image under each tap of the kernel, and back.
 // -DTYPE= is the dtype. Both kernels are bound by memory.
 #include "prelude.h"
-#include "gemm_args.h"
+#include "cuda/args/gemm_args.h"
 
 namespace cograd::device {
 

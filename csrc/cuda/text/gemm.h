@@ -2,7 +2,7 @@
 // Products of row-major matrices for every dtype: what cuBLASLt does not compute, or is not there
 // for. -DTYPE= is the dtype, -DTA= and -DTB= say whether a and b are transposed.
 #include "prelude.h"
-#include "gemm_args.h"
+#include "cuda/args/gemm_args.h"
 
 namespace cograd::device {
 

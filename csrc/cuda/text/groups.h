@@ -2,7 +2,7 @@
 // Batch, group and instance normalisation: statistics of groups in pieces, then maps of elements.
 // -DCOGRAD_VEC elements of one load lie in one segment. x is read twice: memory is the bound.
 #pragma once
-#include "groups_args.h"
+#include "cuda/args/groups_args.h"
 #include "reduce_leaf.h"
 
 namespace cograd::device {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checks of indices, and one_hot, which checks as it writes.
-#include "index_args.h"
+#include "cuda/args/index_args.h"
 #include "late.h"
 #include "prelude.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // From a position of an index space to addresses, and the keys of entries.
 #pragma once
-#include "index_args.h"
+#include "cuda/args/index_args.h"
 #include "late.h"
 #include "prelude.h"
 

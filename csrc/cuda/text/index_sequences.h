@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sequences of int64 indices.
-#include "moves_args.h"
+#include "cuda/args/moves_args.h"
 #include "prelude.h"
 
 namespace cograd::device {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Records an error for the host, which raises it when it next waits.
 #pragma once
-#include "late_args.h"
+#include "cuda/args/late_args.h"
 #include "prelude.h"
 
 namespace cograd::device {

@@ -2,7 +2,7 @@
 // Layer normalisation of rows. As in softmax.h, a row is read once, a long one again from the
 // cache.
 #pragma once
-#include "norm_args.h"
+#include "cuda/args/norm_args.h"
 #include "rows.h"
 
 namespace cograd::device {

@@ -3,7 +3,7 @@
 // types T (computed), Out, First and In (stored), kInputs, kDivides and f(inputs..., p0, p1, p2).
 #pragma once
 #include "functions.h"
-#include "loop_args.h"
+#include "cuda/args/loop_args.h"
 
 namespace cograd::device {
 

@@ -4,7 +4,7 @@
 // ignored: the host has checked it before.
 #pragma once
 #include "functions.h"
-#include "loss_args.h"
+#include "cuda/args/loss_args.h"
 
 namespace cograd::device {
 

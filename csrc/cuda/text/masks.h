@@ -2,7 +2,7 @@
 // Masks and non-zero elements: count them per tile, scan the counts, move. -DTYPE= is the dtype of
 // what decides, -DWIDTH= the number of bytes of an element that moves. Bound by memory: what
 // decides is read twice.
-#include "mask_args.h"
+#include "cuda/args/mask_args.h"
 #include "prelude.h"
 
 namespace cograd::device {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Copies of elements of -DWIDTH= bytes. Bound by memory: neighbouring threads have neighbouring
 // elements of up to 16 bytes.
-#include "moves_args.h"
+#include "cuda/args/moves_args.h"
 #include "prelude.h"
 
 namespace cograd::device {

@@ -3,7 +3,7 @@
 // bandwidth, for pooling that of the cache.
 #pragma once
 #include "functions.h"
-#include "nn_args.h"
+#include "cuda/args/nn_args.h"
 
 namespace cograd::device {
 

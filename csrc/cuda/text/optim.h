@@ -3,7 +3,7 @@
 // parameters a launch, each a tensor of elements that lie one after another.
 #pragma once
 #include "loops.h"
-#include "optim_args.h"
+#include "cuda/args/optim_args.h"
 
 namespace cograd::kernels {
 inline float root(float v) { return ::sqrtf(v); }

@@ -4,7 +4,7 @@
 // type, sums of these in double, so that one float64 addition is paid per 16 terms.
 #pragma once
 #include "functions.h"
-#include "reduce_args.h"
+#include "cuda/args/reduce_args.h"
 #include "store.h"
 
 namespace cograd::device {

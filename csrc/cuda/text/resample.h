@@ -3,7 +3,7 @@
 // sums are computed in -DCOGRAD_SUM. Neighbours read neighbours: the bound is the memory.
 #pragma once
 #include "functions.h"
-#include "resample_args.h"
+#include "cuda/args/resample_args.h"
 
 namespace cograd::device {
 

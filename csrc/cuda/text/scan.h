@@ -4,7 +4,7 @@
 // additions depends on the sizes and the GPU alone. The bound is the memory's bandwidth.
 #pragma once
 #include "functions.h"
-#include "scan_args.h"
+#include "cuda/args/scan_args.h"
 
 namespace cograd::device {
 

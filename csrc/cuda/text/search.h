@@ -2,7 +2,7 @@
 // Searches in sorted rows and what reads them. -DTYPE= is the dtype. Bound by latency: a thread
 // has a value.
 #include "exact.h"
-#include "search_args.h"
+#include "cuda/args/search_args.h"
 
 namespace cograd::device {
 

@@ -3,7 +3,7 @@
 // (backward, too), the second time mostly from the L2 cache: the bound is the memory's bandwidth.
 #pragma once
 #include "rows.h"
-#include "softmax_args.h"
+#include "cuda/args/softmax_args.h"
 
 namespace cograd::device {
 

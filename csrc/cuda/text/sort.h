@@ -2,7 +2,7 @@
 // One pass of a stable radix sort by 8 bits: count the digits of each tile, scan the counts, move.
 // Bound by memory: a pass reads the keys twice and writes keys and order. -DKEY= is their type.
 #include "prelude.h"
-#include "sort_args.h"
+#include "cuda/args/sort_args.h"
 
 namespace cograd::device {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rows of dtype -DTYPE=: their keys, short ones sorted in shared memory, and the k smallest of a
 // long one. All orders are by key, then by position, so they are those of a stable sort.
-#include "sort_args.h"
+#include "cuda/args/sort_args.h"
 #include "sort_key.h"
 
 namespace cograd::device {

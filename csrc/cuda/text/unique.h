@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runs of equal elements of dtype -DTYPE=, in sorted order or as they are. Each NaN is a run.
-#include "search_args.h"
+#include "cuda/args/search_args.h"
 #include "sort_key.h"
 
 namespace cograd::device {
