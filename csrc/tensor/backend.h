@@ -30,7 +30,8 @@ class COGRAD_API Backend {
   // Makes a stream the current one. What it gets from now on waits for the work that the stream
   // that was current has by now.
   virtual void switch_stream(Device d, uint8_t index) = 0;
-  // Returns the function that replaces the CPU's kernel of that name and has the same type, or null.
+  // Returns the function that replaces the CPU's kernel of that name and has the same type, or
+  // null.
   virtual void* kernel(const char* name) noexcept = 0;
   // Number of kernels that this thread has started. Tells whether a failed op may have written.
   virtual uint64_t launches() noexcept = 0;

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import cograd
 from cograd._base import absent as _absent
+from cograd.cuda import current_device as current_device_index
 from cograd.cuda import (
     current_stream,
     device_count,
@@ -23,7 +24,6 @@ from cograd.cuda import (
     set_stream,
     synchronize,
 )
-from cograd.cuda import current_device as current_device_index
 from cograd.cuda import set_device as set_device_index
 
 __all__ = [

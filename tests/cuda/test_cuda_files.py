@@ -82,7 +82,8 @@ assert s[0] == 0 and c[0] == 1
 s.copy_(c)
 assert x.tolist() == [257] * 4
 t = x.storage()
-assert t.device == s.device and t.is_cuda and t.tolist() == [257] * 4 and t.cpu().device.type == "cpu"
+assert t.device == s.device and t.is_cuda and t.tolist() == [257] * 4
+assert t.cpu().device.type == "cpu"
 assert x.new([1, 2]).is_cuda and x.new(3).is_cuda
 """
     )

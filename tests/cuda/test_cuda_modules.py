@@ -168,7 +168,8 @@ class Mine:
     def __init__(self, x): self.x = x
     def pin_memory(self): return Mine(self.x.pin_memory())
 from torch.utils.data._utils.pin_memory import pin_memory
-got = pin_memory({"p": Pair(torch.ones(1), 3), "l": [torch.ones(2), "text"], "m": Mine(torch.ones(1))})
+got = pin_memory({"p": Pair(torch.ones(1), 3), "l": [torch.ones(2), "text"],
+                  "m": Mine(torch.ones(1))})
 assert type(got["p"]) is Pair and got["p"].x.is_pinned() and got["p"].y == 3
 assert got["l"][0].is_pinned() and got["l"][1] == "text" and got["m"].x.is_pinned()
 there = torch.ones(1).cuda()
@@ -190,7 +191,8 @@ with torch.autocast("cuda"):
     half = a @ a
     for op in (torch.exp, torch.log, torch.rsqrt, lambda x: x.pow(2), lambda x: x.softmax(0),
                lambda x: x.sum(), lambda x: x.cumsum(0), lambda x: F.layer_norm(x, (2,)),
-               lambda x: F.mse_loss(x, x), lambda x: F.cross_entropy(x, torch.tensor([0, 1]).cuda())):
+               lambda x: F.mse_loss(x, x),
+               lambda x: F.cross_entropy(x, torch.tensor([0, 1]).cuda())):
         assert op(half).dtype == torch.float32, op
     assert torch.relu(half).dtype == torch.float16 and (half + a).dtype == torch.float32
     assert half.sum(dtype=torch.float16).dtype == torch.float16

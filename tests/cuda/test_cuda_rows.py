@@ -34,7 +34,13 @@ ENVIRONMENT = {
     **os.environ,
     "COGRAD_ISA": "base",  # the same bits on every CPU
     "COGRAD_CUDA_TEXT": ":".join(
-        str(p) for p in (CSRC / "cuda/text", CSRC / "cuda/args", KERNELS / "elementwise", KERNELS / "optim")
+        str(p)
+        for p in (
+            CSRC / "cuda/text",
+            CSRC / "cuda/args",
+            KERNELS / "elementwise",
+            KERNELS / "optim",
+        )
     ),
     "LD_LIBRARY_PATH": str(Path(sysconfig.get_path("platlib")) / "scipy_openblas32/lib"),
 }

@@ -21,7 +21,7 @@ for view in (x, x.T, x[:, 1], x[::2], x[0, 0], x[:0], x.expand(2, 3, 4)):
     assert not view.is_cuda and view.get_device() == -1
     assert torch.equal(y.cpu(), view), view
     assert torch.equal(view.cuda(1).to("cuda:0").cpu(), view)
-for dtype in (torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.complex128):
+for dtype in (torch.bool, torch.uint8, torch.int64, torch.float16, torch.complex128):
     v = torch.arange(5).to(dtype)
     assert torch.equal(v.cuda().cpu(), v)
 assert x.cuda().cuda() is not None and (c := x.cuda()).cuda() is c

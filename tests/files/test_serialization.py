@@ -220,7 +220,9 @@ def test_arguments(tmp_path):
     torch.save(torch.ones(1), path)
     assert torch.load(path, map_location="cpu").item() == 1
     if not torch.cuda.is_available():
-        with pytest.raises(RuntimeError, match=r"deserialize object on a CUDA device.*map_location"):
+        with pytest.raises(
+            RuntimeError, match=r"deserialize object on a CUDA device.*map_location"
+        ):
             torch.load(path, map_location="cuda:0")
     with pytest.raises(RuntimeError, match="abacus"):
         torch.load(path, map_location="abacus")

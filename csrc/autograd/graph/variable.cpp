@@ -363,8 +363,8 @@ static void check_tangent_stays(const Tensor& t, const TensorImpl* s) {
                ". Give the new values a tangent of their own by make_dual().");
 }
 
-// A leaf may move between the CPU and GPUs. What else refers to the former device, such as a base or a
-// grad_fn, would no longer fit.
+// A leaf may move between the CPU and GPUs. What else refers to the former device, such as a base
+// or a grad_fn, would no longer fit.
 static bool may_move(const TensorImpl* t, Device to) {
   const auto real = [](Device d) {
     return d.type == DeviceType::CPU || d.type == DeviceType::CUDA;
@@ -374,9 +374,9 @@ static bool may_move(const TensorImpl* t, Device to) {
 
 void set_data(const Tensor& tensor, const Tensor& source) {
   const bool fits = tensor->device == source->device || may_move(tensor.impl(), source->device);
-  COGRAD_CHECK(fits, "Attempted to call `variable.set_data(tensor)`, ",
-               "but `variable` is on ", to_string(tensor->device), " and `tensor` is on ",
-               to_string(source->device), ": make a new tensor or Parameter instead");
+  COGRAD_CHECK(fits, "Attempted to call `variable.set_data(tensor)`, ", "but `variable` is on ",
+               to_string(tensor->device), " and `tensor` is on ", to_string(source->device),
+               ": make a new tensor or Parameter instead");
   TensorImpl* t = tensor.impl();
   const TensorImpl* s = source.impl();
   if (t == s) return;

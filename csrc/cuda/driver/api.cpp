@@ -28,9 +28,9 @@ Loaded load() {
     l.failure = std::string("no NVIDIA driver was found (") + dlerror() + ")";
     return l;
   }
-#define COGRAD_CUDA_FIND(name, symbol, parameters)                           \
+#define COGRAD_CUDA_FIND(name, symbol, parameters)                             \
   l.api.name = reinterpret_cast<decltype(l.api.name)>(dlsym(library, symbol)); \
-  if (l.api.name == nullptr && l.failure.empty())                            \
+  if (l.api.name == nullptr && l.failure.empty())                              \
     l.failure = l.path + " has no function " + symbol + ": the NVIDIA driver is too old";
   COGRAD_CUDA_DRIVER(COGRAD_CUDA_FIND)
 #undef COGRAD_CUDA_FIND

@@ -182,10 +182,12 @@ int gpu_count() {
 Gpu& gpu(int index) {
   static std::array<std::unique_ptr<Gpu>, kMaxGpus> all;
   static std::array<std::once_flag, kMaxGpus> once;
-  COGRAD_CHECK(!forked(), "Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
-                          "multiprocessing, you must use the 'spawn' start method");
-  COGRAD_CHECK(index >= 0 && index < gpu_count(), "CUDA error: invalid device ordinal: cuda:",
-               index, " was asked for, but there are ", gpu_count(), " GPUs");
+  COGRAD_CHECK(!forked(),
+               "Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
+               "multiprocessing, you must use the 'spawn' start method");
+  COGRAD_CHECK(index >= 0 && index < gpu_count(),
+               "CUDA error: invalid device ordinal: cuda:", index, " was asked for, but there are ",
+               gpu_count(), " GPUs");
   const auto i = static_cast<size_t>(index);
   std::call_once(once[i], [&] { all[i].reset(new Gpu(index)); });
   return *all[i];
@@ -208,8 +210,6 @@ bool forked() noexcept { return g_forked.load(std::memory_order_relaxed); }
 
 void add_device_range(CUdeviceptr at, size_t size) { ranges().add(at, size); }
 void remove_device_range(CUdeviceptr at) { ranges().remove(at); }
-bool on_device(const void* p) noexcept {
-  return ranges().has(reinterpret_cast<CUdeviceptr>(p));
-}
+bool on_device(const void* p) noexcept { return ranges().has(reinterpret_cast<CUdeviceptr>(p)); }
 
 }  // namespace cograd::cuda

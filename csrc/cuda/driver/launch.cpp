@@ -27,9 +27,9 @@ void launch(const char* name, CUfunction f, const Grid& g, const void* args) {
   Gpu& gpu = here();
   void* parameters[1] = {const_cast<void*>(args)};
   ++g_launches;
-  const CUresult r = driver().launch_kernel(f, g.blocks[0], g.blocks[1], g.blocks[2], g.threads[0],
-                                            g.threads[1], g.threads[2], g.shared_bytes,
-                                            gpu.stream(), parameters, nullptr);
+  const CUresult r =
+      driver().launch_kernel(f, g.blocks[0], g.blocks[1], g.blocks[2], g.threads[0], g.threads[1],
+                             g.threads[2], g.shared_bytes, gpu.stream(), parameters, nullptr);
   if (r != kSuccess) [[unlikely]]
     check(r, "cuLaunchKernel", name);
   if (blocking()) check(driver().stream_synchronize(gpu.stream()), "cuStreamSynchronize", name);

@@ -10,9 +10,9 @@ namespace {
 
 // Parts of the names that special.h has, and nothing else.
 constexpr std::string_view kSpecial[] = {
-    "gamma_p", "gamma_q", "digamma",   "trigamma",  "polygamma", "zeta",   "erfinv",
-    "bessel",  "airy",    "erfcx(",    "ndtr",      "i0(",       "i0e(",
-    "i1(",     "i1e(",    "chebyshev", "hermite_h", "laguerre",  "legendre"};
+    "gamma_p", "gamma_q",   "digamma",   "trigamma", "polygamma", "zeta", "erfinv",
+    "bessel",  "airy",      "erfcx(",    "ndtr",     "i0(",       "i0e(", "i1(",
+    "i1e(",    "chebyshev", "hermite_h", "laguerre", "legendre"};
 
 bool names_special(std::string_view formula) {
   return std::any_of(std::begin(kSpecial), std::end(kSpecial), [&](std::string_view part) {

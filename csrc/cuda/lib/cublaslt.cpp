@@ -30,9 +30,9 @@ struct Heuristic {
   float waves;
   int reserved[4];
 };
-enum : int { kTransA = 3, kTransB = 4 };              // attributes of a product
-enum : int { kBatchCount = 5, kBatchStride = 6 };     // attributes of a matrix
-enum : int { kMaxWorkspace = 1 };                     // attribute of a preference
+enum : int { kTransA = 3, kTransB = 4 };           // attributes of a product
+enum : int { kBatchCount = 5, kBatchStride = 6 };  // attributes of a matrix
+enum : int { kMaxWorkspace = 1 };                  // attribute of a preference
 enum : int { kFloatCompute = 68, kDoubleCompute = 70 };
 
 struct Api {
@@ -63,10 +63,9 @@ Loaded load() {
   Loaded l;
   const char* own = std::getenv("COGRAD_CUBLASLT");
   const std::string packages = site_packages();
-  const std::string places[] = {own == nullptr ? "" : own,
-                                packages + "/nvidia/cu13/lib/libcublasLt.so.13",
-                                packages + "/nvidia/cublas/lib/libcublasLt.so.12",
-                                "libcublasLt.so.13", "libcublasLt.so.12"};
+  const std::string places[] = {
+      own == nullptr ? "" : own, packages + "/nvidia/cu13/lib/libcublasLt.so.13",
+      packages + "/nvidia/cublas/lib/libcublasLt.so.12", "libcublasLt.so.13", "libcublasLt.so.12"};
   void* library = nullptr;
   for (const char* loaded : {"libcublasLt.so.13", "libcublasLt.so.12"})  // torch's or CuPy's
     if (own == nullptr && library == nullptr) {
@@ -205,11 +204,12 @@ const Plan& plan_of(const Api& api, int gpu, const Product& p, const Types& t, H
   const std::lock_guard lock(of.mutex);
   if (of.handle == nullptr && api.create(&of.handle) != 0) return none;
   *handle = of.handle;
-  const Key key{gpu,   p.dtype, p.ta,       p.tb,       p.m,        p.n,    p.k,         p.lda,
+  const Key key{gpu,   p.dtype, p.ta,       p.tb,       p.m,        p.n,     p.k,         p.lda,
                 p.ldb, p.ldc,   p.stride_a, p.stride_b, p.stride_c, p.batch, alignment(p)};
   const auto it = of.plans.find(key);
-  return it != of.plans.end() ? it->second
-                              : of.plans.emplace(key, make_plan(api, of.handle, p, t)).first->second;
+  return it != of.plans.end()
+             ? it->second
+             : of.plans.emplace(key, make_plan(api, of.handle, p, t)).first->second;
 }
 
 }  // namespace

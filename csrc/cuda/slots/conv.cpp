@@ -4,12 +4,12 @@
 #include <cstring>
 
 #include "cograd/dtype.h"
+#include "cuda/args/gemm_args.h"
 #include "cuda/driver/launch.h"
 #include "cuda/jit/rows.h"
 #include "cuda/memory/scratch.h"
 #include "cuda/slots/products.h"
 #include "cuda/slots/registry.h"
-#include "cuda/args/gemm_args.h"
 #include "kernels/conv/conv.h"
 #include "kernels/core/loops.h"
 #include "kernels/elementwise/tables.h"
@@ -25,7 +25,8 @@ constexpr int64_t kColumnBytes = int64_t{256} << 20;
 
 void run_columns(const char* name, DType t, const ConvShape& s, int64_t images, const void* from,
                  void* to, int64_t total) {
-  ColumnsArgs args{from, to, images, s.in_channels * s.groups, s.out_size(), {}, {}, {}, {}, {}, {}};
+  ColumnsArgs args{from, to, images, s.in_channels * s.groups, s.out_size(), {}, {}, {},
+                   {},   {}, {}};
   for (int d = 0; d < 3; ++d) {
     args.in[d] = s.in[d];
     args.places[d] = s.out[d];
@@ -38,7 +39,8 @@ void run_columns(const char* name, DType t, const ConvShape& s, int64_t images, 
   Grid g;
   g.blocks[0] = static_cast<unsigned>(std::clamp<int64_t>((total + 255) / 256, 1, 1 << 20));
   g.threads[0] = 256;
-  launch(name, kernel("columns.h", (std::string("-DTYPE=") + stored_type(t)).c_str(), name), g, args);
+  launch(name, kernel("columns.h", (std::string("-DTYPE=") + stored_type(t)).c_str(), name), g,
+         args);
 }
 
 // The sizes of a convolution's parts, in elements.
@@ -97,9 +99,9 @@ void conv_forward(DType t, const ConvShape& s, const void* x, const void* w, con
   each_step(s, z, [&](int64_t i, int64_t n, void* columns) {
     run_columns("im2col", t, s, n, z.at(x, i * z.x), columns, n * z.columns);
     for (int64_t g = 0; g < s.groups; ++g)
-      gemm_batched(t, false, false, s.out_channels, z.places, z.depth, 1, z.at(w, g * z.w),
-                            z.depth, 0, z.at(columns, g * z.depth * z.places), z.places, z.columns, 0,
-                            z.at(y, i * z.y + g * s.out_channels * z.places), z.places, z.y, n);
+      gemm_batched(t, false, false, s.out_channels, z.places, z.depth, 1, z.at(w, g * z.w), z.depth,
+                   0, z.at(columns, g * z.depth * z.places), z.places, z.columns, 0,
+                   z.at(y, i * z.y + g * s.out_channels * z.places), z.places, z.y, n);
   });
   if (bias == nullptr || s.batch * z.y == 0) return;
   // y += bias, which is broadcast over images and places.
@@ -117,9 +119,9 @@ void conv_input_grad(DType t, const ConvShape& s, const void* g, const void* w, 
   const Sizes z(t, s);
   each_step(s, z, [&](int64_t i, int64_t n, void* columns) {
     for (int64_t k = 0; k < s.groups; ++k)
-      gemm_batched(t, true, false, z.depth, z.places, s.out_channels, 1, z.at(w, k * z.w),
-                            z.depth, 0, z.at(g, i * z.y + k * s.out_channels * z.places), z.places,
-                            z.y, 0, z.at(columns, k * z.depth * z.places), z.places, z.columns, n);
+      gemm_batched(t, true, false, z.depth, z.places, s.out_channels, 1, z.at(w, k * z.w), z.depth,
+                   0, z.at(g, i * z.y + k * s.out_channels * z.places), z.places, z.y, 0,
+                   z.at(columns, k * z.depth * z.places), z.places, z.columns, n);
     run_columns("col2im", t, s, n, columns, z.at(gx, i * z.x), n * z.x);
   });
 }
@@ -134,9 +136,9 @@ void conv_weight_grad(DType t, const ConvShape& s, const void* g, const void* x,
     for (int64_t b = 0; b < n; ++b)
       for (int64_t k = 0; k < s.groups; ++k)
         gemm(t, false, true, s.out_channels, z.depth, z.places, 1,
-                      z.at(g, (i + b) * z.y + k * s.out_channels * z.places), z.places,
-                      z.at(columns, b * z.columns + k * z.depth * z.places), z.places,
-                      i + b > 0 ? 1 : 0, z.at(gw, k * z.w), z.depth);
+             z.at(g, (i + b) * z.y + k * s.out_channels * z.places), z.places,
+             z.at(columns, b * z.columns + k * z.depth * z.places), z.places, i + b > 0 ? 1 : 0,
+             z.at(gw, k * z.w), z.depth);
   });
 }
 COGRAD_CUDA_SLOT(conv_weight_grad)

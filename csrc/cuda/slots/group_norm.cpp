@@ -2,9 +2,9 @@
 // The slots of kernels/nn/group_norm.h.
 #include "kernels/nn/group_norm.h"
 
+#include "cuda/args/groups_args.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/args/groups_args.h"
 #include "tensor/slot.h"
 
 namespace cograd::cuda {

@@ -4,10 +4,10 @@
 
 #include <limits>
 
+#include "cuda/args/moves_args.h"
 #include "cuda/driver/late.h"
 #include "cuda/slots/index_plan.h"
 #include "cuda/slots/registry.h"
-#include "cuda/args/moves_args.h"
 #include "kernels/core/moves.h"
 
 namespace cograd::cuda {

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "cuda/slots/support.h"
 #include "cuda/args/index_args.h"
+#include "cuda/slots/support.h"
 
 namespace cograd::cuda {
 

@@ -4,9 +4,9 @@
 #pragma once
 #include <functional>
 
+#include "cuda/args/loop_args.h"
 #include "cuda/jit/rows.h"
 #include "cuda/slots/nest.h"
-#include "cuda/args/loop_args.h"
 
 namespace cograd::cuda {
 

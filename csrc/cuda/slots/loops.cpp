@@ -4,13 +4,13 @@
 #include <memory>
 #include <mutex>
 
+#include "cuda/args/optim_args.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/driver/launch.h"
 #include "cuda/jit/program.h"
 #include "cuda/jit/text.h"
 #include "cuda/slots/loop_args.h"
 #include "cuda/slots/registry.h"
-#include "cuda/args/optim_args.h"
 #include "kernels/core/cast.h"
 #include "kernels/elementwise/tables.h"
 #include "kernels/optim/optim_flags.h"

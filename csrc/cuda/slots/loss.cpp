@@ -3,10 +3,10 @@
 #include "kernels/nn/loss.h"
 
 #include "cograd/error.h"
+#include "cuda/args/loss_args.h"
 #include "cuda/slots/reduce_plan.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/args/loss_args.h"
 #include "kernels/nn/softmax.h"
 
 namespace cograd::cuda {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Slots of kernels/index that select by a mask.
 #include "cograd/error.h"
+#include "cuda/args/mask_args.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/args/mask_args.h"
 #include "kernels/index/index.h"
 
 namespace cograd::cuda {

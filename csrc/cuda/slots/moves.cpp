@@ -2,9 +2,9 @@
 // Slots of kernels/core/moves.h.
 #include "kernels/core/moves.h"
 
+#include "cuda/args/moves_args.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/args/moves_args.h"
 #include "tensor/device.h"
 
 namespace cograd::cuda {

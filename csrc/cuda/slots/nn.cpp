@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The slots of dropout, LSTM cells and ties.
+#include "cuda/args/nn_args.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/args/nn_args.h"
 #include "kernels/nn/dropout.h"
 #include "kernels/nn/rnn.h"
 #include "kernels/reduce/ties.h"
@@ -16,7 +16,6 @@ namespace {
 std::string cell_defines(uint64_t v) {
   return std::string("-DCOGRAD_CELLS -DCOGRAD_T=") + text_type(static_cast<DType>(v));
 }
-
 
 }  // namespace
 

@@ -2,9 +2,9 @@
 // The slots of kernels/nn/norm.h.
 #include "kernels/nn/norm.h"
 
+#include "cuda/args/norm_args.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/row_plan.h"
-#include "cuda/args/norm_args.h"
 
 namespace cograd::cuda {
 

@@ -2,10 +2,10 @@
 // The slots of kernels/nn/pool.h.
 #include "kernels/nn/pool.h"
 
+#include "cuda/args/nn_args.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/args/nn_args.h"
 #include "tensor/slot.h"
 
 namespace cograd::cuda {

@@ -2,13 +2,13 @@
 // Products of matrices and vectors: cuBLASLt where it is installed, else the kernels of gemm.h.
 #include <algorithm>
 
+#include "cuda/args/gemm_args.h"
 #include "cuda/driver/launch.h"
 #include "cuda/jit/rows.h"
 #include "cuda/lib/cublaslt.h"
 #include "cuda/memory/scratch.h"
 #include "cuda/slots/products.h"
 #include "cuda/slots/registry.h"
-#include "cuda/args/gemm_args.h"
 #include "kernels/product/gemm.h"
 
 namespace cograd::cuda {
@@ -18,11 +18,13 @@ namespace {
 constexpr int64_t kMostBlocks = INT32_MAX;
 
 int64_t divide_up(int64_t a, int64_t b) noexcept { return (a + b - 1) / b; }
-unsigned blocks_for(int64_t n) { return static_cast<unsigned>(std::clamp<int64_t>(n, 1, kMostBlocks)); }
+unsigned blocks_for(int64_t n) {
+  return static_cast<unsigned>(std::clamp<int64_t>(n, 1, kMostBlocks));
+}
 
 CUfunction function(DType t, bool ta, bool tb, const char* name) {
-  const std::string defines = std::string("-DTYPE=") + stored_type(t) + " -DTA=" + (ta ? "1" : "0") +
-                              " -DTB=" + (tb ? "1" : "0");
+  const std::string defines = std::string("-DTYPE=") + stored_type(t) +
+                              " -DTA=" + (ta ? "1" : "0") + " -DTB=" + (tb ? "1" : "0");
   return kernel("gemm.h", defines.c_str(), name);
 }
 
@@ -97,7 +99,8 @@ void ger(DType t, int64_t m, int64_t n, double alpha, const void* x, int64_t inc
          int64_t incy, double beta, void* a, int64_t lda) {
   if (m == 0 || n == 0) return;
   const GerArgs args{x, y, a, m, n, incx, incy, lda, alpha, beta};
-  launch("ger", function(t, false, false, "ger"), grid_of(blocks_for(divide_up(m * n, 1024))), args);
+  launch("ger", function(t, false, false, "ger"), grid_of(blocks_for(divide_up(m * n, 1024))),
+         args);
 }
 COGRAD_CUDA_SLOT(ger)
 

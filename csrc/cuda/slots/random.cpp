@@ -8,9 +8,9 @@
 #include <numeric>
 #include <vector>
 
+#include "cuda/args/random_args.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/args/random_args.h"
 #include "kernels/core/floating.h"
 #include "kernels/index/sort.h"
 #include "kernels/random/transformed.h"

@@ -13,8 +13,9 @@ void* find_slot(const char* name) noexcept;
 
 }  // namespace cograd::cuda
 
-// Registers cuda::name, which must have the type of kernels::name. Stands in namespace cograd::cuda.
-#define COGRAD_CUDA_SLOT(name)                                                     \
-  static_assert(std::is_same_v<decltype(&::cograd::cuda::name),                    \
-                               decltype(&::cograd::kernels::name)>);               \
+// Registers cuda::name, which must have the type of kernels::name. Stands in namespace
+// cograd::cuda.
+#define COGRAD_CUDA_SLOT(name)                                                              \
+  static_assert(                                                                            \
+      std::is_same_v<decltype(&::cograd::cuda::name), decltype(&::cograd::kernels::name)>); \
   const SlotEntry slot_##name(#name, reinterpret_cast<void*>(&::cograd::cuda::name));

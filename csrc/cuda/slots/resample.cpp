@@ -7,10 +7,10 @@
 #include <mutex>
 #include <string>
 
+#include "cuda/args/resample_args.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/args/resample_args.h"
 #include "tensor/backend.h"
 
 namespace cograd::cuda {

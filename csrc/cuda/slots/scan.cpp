@@ -2,9 +2,9 @@
 // The slots of kernels/reduce/scan.h.
 #include "kernels/reduce/scan.h"
 
+#include "cuda/args/scan_args.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/args/scan_args.h"
 
 namespace cograd::cuda {
 

@@ -3,9 +3,9 @@
 #include <limits>
 
 #include "cograd/error.h"
+#include "cuda/args/search_args.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/sorting.h"
-#include "cuda/args/search_args.h"
 #include "kernels/index/sort.h"
 
 namespace cograd::cuda {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <vector>
 
+#include "cuda/args/moves_args.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
-#include "cuda/args/moves_args.h"
 #include "kernels/core/floating.h"
 #include "tensor/dims.h"
 

@@ -2,9 +2,9 @@
 // The slots of kernels/nn/softmax.h.
 #include "kernels/nn/softmax.h"
 
+#include "cuda/args/softmax_args.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/row_plan.h"
-#include "cuda/args/softmax_args.h"
 
 namespace cograd::cuda {
 

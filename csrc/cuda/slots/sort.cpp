@@ -4,9 +4,9 @@
 #include "kernels/index/sort.h"
 
 #include "cograd/error.h"
+#include "cuda/args/sort_args.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/sorting.h"
-#include "cuda/args/sort_args.h"
 
 namespace cograd::cuda {
 

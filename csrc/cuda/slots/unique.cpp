@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // unique and unique_consecutive: mark where runs of equal elements begin, and number the runs.
 #include "cograd/error.h"
+#include "cuda/args/search_args.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/sorting.h"
-#include "cuda/args/search_args.h"
 #include "kernels/index/index.h"
 #include "kernels/index/sort.h"
 

@@ -2,8 +2,8 @@
 // Adds what falls into each bin. Counts are integers, so their order does not matter. Weights are
 // added in double in the order of the elements, which were sorted by bin: the sums repeat.
 // -DWEIGHT= is the dtype of weights, -DOUT= that of the bins.
-#include "exact.h"
 #include "cuda/args/search_args.h"
+#include "exact.h"
 
 namespace cograd::device {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The columns of a convolution: the elements of an image under each tap of the kernel, and back.
 // -DTYPE= is the dtype. Both kernels are bound by memory.
-#include "prelude.h"
 #include "cuda/args/gemm_args.h"
+#include "prelude.h"
 
 namespace cograd::device {
 
@@ -20,8 +20,8 @@ COGRAD_KERNEL(im2col, ColumnsArgs, 256) {
     bool inside = true;
     COGRAD_UNROLL
     for (int d = 2; d >= 0; --d) {
-      const int64_t i = p % a.places[d] * a.stride[d] - a.padding[d] +
-                        tap % a.kernel[d] * a.dilation[d];
+      const int64_t i =
+          p % a.places[d] * a.stride[d] - a.padding[d] + tap % a.kernel[d] * a.dilation[d];
       inside = inside && i >= 0 && i < a.in[d];
       at += i * step;
       step *= a.in[d];

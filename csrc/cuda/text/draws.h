@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Draws that are functions of uniform or normal numbers. -DTYPE= is the dtype.
-#include "exact.h"
 #include "cuda/args/random_args.h"
+#include "exact.h"
 
 namespace cograd::device {
 

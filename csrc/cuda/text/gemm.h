@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Products of row-major matrices for every dtype: what cuBLASLt does not compute, or is not there
 // for. -DTYPE= is the dtype, -DTA= and -DTB= say whether a and b are transposed.
-#include "prelude.h"
 #include "cuda/args/gemm_args.h"
+#include "prelude.h"
 
 namespace cograd::device {
 
@@ -71,15 +71,13 @@ COGRAD_BLOCK_KERNEL(gemm, GemmArgs, 256) {
           vb[e] = sb[k][col + 16 * e];
         }
         COGRAD_UNROLL
-        for (int i = 0; i < kEach; ++i)
-          COGRAD_UNROLL
+        for (int i = 0; i < kEach; ++i) COGRAD_UNROLL
         for (int j = 0; j < kEach; ++j) sum[i][j] = multiply_add(va[i], vb[j], sum[i][j]);
       }
       __syncthreads();
     }
     COGRAD_UNROLL
-    for (int i = 0; i < kEach; ++i)
-      COGRAD_UNROLL
+    for (int i = 0; i < kEach; ++i) COGRAD_UNROLL
     for (int j = 0; j < kEach; ++j) {
       const int64_t r = m0 + row + i, s = n0 + col + 16 * j;
       if (r < a.m && s < a.n) finish(pc + r * a.ldc + s, sum[i][j], a.alpha, a.beta);

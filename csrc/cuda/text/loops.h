@@ -2,8 +2,8 @@
 // Elementwise kernels of one row. The generated text (cuda/jit/rows.cpp) defines an Op with the
 // types T (computed), Out, First and In (stored), kInputs, kDivides and f(inputs..., p0, p1, p2).
 #pragma once
-#include "functions.h"
 #include "cuda/args/loop_args.h"
+#include "functions.h"
 
 namespace cograd::device {
 

@@ -3,8 +3,8 @@
 // double, in an order that depends on the sizes alone. A target outside of the classes counts as
 // ignored: the host has checked it before.
 #pragma once
-#include "functions.h"
 #include "cuda/args/loss_args.h"
+#include "functions.h"
 
 namespace cograd::device {
 

@@ -2,8 +2,8 @@
 // Pooling, dropout, LSTM cells and shares of ties: a thread per output. The bound is the memory's
 // bandwidth, for pooling that of the cache.
 #pragma once
-#include "functions.h"
 #include "cuda/args/nn_args.h"
+#include "functions.h"
 
 namespace cograd::device {
 

@@ -2,8 +2,8 @@
 // Steps of optimizers, by the rules of the host (csrc/kernels/optim/optim_rules.h): up to 64
 // parameters a launch, each a tensor of elements that lie one after another.
 #pragma once
-#include "loops.h"
 #include "cuda/args/optim_args.h"
+#include "loops.h"
 
 namespace cograd::kernels {
 inline float root(float v) { return ::sqrtf(v); }

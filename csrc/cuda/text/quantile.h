@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The two elements of a sorted row that form each quantile. -DTYPE= is float or double.
-#include "exact.h"
 #include "cuda/args/search_args.h"
+#include "exact.h"
 
 namespace cograd::device {
 

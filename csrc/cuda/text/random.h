@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Random fills of dtype -DTYPE=. A thread computes one Philox block; half a warp has a group, so
 // its stores are 16 neighbouring elements. Bound by arithmetic for 16-bit dtypes, else by memory.
-#include "exact.h"
 #include "cuda/args/random_args.h"
+#include "exact.h"
 
 namespace cograd::device {
 

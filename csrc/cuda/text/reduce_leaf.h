@@ -3,8 +3,8 @@
 // (N terms at once), merge and finish. Sums of up to 16 terms are computed in the element's compute
 // type, sums of these in double, so that one float64 addition is paid per 16 terms.
 #pragma once
-#include "functions.h"
 #include "cuda/args/reduce_args.h"
+#include "functions.h"
 #include "store.h"
 
 namespace cograd::device {

@@ -2,8 +2,8 @@
 // Interpolation and average pooling, one dim after the other, from -DCOGRAD_FROM to -DCOGRAD_TO;
 // sums are computed in -DCOGRAD_SUM. Neighbours read neighbours: the bound is the memory.
 #pragma once
-#include "functions.h"
 #include "cuda/args/resample_args.h"
+#include "functions.h"
 
 namespace cograd::device {
 

@@ -3,8 +3,8 @@
 // one kernel computes their totals, one what comes before each, and one scans them. So the order of
 // additions depends on the sizes and the GPU alone. The bound is the memory's bandwidth.
 #pragma once
-#include "functions.h"
 #include "cuda/args/scan_args.h"
+#include "functions.h"
 
 namespace cograd::device {
 

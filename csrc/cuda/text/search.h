@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Searches in sorted rows and what reads them. -DTYPE= is the dtype. Bound by latency: a thread
 // has a value.
-#include "exact.h"
 #include "cuda/args/search_args.h"
+#include "exact.h"
 
 namespace cograd::device {
 

@@ -2,8 +2,8 @@
 // softmax and log_softmax (-DCOGRAD_MODE) of rows. A row is read from memory once, a long one twice
 // (backward, too), the second time mostly from the L2 cache: the bound is the memory's bandwidth.
 #pragma once
-#include "rows.h"
 #include "cuda/args/softmax_args.h"
+#include "rows.h"
 
 namespace cograd::device {
 

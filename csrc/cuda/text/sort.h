@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One pass of a stable radix sort by 8 bits: count the digits of each tile, scan the counts, move.
 // Bound by memory: a pass reads the keys twice and writes keys and order. -DKEY= is their type.
-#include "prelude.h"
 #include "cuda/args/sort_args.h"
+#include "prelude.h"
 
 namespace cograd::device {
 

@@ -98,8 +98,7 @@ struct Copy {
     const Tensor& self = c.arg(0).tensor();
     c.give(apply<Copy>(c.physical_expanded(self), c.aligned(c.arg(1).tensor(), self.dim()), false));
   }
-  static Tensor forward(Ctx<Copy>& ctx, const Tensor& self, const Tensor& src,
-                        bool non_blocking) {
+  static Tensor forward(Ctx<Copy>& ctx, const Tensor& self, const Tensor& src, bool non_blocking) {
     Dims shape;
     COGRAD_CHECK(broadcast_shapes(self.sizes(), src.sizes(), shape) && same(shape, self.sizes()),
                  "copy_(): The expanded size of the tensor ", to_string(self.sizes()),

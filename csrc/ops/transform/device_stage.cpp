@@ -4,8 +4,8 @@
 #include "ops/compute/elementwise.h"
 #include "ops/declare/op.h"
 #include "ops/declare/options.h"
-#include "ops/declare/start_copy.h"
 #include "ops/declare/stages.h"
+#include "ops/declare/start_copy.h"
 #include "tensor/backend.h"
 
 namespace cograd {

@@ -253,8 +253,7 @@ void run_or_fall_back(Backend& backend, const StagedCall& call) {
     return try_on_device(call);
   } catch (const NoKernel& e) {
     // What a plain call has computed so far is dropped. A target may have been written in part.
-    const bool may_have_written =
-        call.form.form != Form::Plain && backend.launches() != launches;
+    const bool may_have_written = call.form.form != Form::Plain && backend.launches() != launches;
     if (may_have_written || versions_of(call) != versions)
       detail::fail(ErrorKind::NotImplemented, call.record.spec.name,
                    "(): it had started on the device when a kernel was missing, so it cannot be ",

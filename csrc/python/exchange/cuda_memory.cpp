@@ -33,8 +33,7 @@ bool is_pinned(const Tensor& t) {
 Tensor pinned_copy(const Tensor& t, const char* op) {
   std::string why;
   CudaRuntime* const r = load_cuda(&why);
-  COGRAD_CHECK(r != nullptr, op,
-               "(): pin_memory needs an accelerator, and there is none: ", why);
+  COGRAD_CHECK(r != nullptr, op, "(): pin_memory needs an accelerator, and there is none: ", why);
   COGRAD_CHECK(t->device == kHost, "cannot pin a tensor on ", to_string(t->device), ": ", op,
                "() needs a dense CPU tensor");
   check_readable(t, op);
@@ -42,7 +41,8 @@ Tensor pinned_copy(const Tensor& t, const char* op) {
   const Tensor from = dense ? detach(t) : fresh_copy(autograd_ops.contiguous_clone(detach(t)));
   const auto bytes = from.numel() * from.itemsize();
   Storage* s = r->make_pinned(bytes);
-  Tensor out = tensor_of_storage(s, t.dtype(), from.sizes(), from.strides(), static_cast<char*>(s->data));
+  Tensor out =
+      tensor_of_storage(s, t.dtype(), from.sizes(), from.strides(), static_cast<char*>(s->data));
   if (bytes > 0) std::memcpy(out.bytes(), from.bytes(), static_cast<size_t>(bytes));
   return out;
 }
@@ -73,8 +73,13 @@ namespace {
 DType dtype_of_typestr(const std::string& text) {
   for (int i = 0; i < kNumDTypes; ++i) {
     const auto t = static_cast<DType>(i);
-    const char kind = t == DType::Bool ? 'b' : is_floating(t) ? 'f' : is_complex(t) ? 'c' : is_signed(t) ? 'i' : 'u';
-    if (t != DType::BFloat16 && text == detail::concat(dtype_size(t) == 1 ? '|' : '<', kind, dtype_size(t)))
+    const char kind = t == DType::Bool ? 'b'
+                      : is_floating(t) ? 'f'
+                      : is_complex(t)  ? 'c'
+                      : is_signed(t)   ? 'i'
+                                       : 'u';
+    if (t != DType::BFloat16 &&
+        text == detail::concat(dtype_size(t) == 1 ? '|' : '<', kind, dtype_size(t)))
       return t;
   }
   detail::fail(ErrorKind::Type, "__cuda_array_interface__: the typestr '", text,
@@ -91,7 +96,8 @@ Tensor tensor_from_cuda_array(const char* op, const py::object& owner, const py:
   const DType t = dtype_of_typestr(py::cast<std::string>(d["typestr"]));
   const auto shape = py::cast<std::vector<int64_t>>(d["shape"]);
   const auto data = py::cast<py::tuple>(d["data"]);
-  auto* const at = reinterpret_cast<char*>(py::cast<uintptr_t>(data[0]));  // NOLINT(performance-no-int-to-ptr)
+  auto* const at =
+      reinterpret_cast<char*>(py::cast<uintptr_t>(data[0]));  // NOLINT(performance-no-int-to-ptr)
   const Dims sizes(shape.begin(), shape.end());
   COGRAD_CHECK_VALUE(sizes.size() <= kMaxDims, op, "(): too many dimensions");
   Dims strides = contiguous_strides(sizes);
@@ -105,7 +111,8 @@ Tensor tensor_from_cuda_array(const char* op, const py::object& owner, const py:
       strides[i] = bytes[i] / dtype_size(t);
     }
   }
-  const Device device{DeviceType::CUDA, static_cast<int8_t>(at == nullptr ? r.current() : r.device_of(at))};
+  const Device device{DeviceType::CUDA,
+                      static_cast<int8_t>(at == nullptr ? r.current() : r.device_of(at))};
   if (d.contains("stream") && !d["stream"].is_none()) {
     const auto stream = py::cast<int64_t>(d["stream"]);
     COGRAD_CHECK_VALUE(stream != 0, op, "(): stream 0 of __cuda_array_interface__ is ambiguous");

@@ -2,9 +2,9 @@
 // Exports and imports DLPack capsules of versions 0.x and 1.x.
 #include <pybind11/stl.h>
 
-#include "python/exchange/interop.h"
 #include "autograd/modes/thread_state.h"
 #include "ops/declare/device_stage.h"
+#include "python/exchange/interop.h"
 #include "tensor/backend.h"
 #include "tensor/sparse.h"
 
@@ -160,8 +160,7 @@ PyObject* export_capsule(const Tensor& t, [[maybe_unused]] uint64_t flags) {
 // The consumer's stream waits for what the tensor's GPU does now, unless it is -1.
 void order_streams(const Tensor& t, const py::object& stream) {
   const int64_t number = stream.is_none() ? 1 : py::cast<int64_t>(stream);
-  if (t->device.type == DeviceType::CUDA && number != -1)
-    wait_for_stream(t->device, number, true);
+  if (t->device.type == DeviceType::CUDA && number != -1) wait_for_stream(t->device, number, true);
 }
 
 void check_export_stream(const Tensor& t, const py::object& stream) {
@@ -171,8 +170,10 @@ void check_export_stream(const Tensor& t, const py::object& stream) {
     COGRAD_CHECK_TYPE(number, "__dlpack__(): stream must be int or None, got ",
                       Py_TYPE(stream.ptr())->tp_name);
     const auto n = py::cast<int64_t>(stream);
-    COGRAD_CHECK_VALUE(n != 0 && n >= -1, "__dlpack__(): stream must be 1 for the default stream, "
-                       "2 for the thread's, -1 for no wait, or a handle, got ", n);
+    COGRAD_CHECK_VALUE(n != 0 && n >= -1,
+                       "__dlpack__(): stream must be 1 for the default stream, "
+                       "2 for the thread's, -1 for no wait, or a handle, got ",
+                       n);
     return;
   }
   if (number && py::cast<int64_t>(stream) == -1) return;
@@ -205,8 +206,8 @@ bool goes_to_host(const Tensor& t, const py::object& device, std::optional<bool>
   const bool host = pair.first == kDlCpu && pair.second == 0;
   if (!host)
     fail_buffer(detail::concat("__dlpack__(): dl_device must be the CPU, (1, 0)",
-                               own.type == kDlCuda ? ", or the tensor's own device" : "",
-                               ", got (", pair.first, ", ", pair.second, ")"));
+                               own.type == kDlCuda ? ", or the tensor's own device" : "", ", got (",
+                               pair.first, ", ", pair.second, ")"));
   if (!copy.value_or(true))
     fail_buffer("__dlpack__(): a tensor on a GPU needs a copy for the CPU, but copy=False");
   return true;
@@ -315,7 +316,8 @@ Tensor import_capsule(PyObject* capsule, bool* copied) {
   }
   const Geometry g = read_geometry(m->tensor);
   if (PyCapsule_SetName(capsule, used_name<Managed>()) != 0) throw_python_error();
-  Tensor out = tensor_over(g.data, g.dtype, g.sizes, g.strides, drop_managed<Managed>, m, read_only);
+  Tensor out =
+      tensor_over(g.data, g.dtype, g.sizes, g.strides, drop_managed<Managed>, m, read_only);
   out->device = g.device;
   if (g.device != kHost) out->storage->kind = 4;
   return out;
@@ -398,14 +400,13 @@ void init_dlpack(py::module_& m) {
                        py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
                        py::arg("dl_device") = py::none(), py::arg("copy") = py::none(),
                        "Makes a DLPack capsule of the memory, versioned if max_version allows it.");
-  type.attr("__dlpack_device__") =
-      py::cpp_function(
-          [](const py::object& self) {
-            const DlDevice d = dl_device_of(unwrap(self.ptr()));
-            return py::make_tuple(d.type, d.id);
-          },
-          py::name("__dlpack_device__"), py::is_method(type),
-          "Returns (1, 0) for the CPU, (2, index) for a GPU.");
+  type.attr("__dlpack_device__") = py::cpp_function(
+      [](const py::object& self) {
+        const DlDevice d = dl_device_of(unwrap(self.ptr()));
+        return py::make_tuple(d.type, d.id);
+      },
+      py::name("__dlpack_device__"), py::is_method(type),
+      "Returns (1, 0) for the CPU, (2, index) for a GPU.");
   m.def("from_dlpack", &from_dlpack, py::arg("ext_tensor"), py::kw_only(),
         py::arg("device") = py::none(), py::arg("copy") = py::none(),
         "Makes a tensor that shares memory with a DLPack capsule or an object with __dlpack__.");

@@ -124,7 +124,8 @@ void exit_autocast(const py::object& manager) {
 // What torch computes in float32 on GPUs besides what it does so on the CPU.
 constexpr std::string_view kWideOnGpu =
     " acos asin binary_cross_entropy_with_logits cosh cosine_embedding_loss cosine_similarity "
-    "cumprod cumsum dist erfinv exp expm1 group_norm hinge_embedding_loss huber_loss kl_div l1_loss "
+    "cumprod cumsum dist erfinv exp expm1 group_norm hinge_embedding_loss huber_loss kl_div "
+    "l1_loss "
     "layer_norm log log10 log1p log2 log_softmax logsumexp margin_ranking_loss mse_loss "
     "multi_margin_loss multilabel_margin_loss nll_loss norm linalg_vector_norm linalg_matrix_norm "
     "nuclear_norm pdist poisson_nll_loss pow prod reciprocal renorm rms_norm rsqrt sinh "
@@ -220,8 +221,8 @@ void init_autocast(py::module_& m) {
         py::tuple out(given.size());
         for (size_t i = 0; i < given.size(); ++i) {
           PyObject* o = given[i].ptr();
-          const bool wide = is_tensor(o) && here.of(unwrap(o)).enabled &&
-                            casts(unwrap(o), DType::Float32);
+          const bool wide =
+              is_tensor(o) && here.of(unwrap(o)).enabled && casts(unwrap(o), DType::Float32);
           out[i] = wide ? py::cast(cast_to(unwrap(o), DType::Float32)) : py::object(given[i]);
         }
         return out;

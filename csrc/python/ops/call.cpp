@@ -262,20 +262,6 @@ bool asks_to_pin(const ArgInfo& a, PyObject* value) {
   return value == Py_True && a.kind == ArgKind::Bool && a.name == "pin_memory";
 }
 
-// Returns the type of a rejected argument; for a list of tensors, also its first non-tensor
-// element.
-std::string described(const ArgInfo& a, PyObject* value) {
-  std::string text = Py_TYPE(value)->tp_name;
-  if (a.kind != ArgKind::Tensors || !is_list_or_tuple(value)) return text;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
-    PyObject* element = PySequence_Fast_GET_ITEM(value, i);
-    if (is_tensor(element)) continue;
-    return text + " (expected Tensor as element " + std::to_string(i) + ", but got " +
-           Py_TYPE(element)->tp_name + ")";
-  }
-  return text;
-}
-
 bool parse_keyword(const OpRecord& r, PyObject* key, PyObject* value, Parsed& p, uint64_t& seen,
                    std::string* why) {
   for (size_t i = 0; i < r.args.size(); ++i) {
@@ -528,10 +514,8 @@ PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf
       return other;
     for (const OpRecord* r : g.records) {
       Parsed p;
-      if (!parse(*r, args, n, kwnames, p, nullptr)) continue;
-      if (p.pin) [[unlikely]]
-        return run_pinned(g, *r, args, p);
-      return run(g, *r, args, p);
+      if (parse(*r, args, n, kwnames, p, nullptr))
+        return p.pin ? run_pinned(g, *r, args, p) : run(g, *r, args, p);
     }
     if (overridden(callable, args, n, kwnames, &other)) return other;
     if (PyObject* result = legacy_scalar_first(callable, g.name, args, n, kwnames)) return result;
@@ -657,12 +641,6 @@ py::object make_op(const OpGroup* g) {
 }
 
 }  // namespace
-
-const OpRecord* find_op(std::string_view name, uint32_t flags) {
-  for (const OpRecord* r : op_table())
-    if (name == r->spec.name && (r->spec.flags & flags) != 0) return r;
-  return nullptr;
-}
 
 py::object foreign_op_object(const ForeignOp& op) {
   static std::map<const ForeignOp*, py::object>* objects =

@@ -16,6 +16,9 @@ inline PyObject* named_tuple(py::handle type, const py::tuple& items) {
   return made;
 }
 
+// Returns the type of a rejected argument; for a list of tensors, also its first non-tensor
+// element.
+std::string described(const ArgInfo& a, PyObject* value);
 // Returns the first record with that name and one of `flags`; null if there is none.
 const OpRecord* find_op(std::string_view name, uint32_t flags = kFunction | kMethod | kInternal);
 

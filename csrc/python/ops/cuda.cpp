@@ -85,10 +85,8 @@ void init_cuda(py::module_& m) {
       py::return_value_policy::reference);
 
   using Free = py::call_guard<py::gil_scoped_release>;
-  m.def(
-      "_cuda_release_cached", [](int device) { runtime().release_cached(device); }, Free());
-  m.def(
-      "_cuda_synchronize", [](int device) { runtime().synchronize(device); }, Free());
+  m.def("_cuda_release_cached", [](int device) { runtime().release_cached(device); }, Free());
+  m.def("_cuda_synchronize", [](int device) { runtime().synchronize(device); }, Free());
   m.def("_cuda_new_stream",
         [](int device, int priority) { return runtime().new_stream(device, priority); });
   m.def("_cuda_current_stream", [](int device) { return runtime().current_stream(device); });

@@ -97,11 +97,10 @@ void init_random(py::module_& m) {
   checked_new(generator);
   complete_new(generator);
   generator.def(py::init(&make_generator), py::arg("device") = "cpu")
-      .def_property_readonly(
-          "device",
-          [](const Generator& g) {
-            return py::reinterpret_steal<py::object>(device_object(g.device()));
-          })
+      .def_property_readonly("device",
+                             [](const Generator& g) {
+                               return py::reinterpret_steal<py::object>(device_object(g.device()));
+                             })
       .def(
           "manual_seed",
           [](const py::object& self, py::handle seed) {

@@ -61,4 +61,22 @@ PyObject* wrap_result(const OpRecord* r, Result& result) {
   return named_tuple(type, items);
 }
 
+std::string described(const ArgInfo& a, PyObject* value) {
+  std::string text = Py_TYPE(value)->tp_name;
+  if (a.kind != ArgKind::Tensors || (!PyList_Check(value) && !PyTuple_Check(value))) return text;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+    PyObject* element = PySequence_Fast_GET_ITEM(value, i);
+    if (is_tensor(element)) continue;
+    return text + " (expected Tensor as element " + std::to_string(i) + ", but got " +
+           Py_TYPE(element)->tp_name + ")";
+  }
+  return text;
+}
+
+const OpRecord* find_op(std::string_view name, uint32_t flags) {
+  for (const OpRecord* r : op_table())
+    if (name == r->spec.name && (r->spec.flags & flags) != 0) return r;
+  return nullptr;
+}
+
 }  // namespace cograd::python

@@ -300,7 +300,8 @@ PyObject* method_cuda(PyObject* o, PyObject* args, PyObject* given) {
     if (!kwargs.contains("device") || kwargs["device"].is_none()) kwargs["device"] = "cuda";
     if (PyLong_Check(kwargs["device"].ptr()))
       kwargs["device"] = "cuda:" + std::string(py::str(kwargs["device"]));
-    const py::object device = py::handle(reinterpret_cast<PyObject*>(device_type_object()))(kwargs["device"]);
+    const py::object device =
+        py::handle(reinterpret_cast<PyObject*>(device_type_object()))(kwargs["device"]);
     COGRAD_CHECK(std::string(py::str(device.attr("type"))) == "cuda",
                  "Invalid device, must be cuda device: cuda() got ", std::string(py::str(device)));
     kwargs["device"] = device;

@@ -264,9 +264,12 @@ void init_pickle(py::module_& m) {
         const std::string where = s.device() == kHost ? "" : ", device=" + to_string(s.device());
         return "UntypedStorage(nbytes=" + std::to_string(s.nbytes()) + where + ")";
       });
-  storage.def_property_readonly("device", [](const UntypedStorage& s) {
-    return py::reinterpret_steal<py::object>(device_object(s.device()));
-  }, "The device of the bytes.");
+  storage.def_property_readonly(
+      "device",
+      [](const UntypedStorage& s) {
+        return py::reinterpret_steal<py::object>(device_object(s.device()));
+      },
+      "The device of the bytes.");
   PyBufferProcs* buffers = &reinterpret_cast<PyHeapTypeObject*>(storage.ptr())->as_buffer;
   buffers->bf_getbuffer = storage_view;
   buffers->bf_releasebuffer = end_storage_view;

@@ -259,9 +259,9 @@ NAMES = {
             "LongTensor ShortTensor caching_allocator_alloc caching_allocator_delete "
             "can_device_access_peer change_current_allocator check_error clock_rate cudaStatus "
             "cudart current_blas_handle get_gencode_flags graph_pool_handle graphs gds "
-            "green_contexts jiterator list_gpu_processes make_graphed_callables nccl nvtx "
-            "power_draw temperature tunable use_mem_pool utilization memory_usage "
-            "set_per_process_memory_fraction get_per_process_memory_fraction"
+            "green_contexts jiterator list_gpu_processes nccl power_draw temperature tunable "
+            "use_mem_pool utilization memory_usage set_per_process_memory_fraction "
+            "get_per_process_memory_fraction"
         ),
     },
     "jit": {

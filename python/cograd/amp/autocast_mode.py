@@ -64,7 +64,7 @@ def _device_type(name: Any, where: str) -> str:
     kind = name.partition(":")[0]
     if kind not in ("cpu", "cuda") and kind not in _ABSENT:
         raise RuntimeError(
-            f"{where}(): unknown device_type {name!r}; expected 'cpu', 'cuda', or one of the devices that "
+            f"{where}(): unknown device_type {name!r}; expected 'cpu', 'cuda', or a device that "
             f"cograd does not have: {', '.join(_ABSENT)}"
         )
     return kind

@@ -84,7 +84,7 @@ class CUDAGraph:
 
 
 class graph(CUDAGraph):
-    """torch's block that records a stream. It has no instances; creating one raises RuntimeError."""
+    """torch's block that records a stream; creating one raises RuntimeError."""
 
 
 def make_graphed_callables(callables: Any, sample_args: Any, *args: Any, **kwargs: Any) -> Any:

@@ -124,7 +124,7 @@ class PackedSequence(_Fields):
 
     def pin_memory(self) -> PackedSequence:
         """Returns a copy with its tensors in pinned memory."""
-        pinned = [None if part is None else part.pin_memory() for part in self]
+        pinned: list[Any] = [None if part is None else part.pin_memory() for part in self]
         result: PackedSequence = type(self)(*pinned)
         return result
 

@@ -45,7 +45,8 @@ int64_t setting(const char* name, int64_t otherwise) {
 }
 int devices() { return static_cast<int>(setting("FAKE_CUDA_DEVICES", 1)); }
 
-// ---- failures on demand --------------------------------------------------------------------------
+// ---- failures on demand
+// --------------------------------------------------------------------------
 
 struct Failure {
   int64_t calls_left;
@@ -67,12 +68,13 @@ Result failure_of(const char* symbol) {
   failures().erase(it);
   return code;
 }
-#define ENTER(symbol)                                                     \
-  const std::lock_guard<std::recursive_mutex> lock(mutex);                \
-  if (!initialized || getpid() != owner) return kNotInitialized;          \
+#define ENTER(symbol)                                            \
+  const std::lock_guard<std::recursive_mutex> lock(mutex);       \
+  if (!initialized || getpid() != owner) return kNotInitialized; \
   if (const Result failed = failure_of(#symbol); failed != kSuccess) return failed
 
-// ---- memory --------------------------------------------------------------------------------------
+// ---- memory
+// --------------------------------------------------------------------------------------
 
 constexpr size_t kPage = 4096, kRange = size_t{64} << 30;
 
@@ -149,12 +151,13 @@ struct Open {
   ~Open() { memory().open(false); }
 };
 
-// ---- streams and events --------------------------------------------------------------------------
+// ---- streams and events
+// --------------------------------------------------------------------------
 
 struct Event;
 struct Work {
-  std::function<void()> run;   // empty for a mark
-  Event* wait = nullptr;       // run up to this event first
+  std::function<void()> run;  // empty for a mark
+  Event* wait = nullptr;      // run up to this event first
   uint64_t wait_at = 0;
   Event* mark = nullptr;
   uint64_t mark_at = 0;
@@ -220,7 +223,8 @@ void drain_all(const Context* c = nullptr) {
   ENTER(symbol);              \
   if (current == nullptr) return kInvalidContext
 
-// ---- modules -------------------------------------------------------------------------------------
+// ---- modules
+// -------------------------------------------------------------------------------------
 
 using Kernel = void (*)(const void*);
 using TwinLaunch = void (*)(Kernel, const unsigned*, const unsigned*, unsigned, const void*);
@@ -297,8 +301,8 @@ API cuDeviceGetName(char* name, int n, int) {
   return kSuccess;
 }
 API cuDeviceGetAttribute(int* v, int attribute, int) {
-  const std::map<int, int> known = {{8, 49152}, {10, 32},    {16, 4}, {38, 1 << 22}, {39, 2048},
-                                    {75, 9},    {76, 0},     {82, 65536}, {97, 101376}};
+  const std::map<int, int> known = {{8, 49152}, {10, 32}, {16, 4},     {38, 1 << 22}, {39, 2048},
+                                    {75, 9},    {76, 0},  {82, 65536}, {97, 101376}};
   const auto it = known.find(attribute);
   if (it == known.end()) return kInvalidValue;
   *v = it->second;
@@ -512,8 +516,8 @@ API cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
                    unsigned bz, unsigned shared, void* s, void** parameters, void**) {
   ENTER_CONTEXT(cuLaunchKernel);
   const auto* function = static_cast<Function*>(f);
-  if (gx == 0 || gy == 0 || gz == 0 || bx * by * bz == 0 || bx * by * bz > 1024 ||
-      gy > 65535 || gz > 65535 || shared > 101376)
+  if (gx == 0 || gy == 0 || gz == 0 || bx * by * bz == 0 || bx * by * bz > 1024 || gy > 65535 ||
+      gz > 65535 || shared > 101376)
     return kInvalidValue;
   const auto* from = static_cast<const char*>(parameters[0]);
   std::vector<char> args(from, from + function->args_size);

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "compare.h"
+#include "cuda/args/optim_args.h"
 #include "cuda/jit/rows.h"
 #include "cuda/jit/text.h"
 #include "cuda/slots/loop_args.h"
-#include "cuda/args/optim_args.h"
 #include "kernels/elementwise/tables.h"
 #include "samples.h"
 
