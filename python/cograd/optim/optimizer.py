@@ -375,12 +375,12 @@ class Optimizer(Hooked):
 
 
 def _cast_state(param: Tensor, value: Any, key: str | None = None) -> Any:
-    """Returns a copy of loaded state; float tensors but 'step' get the parameter's dtype."""
+    """Returns a copy of loaded state; tensors but 'step' get its device and dtype."""
     if isinstance(value, Tensor):
         fits = param.is_floating_point() or (param.is_complex() and value.is_complex())
         if key == "step" or not fits:
             return value.detach().clone()
-        return value.detach().to(param.dtype, copy=True)
+        return value.detach().to(param.device, param.dtype, copy=True)
     if isinstance(value, dict):
         return {k: _cast_state(param, v, key=k) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
