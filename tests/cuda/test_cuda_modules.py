@@ -47,7 +47,8 @@ def test_training_gives_the_cpus_numbers(name):
         f"""
 def train(device):
     torch.manual_seed(1)
-    m = torch.nn.Linear(3, 1).to(device)
+    m = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+    m.to(device)
     x = torch.arange(12.).reshape(4, 3).to(device) / 10
     options = {{"momentum": 0.9}} if {name!r} == "SGD" else {{}}
     o = torch.optim.{name}(m.parameters(), lr=0.05, **options)
