@@ -47,7 +47,7 @@ int visible(int present, std::string_view list) noexcept {
     const std::string_view one = list.substr(0, list.find(','));
     list.remove_prefix(std::min(list.size(), one.size() + 1));
     const bool number = !one.empty() && one.find_first_not_of("0123456789") == one.npos;
-    if (number ? std::atoi(std::string(one).c_str()) >= present : !one.starts_with("GPU-")) break;
+    if (number ? std::strtol(one.data(), nullptr, 10) >= present : !one.starts_with("GPU-")) break;
     ++n;
   }
   return std::min(n, present);

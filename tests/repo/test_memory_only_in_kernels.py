@@ -33,7 +33,7 @@ SIZES = "copies sizes, strides, edges or options, no elements"
 EXCEPTIONS = {
     "autograd/graph/node.cpp": (1, SIZES),
     "autograd/graph/variable.cpp": (3, SIZES),
-    "autograd/transforms/engine_samples.cpp": (1, "moves tensors, not their elements"),
+    "autograd/transforms/engine_samples.cpp": (2, "moves tensors, not their elements"),
     "autograd/transforms/levels.cpp": (1, GEOMETRIC),
     "autograd/transforms/sparse.cpp": (
         3,
@@ -55,6 +55,7 @@ EXCEPTIONS = {
     "ops/random/draws.cpp": (3, CALLBACK),
     "ops/random/fill.h": (5, f"{CALLBACK}; {SIZES}"),
     "ops/reduce/reduce.cpp": (1, GEOMETRIC),
+    "ops/transform/device_stage.cpp": (4, "copies between devices, by their backend"),
     "ops/shape/geometry.cpp": (1, GEOMETRIC),
     "ops/shape/inplace_geometry.cpp": (1, GEOMETRIC),
     "ops/shape/join.cpp": (2, f"{FIELDS}; {GEOMETRIC}"),

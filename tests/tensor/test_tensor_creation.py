@@ -719,8 +719,9 @@ def test_unknown_devices():
     ],
 )
 def test_use_of_a_device_that_is_not_here_says_so(call, kind):
+    text = f"device '{kind}' is not available: .*, so there is no {kind.split(':')[0]} device"
     for device in (kind, torch.device(kind)):
-        with pytest.raises(RuntimeError, match=f"device '{kind}' is not available: cograd runs on"):
+        with pytest.raises(RuntimeError, match=text):
             call(device)
 
 

@@ -472,13 +472,12 @@ PyObject* run(const OpGroup& g, const OpRecord& r, PyObject* const* args, Parsed
   return wrap_result(&r, result);
 }
 
-[[gnu::cold]] PyObject* run_pinned(const OpGroup& g, const OpRecord& r, PyObject* const* args,
-                                   Parsed& p) {
-  const py::object made = py::reinterpret_steal<py::object>(run(g, r, args, p));
+[[gnu::cold]] PyObject* pinned(const OpGroup& g, PyObject* result) {
+  const py::object made = py::reinterpret_steal<py::object>(result);
   const Tensor& t = unwrap(made.ptr());
-  Tensor pinned = pinned_copy(t, g.name.c_str());
-  if (requires_grad(t)) set_requires_grad(pinned, true);
-  return wrap(std::move(pinned));
+  Tensor copy = pinned_copy(t, g.name.c_str());
+  if (requires_grad(t)) set_requires_grad(copy, true);
+  return wrap(std::move(copy));
 }
 
 PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf,
@@ -514,8 +513,9 @@ PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf
       return other;
     for (const OpRecord* r : g.records) {
       Parsed p;
-      if (parse(*r, args, n, kwnames, p, nullptr))
-        return p.pin ? run_pinned(g, *r, args, p) : run(g, *r, args, p);
+      if (!parse(*r, args, n, kwnames, p, nullptr)) continue;
+      PyObject* made = run(g, *r, args, p);
+      return p.pin ? pinned(g, made) : made;
     }
     if (overridden(callable, args, n, kwnames, &other)) return other;
     if (PyObject* result = legacy_scalar_first(callable, g.name, args, n, kwnames)) return result;

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import cograd
-from cograd.storage import UntypedStorage
+from cograd._C import UntypedStorage
 
 __all__ = ["LocationError", "Place", "restore", "restorer"]
 
