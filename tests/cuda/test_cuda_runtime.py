@@ -232,6 +232,18 @@ assert torch.cuda.memory_allocated() == 0 and torch.cuda.memory_stats() == {{}}
     )
 
 
+def test_no_compiler():
+    fakes.run(
+        """
+assert torch.cuda.device_count() == 1 and not torch.cuda.is_available()
+x = torch.ones(3).cuda()  # copies need no kernel
+assert x.cpu().tolist() == [1.0] * 3
+raises(RuntimeError, "COGRAD_NVRTC", lambda: x + 1)
+""",
+        COGRAD_NVRTC="/nowhere/libnvrtc.so",
+    )
+
+
 def test_backward_runs_on_the_streams_of_forward():
     fakes.run(
         """

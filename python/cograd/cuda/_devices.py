@@ -4,7 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes.util
+import functools
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import cograd
@@ -48,9 +52,24 @@ def device_count() -> int:
     return int(_C._cuda_count())
 
 
+@functools.cache
+def has_compiler() -> bool:
+    """Returns whether NVRTC, which compiles the kernels, is found where the core looks for it."""
+    if own := os.environ.get("COGRAD_NVRTC"):
+        return os.path.isfile(own)
+    packages = Path(cograd.__file__).parents[1] / "nvidia"
+    wheels = ("cu13/lib/libnvrtc.so.13", "cuda_nvrtc/lib/libnvrtc.so.12")
+    if any((packages / name).is_file() for name in wheels):
+        return True
+    return ctypes.util.find_library("nvrtc") is not None
+
+
 def is_available() -> bool:
-    """Returns whether there is a GPU, without starting the driver."""
-    return device_count() > 0
+    """Returns whether there is a GPU and a compiler for its kernels; does not start the driver.
+
+    Without ``pip install 'cograd[cuda]'``, programs that ask this go on on the CPU.
+    """
+    return device_count() > 0 and has_compiler()
 
 
 def init() -> None:
@@ -82,7 +101,7 @@ def set_device(device: Any) -> None:
     Raises:
         RuntimeError: there is no such GPU.
     """
-    if isinstance(device, int) and device < 0 and is_available():
+    if isinstance(device, int) and device < 0 and device_count() > 0:
         return
     _C._cuda_set_current(index_of(device, f"set_device({device!r})"))
 
@@ -163,5 +182,5 @@ def is_tf32_supported() -> bool:
 
 def synchronize(device: Any = None) -> None:
     """Waits until a GPU has done all its work; returns at once without a GPU."""
-    if is_available() and is_initialized():
+    if is_initialized():
         _C._cuda_synchronize(index_of(device, "synchronize()"))
