@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "cuda/args/resample_args.h"
 #include "cuda/driver/gpu.h"
@@ -69,11 +70,12 @@ void resample(DType t, const Resampling& r, int64_t planes, const void* x, void*
     return static_cast<double>(r.dims[d].out) /
            static_cast<double>(std::max<int64_t>(1, r.dims[d].in));
   };
-  int order[3], count = 0;
+  std::vector<int> order;
   for (int d = 0; d < 3; ++d)
-    if (!r.dims[d].identity) order[count++] = d;
+    if (!r.dims[d].identity) order.push_back(d);
+  const auto count = static_cast<int>(order.size());
   // Dims that shrink the plane come first.
-  std::sort(order, order + count, [&](int a, int b) { return growth(a) < growth(b); });
+  std::sort(order.begin(), order.end(), [&](int a, int b) { return growth(a) < growth(b); });
   if (count == 0) {
     const auto bytes = static_cast<size_t>(planes * r.in_size() * dtype_size(t));
     return check(driver().copy_on_device(address(y), address(x), bytes, here().stream()),
@@ -83,7 +85,7 @@ void resample(DType t, const Resampling& r, int64_t planes, const void* x, void*
   const void* from = x;
   std::unique_ptr<Scratch> before;
   for (int i = 0; i < count; ++i) {
-    const int d = order[i];
+    const int d = order[static_cast<size_t>(i)];
     ResampleArgs a{};
     std::unique_ptr<Scratch> tables;
     const char* table = device_tables(tables_of(r.dims[d]), tables);
