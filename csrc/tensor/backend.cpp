@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -47,7 +48,9 @@ int visible(int present, std::string_view list) noexcept {
     const std::string_view one = list.substr(0, list.find(','));
     list.remove_prefix(std::min(list.size(), one.size() + 1));
     const bool number = !one.empty() && one.find_first_not_of("0123456789") == one.npos;
-    if (number ? std::strtol(one.data(), nullptr, 10) >= present : !one.starts_with("GPU-")) break;
+    int index = present;
+    if (number) std::from_chars(one.data(), one.data() + one.size(), index);
+    if (number ? index >= present : !one.starts_with("GPU-")) break;
     ++n;
   }
   return std::min(n, present);
