@@ -29,14 +29,18 @@ def why_not():
 
 
 def folder():
-    """Returns the folder of the libraries, which are built again when their sources change."""
+    """Returns the folder of the libraries, which are built again when their sources change.
+
+    It has its own copy of the twin's header, since the checkout that built it may be gone.
+    """
     text = b"".join(p.read_bytes() for p in sorted(SOURCES.iterdir()))
-    name = hashlib.sha256(text + CXX.encode()).hexdigest()[:16]
+    name = hashlib.sha256(Path(__file__).read_bytes() + text + CXX.encode()).hexdigest()[:16]
     made = Path(tempfile.gettempdir()) / f"cograd-fakes-{os.getuid()}-{name}"
     if not (made / "ready").exists():
         with tempfile.TemporaryDirectory(dir=tempfile.gettempdir()) as new:
+            shutil.copy(SOURCES / "host.h", new)
             for source in ("driver", "nvrtc"):
-                header = f'-DCOGRAD_TWIN_HEADER="{SOURCES / "host.h"}"'
+                header = f'-DCOGRAD_TWIN_HEADER="{made / "host.h"}"'
                 subprocess.run(
                     [CXX, "-std=c++20", "-O1", "-shared", "-fPIC", header]
                     + [str(SOURCES / f"{source}.cpp"), "-o", f"{new}/{source}.so", "-ldl"],
