@@ -8,7 +8,7 @@
 
 namespace cograd {
 
-// Of the time from begin_ns to end_ns, the thread did not run for waited_ns.
+// The thread did not run for waited_ns of the time from begin_ns to end_ns.
 struct ThreadWait {
   uint64_t thread;  // as in ProfileEvent
   int64_t begin_ns, end_ns, waited_ns;

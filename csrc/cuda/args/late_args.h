@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a kernel records of an index that is out of bounds, for the host and for kernels' text.
+// A kernel records an index that is out of bounds in this struct, which the host reads later.
 #pragma once
 
 namespace cograd::device {

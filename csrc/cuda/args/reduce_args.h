@@ -6,7 +6,7 @@ namespace cograd::device {
 
 inline constexpr int kReduceDims = 6, kReduceThreads = 256;
 
-// What becomes of the combined terms.
+// The last step of a reduction turns the combined terms into the result.
 enum ReduceFinish : int { kPlain, kMean, kRoot2, kRootP, kAllTrue, kAnyTrue };
 
 // multiplier and shift divide numbers below 2^31 by the size.

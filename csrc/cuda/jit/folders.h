@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where libcograd_cuda.so lies, and small questions about files.
+// Finds the folder of libcograd_cuda.so, and reads files.
 #pragma once
 #include <optional>
 #include <string>

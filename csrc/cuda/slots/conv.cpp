@@ -5,11 +5,9 @@
 
 #include "cograd/dtype.h"
 #include "cuda/args/gemm_args.h"
-#include "cuda/driver/launch.h"
-#include "cuda/jit/rows.h"
-#include "cuda/memory/scratch.h"
 #include "cuda/slots/products.h"
 #include "cuda/slots/registry.h"
+#include "cuda/slots/support.h"
 #include "kernels/conv/conv.h"
 #include "kernels/core/loops.h"
 #include "kernels/elementwise/tables.h"
@@ -22,6 +20,8 @@ using kernels::ConvShape;
 
 // Columns of more images than this would take too much memory at once.
 constexpr int64_t kColumnBytes = int64_t{256} << 20;
+// The kernels loop over what is left.
+constexpr int64_t kMostThreads = int64_t{256} << 20;
 
 void run_columns(const char* name, DType t, const ConvShape& s, int64_t images, const void* from,
                  void* to, int64_t total) {
@@ -36,11 +36,7 @@ void run_columns(const char* name, DType t, const ConvShape& s, int64_t images, 
     args.dilation[d] = s.dilation[d];
   }
   if (total == 0) return;
-  Grid g;
-  g.blocks[0] = static_cast<unsigned>(std::clamp<int64_t>((total + 255) / 256, 1, 1 << 20));
-  g.threads[0] = 256;
-  launch(name, kernel("columns.h", (std::string("-DTYPE=") + stored_type(t)).c_str(), name), g,
-         args);
+  launch(name, function_of("columns.h", name, t), grid_over(std::min(total, kMostThreads)), args);
 }
 
 // The sizes of a convolution's parts, in elements.
@@ -73,13 +69,6 @@ void each_step(const ConvShape& s, const Sizes& z, F&& f) {
     f(i, std::min(z.per_step, s.batch - i), columns.get());
 }
 
-void zero(void* p, int64_t bytes) {
-  if (bytes == 0) return;
-  check(driver().set_bytes(reinterpret_cast<CUdeviceptr>(p), 0, static_cast<size_t>(bytes),
-                           here().stream()),
-        "cuMemsetD8Async");
-}
-
 }  // namespace
 
 void im2col(DType t, const ConvShape& s, const void* x, void* cols) {
@@ -95,7 +84,7 @@ COGRAD_CUDA_SLOT(col2im)
 void conv_forward(DType t, const ConvShape& s, const void* x, const void* w, const void* bias,
                   void* y) {
   const Sizes z(t, s);
-  if (z.depth == 0) zero(y, s.batch * z.y * z.item);
+  if (z.depth == 0) set_bytes(y, 0, s.batch * z.y * z.item);
   each_step(s, z, [&](int64_t i, int64_t n, void* columns) {
     run_columns("im2col", t, s, n, z.at(x, i * z.x), columns, n * z.columns);
     for (int64_t g = 0; g < s.groups; ++g)
@@ -129,7 +118,7 @@ COGRAD_CUDA_SLOT(conv_input_grad)
 
 void conv_weight_grad(DType t, const ConvShape& s, const void* g, const void* x, void* gw) {
   const Sizes z(t, s);
-  if (s.batch == 0) return zero(gw, s.groups * z.w * z.item);
+  if (s.batch == 0) return set_bytes(gw, 0, s.groups * z.w * z.item);
   // Images are added in order, so the bits repeat.
   each_step(s, z, [&](int64_t i, int64_t n, void* columns) {
     run_columns("im2col", t, s, n, z.at(x, i * z.x), columns, n * z.columns);

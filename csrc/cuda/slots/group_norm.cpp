@@ -19,7 +19,7 @@ constexpr int kWarps = kGroupThreads / 32;
 constexpr int kStateBytes = 24;
 
 std::string defines_of(uint64_t v) {
-  return std::string("-DCOGRAD_T=") + text_type(static_cast<DType>(v & 0xFF)) +
+  return std::string("-DCOGRAD_T=") + stored_type(static_cast<DType>(v & 0xFF)) +
          " -DCOGRAD_VEC=" + std::to_string(v >> 8);
 }
 

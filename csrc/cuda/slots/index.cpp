@@ -44,7 +44,7 @@ IndexPlan rows_plan(const char* slot, int64_t outer, int64_t n, int64_t inner, i
   const PlanTensor t{index, {0, kIndexSize, 0}, n, row};
   return {slot, sizes, self, other, {&t, 1}, wrap, code};
 }
-// The same with an index for each element.
+// Plans a call whose index tensor has an index for each element.
 IndexPlan along_plan(const char* slot, int64_t outer, int64_t n, int64_t inner, int64_t itemsize,
                      const int64_t* index, int64_t m) {
   const int64_t row = inner * itemsize;

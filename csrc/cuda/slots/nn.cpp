@@ -14,7 +14,7 @@ using device::kNnThreads;
 namespace {
 
 std::string cell_defines(uint64_t v) {
-  return std::string("-DCOGRAD_CELLS -DCOGRAD_T=") + text_type(static_cast<DType>(v));
+  return std::string("-DCOGRAD_CELLS -DCOGRAD_T=") + stored_type(static_cast<DType>(v));
 }
 
 }  // namespace
@@ -24,7 +24,7 @@ void masked_scale(DType t, const void* x, const bool* keep, double scale, int64_
   const device::ScaleArgs a{x, reinterpret_cast<const unsigned char*>(keep), out, scale, n};
   const auto defines = [](uint64_t v) {
     const auto dtype = static_cast<DType>(v);
-    return std::string("-DCOGRAD_T=") + text_type(dtype) +
+    return std::string("-DCOGRAD_T=") + stored_type(dtype) +
            (is_complex(dtype) ? " -DCOGRAD_COMPLEX" : "");
   };
   launch("masked_scale", function_of("nn.h", "masked_scale", static_cast<uint64_t>(t), defines),

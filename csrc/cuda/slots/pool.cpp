@@ -29,7 +29,7 @@ bool fits(const PoolDim& d, const std::vector<int64_t>& start, const std::vector
       if (lo < 0) lo += ceil_div(-lo, d.dilation) * d.dilation;
     }
     const int64_t s = start[static_cast<size_t>(i)], e = end[static_cast<size_t>(i)];
-    // What lies between the last element and the end does not matter.
+    // The positions between the last element and the end do not matter.
     if (s != lo || ceil_div(e - s, d.dilation) != ceil_div(hi - lo, d.dilation)) return false;
   }
   return true;

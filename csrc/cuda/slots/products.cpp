@@ -3,46 +3,37 @@
 #include <algorithm>
 
 #include "cuda/args/gemm_args.h"
-#include "cuda/driver/launch.h"
-#include "cuda/jit/rows.h"
 #include "cuda/lib/cublaslt.h"
-#include "cuda/memory/scratch.h"
 #include "cuda/slots/products.h"
 #include "cuda/slots/registry.h"
+#include "cuda/slots/support.h"
 #include "kernels/product/gemm.h"
 
 namespace cograd::cuda {
 
 namespace {
 
-constexpr int64_t kMostBlocks = INT32_MAX;
+constexpr int kThreads = 256;
 
-int64_t divide_up(int64_t a, int64_t b) noexcept { return (a + b - 1) / b; }
-unsigned blocks_for(int64_t n) {
-  return static_cast<unsigned>(std::clamp<int64_t>(n, 1, kMostBlocks));
+// A variant has the dtype in its lowest 8 bits, then whether a and b are transposed.
+std::string defines_of(uint64_t variant) {
+  return std::string("-DCOGRAD_T=") + stored_type(static_cast<DType>(variant & 0xFF)) +
+         " -DTA=" + ((variant >> 8 & 1) != 0 ? "1" : "0") +
+         " -DTB=" + ((variant >> 9 & 1) != 0 ? "1" : "0");
 }
-
 CUfunction function(DType t, bool ta, bool tb, const char* name) {
-  const std::string defines = std::string("-DTYPE=") + stored_type(t) +
-                              " -DTA=" + (ta ? "1" : "0") + " -DTB=" + (tb ? "1" : "0");
-  return kernel("gemm.h", defines.c_str(), name);
-}
-
-Grid grid_of(unsigned blocks) {
-  Grid g;
-  g.blocks[0] = blocks;
-  g.threads[0] = 256;
-  return g;
+  const uint64_t variant = static_cast<uint64_t>(t) | uint64_t{ta} << 8 | uint64_t{tb} << 9;
+  return function_of("gemm.h", name, variant, defines_of);
 }
 
 void own_product(const Product& p) {
   constexpr int64_t kTile = 64;
-  const int64_t tiles_m = divide_up(p.m, kTile), tiles_n = divide_up(p.n, kTile);
+  const int64_t tiles_m = ceil_div(p.m, kTile), tiles_n = ceil_div(p.n, kTile);
   const GemmArgs args{p.a,   p.b,        p.c,        p.m,        p.n,     p.k,     p.lda,  p.ldb,
                       p.ldc, p.stride_a, p.stride_b, p.stride_c, p.batch, p.alpha, p.beta, tiles_n};
-  COGRAD_CHECK(tiles_m * tiles_n <= kMostBlocks, "matmul(): a product of ", p.m, " x ", p.k, " by ",
+  COGRAD_CHECK(tiles_m * tiles_n <= INT32_MAX, "matmul(): a product of ", p.m, " x ", p.k, " by ",
                p.k, " x ", p.n, " is too large for one launch");
-  Grid g = grid_of(static_cast<unsigned>(tiles_m * tiles_n));
+  Grid g = grid_of(tiles_m * tiles_n, kThreads);
   g.blocks[2] = static_cast<unsigned>(std::min<int64_t>(p.batch, 65535));
   launch("gemm", function(p.dtype, p.ta, p.tb, "gemm"), g, args);
 }
@@ -78,20 +69,18 @@ void gemv(DType t, bool ta, int64_t m, int64_t n, double alpha, const void* a, i
           const void* x, int64_t incx, double beta, void* y, int64_t incy) {
   if ((ta ? n : m) == 0) return;
   const GemvArgs args{a, x, y, m, n, lda, incx, incy, alpha, beta};
-  const unsigned blocks = blocks_for(ta ? divide_up(n, 32) : divide_up(m, 8));
-  launch("gemv", function(t, false, false, ta ? "gemv_columns" : "gemv_rows"), grid_of(blocks),
-         args);
+  launch("gemv", function(t, false, false, ta ? "gemv_columns" : "gemv_rows"),
+         grid_of(ta ? ceil_div(n, 32) : ceil_div(m, 8), kThreads), args);
 }
 COGRAD_CUDA_SLOT(gemv)
 
 void dot(DType t, int64_t n, const void* x, int64_t incx, const void* y, int64_t incy, void* out) {
   constexpr int64_t kPerBlock = 4096, kParts = 1024;
-  const auto blocks = static_cast<int>(std::clamp<int64_t>(divide_up(n, kPerBlock), 1, kParts));
+  const auto blocks = static_cast<int>(std::clamp<int64_t>(ceil_div(n, kPerBlock), 1, kParts));
   const Scratch partial(static_cast<size_t>(blocks) * 16);
   const DotArgs args{x, y, out, partial.get(), n, incx, incy, blocks};
-  launch("dot", function(t, false, false, "dot_parts"), grid_of(static_cast<unsigned>(blocks)),
-         args);
-  launch("dot", function(t, false, false, "dot_total"), grid_of(1), args);
+  launch("dot", function(t, false, false, "dot_parts"), grid_of(blocks, kThreads), args);
+  launch("dot", function(t, false, false, "dot_total"), grid_of(1, kThreads), args);
 }
 COGRAD_CUDA_SLOT(dot)
 
@@ -99,8 +88,7 @@ void ger(DType t, int64_t m, int64_t n, double alpha, const void* x, int64_t inc
          int64_t incy, double beta, void* a, int64_t lda) {
   if (m == 0 || n == 0) return;
   const GerArgs args{x, y, a, m, n, incx, incy, lda, alpha, beta};
-  launch("ger", function(t, false, false, "ger"), grid_of(blocks_for(divide_up(m * n, 1024))),
-         args);
+  launch("ger", function(t, false, false, "ger"), grid_of(ceil_div(m * n, 1024), kThreads), args);
 }
 COGRAD_CUDA_SLOT(ger)
 

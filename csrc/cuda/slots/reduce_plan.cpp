@@ -38,7 +38,7 @@ constexpr const char* kLeaves[] = {"Sum",
 constexpr int kStateBytes = 24;  // of the largest state
 
 std::string defines_of(uint64_t variant) {
-  return std::string("-DCOGRAD_T=") + text_type(static_cast<DType>(variant & 0xFF)) +
+  return std::string("-DCOGRAD_T=") + stored_type(static_cast<DType>(variant & 0xFF)) +
          " -DCOGRAD_LEAF=" + kLeaves[variant >> 8];
 }
 

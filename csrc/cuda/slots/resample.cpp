@@ -56,7 +56,7 @@ const char* device_tables(const std::string& tables, std::unique_ptr<Scratch>& r
 }
 
 std::string defines_of(uint64_t v) {
-  const auto part = [v](int k) { return text_type(static_cast<DType>(v >> (8 * k) & 0xFF)); };
+  const auto part = [v](int k) { return stored_type(static_cast<DType>(v >> (8 * k) & 0xFF)); };
   return std::string("-DCOGRAD_FROM=") + part(0) + " -DCOGRAD_TO=" + part(1) +
          " -DCOGRAD_SUM=" + part(2);
 }

@@ -29,7 +29,7 @@ RowPlan plan_rows(DType t, int64_t rows, int64_t n, int mode,
 }
 
 std::string row_defines(uint64_t v) {
-  return std::string("-DCOGRAD_T=") + text_type(static_cast<DType>(v & 0xFF)) +
+  return std::string("-DCOGRAD_T=") + stored_type(static_cast<DType>(v & 0xFF)) +
          " -DCOGRAD_MODE=" + std::to_string(v >> 8 & 0xFF) +
          " -DCOGRAD_PER=" + std::to_string(v >> 16 & 0xFF) +
          " -DCOGRAD_VEC=" + std::to_string(v >> 24 & 0xFF) +

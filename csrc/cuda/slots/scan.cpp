@@ -18,7 +18,7 @@ constexpr const char* kScans[] = {"CumSum", "CumProd", "LogCumSumExp", "CumMax",
 enum Scan : uint8_t { kCumSum, kCumProd, kLogCumSumExp, kCumMax, kCumMin };
 
 std::string defines_of(uint64_t variant) {
-  return std::string("-DCOGRAD_T=") + text_type(static_cast<DType>(variant & 0xFF)) +
+  return std::string("-DCOGRAD_T=") + stored_type(static_cast<DType>(variant & 0xFF)) +
          " -DCOGRAD_SCAN=" + kScans[variant >> 8];
 }
 

@@ -26,51 +26,16 @@ struct KeyHash {
 
 }  // namespace
 
-const char* text_type(DType t) {
-  switch (t) {
-    case DType::Bool:
-      return "bool";
-    case DType::UInt8:
-      return "uint8_t";
-    case DType::Int8:
-      return "int8_t";
-    case DType::Int16:
-      return "int16_t";
-    case DType::Int32:
-      return "int32_t";
-    case DType::Int64:
-      return "int64_t";
-    case DType::Float16:
-      return "Half";
-    case DType::BFloat16:
-      return "BFloat16";
-    case DType::Float32:
-      return "float";
-    case DType::Complex64:
-      return "Complex<float>";
-    case DType::Complex128:
-      return "Complex<double>";
-    case DType::UInt16:
-      return "uint16_t";
-    case DType::UInt32:
-      return "uint32_t";
-    case DType::UInt64:
-      return "uint64_t";
-    default:
-      return "double";
-  }
-}
-
 const char* bits_type(DType t) {
   switch (t) {
     case DType::UInt16:
-      return text_type(DType::Int16);
+      return stored_type(DType::Int16);
     case DType::UInt32:
-      return text_type(DType::Int32);
+      return stored_type(DType::Int32);
     case DType::UInt64:
-      return text_type(DType::Int64);
+      return stored_type(DType::Int64);
     default:
-      return text_type(t);
+      return stored_type(t);
   }
 }
 
@@ -83,7 +48,7 @@ CUfunction function_of(const char* program, const char* function, uint64_t varia
 }
 CUfunction function_of(const char* program, const char* function, DType t) {
   return function_of(program, function, static_cast<uint64_t>(t), [](uint64_t v) {
-    return std::string("-DCOGRAD_T=") + text_type(static_cast<DType>(v));
+    return std::string("-DCOGRAD_T=") + stored_type(static_cast<DType>(v));
   });
 }
 

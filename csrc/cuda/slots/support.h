@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What slots share: functions of programs without a lookup by text, values read back, grids.
+// Helpers of all slots: functions of programs without a lookup by text, values read back, grids.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 #include "cograd/dtype.h"
 #include "cuda/driver/launch.h"
+#include "cuda/jit/rows.h"
 #include "cuda/memory/scratch.h"
 #include "tensor/slot.h"
 
 namespace cograd::cuda {
 
-// The name of a dtype's type in kernels' text.
-const char* text_type(DType t);
-// The same for kernels that do not compare: unsigned integers of 16 bits and more are signed ones.
+// Returns stored_type(t) for a kernel that compares nothing: it gets signed integers for unsigned
+// ones of 16 bits and more.
 const char* bits_type(DType t);
 
 // Returns kernel(program, defines, function). `program` and `function` are literals; they and the

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The columns of a convolution: the elements of an image under each tap of the kernel, and back.
-// -DTYPE= is the dtype. Both kernels are bound by memory.
+// -DCOGRAD_T= is the dtype. Both kernels are bound by memory.
 #include "cuda/args/gemm_args.h"
 #include "prelude.h"
 
 namespace cograd::device {
 
-using T = TYPE;
+using T = COGRAD_T;
 
 // out (images, channels taps, positions) = the element of x (images, channels, in) under each tap.
 COGRAD_KERNEL(im2col, ColumnsArgs, 256) {

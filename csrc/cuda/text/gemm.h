@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Products of row-major matrices for every dtype: what cuBLASLt does not compute, or is not there
-// for. -DTYPE= is the dtype, -DTA= and -DTB= say whether a and b are transposed.
+// for. -DCOGRAD_T= is the dtype, -DTA= and -DTB= say whether a and b are transposed.
 #include "cuda/args/gemm_args.h"
 #include "prelude.h"
 
 namespace cograd::device {
 
-using T = TYPE;
+using T = COGRAD_T;
 using C = compute_t<T>;
 
 // bool adds by `or` and multiplies by `and`.

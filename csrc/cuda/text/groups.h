@@ -136,7 +136,7 @@ COGRAD_KERNEL(group_finish, GroupArgs, kGroupThreads) {
   }
 }
 
-// Where load k of the whole array is.
+// A Spot says where load k of the whole array is.
 struct Spot {
   int64_t group, segment, at;
 };

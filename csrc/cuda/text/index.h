@@ -5,17 +5,7 @@
 
 namespace cograd::device {
 
-#if WIDTH == 1
-using U = uint8_t;
-#elif WIDTH == 2
-using U = uint16_t;
-#elif WIDTH == 4
-using U = uint32_t;
-#elif WIDTH == 8
-using U = uint64_t;
-#else
-using U = Pack<uint32_t, 4>;
-#endif
+using U = bytes_t<WIDTH>;
 
 COGRAD_KERNEL(pick, IndexArgs, 256) {
   for (int64_t i = grid_index(); i < a.n; i += grid_size()) {
@@ -26,7 +16,7 @@ COGRAD_KERNEL(pick, IndexArgs, 256) {
   }
 }
 
-// Of several entries with one target, the last one is written, as on the CPU.
+// The last of several entries with one target is written, as on the CPU.
 COGRAD_KERNEL(put, IndexArgs, 256) {
   for (int64_t i = grid_index(); i < a.n; i += grid_size()) {
     const IndexPlace p = place_of(a, i);

@@ -23,7 +23,7 @@ COGRAD_KERNEL(first_outside, CheckArgs, 256) {
   }
 }
 
-// As unsigned numbers, negative ones are the largest.
+// Negative indices are the largest as unsigned numbers.
 COGRAD_BLOCK_KERNEL(largest, CheckArgs, 256) {
   unsigned long long top = 0;
   for (int64_t i = grid_index(); i < a.n; i += grid_size()) {

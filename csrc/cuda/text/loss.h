@@ -83,7 +83,7 @@ COGRAD_BLOCK_KERNEL(nll_total, LossArgs, kLossThreads) {
           static_cast<Computed>(a.reduction == 1 ? losses / weights : losses));
 }
 
-// What the gradient of a position consists of.
+// A Position holds what the gradient there consists of.
 struct Position {
   int64_t target, base;
   bool ignored;

@@ -8,17 +8,7 @@
 namespace cograd::device {
 
 using T = TYPE;
-#if WIDTH == 1
-using U = uint8_t;
-#elif WIDTH == 2
-using U = uint16_t;
-#elif WIDTH == 4
-using U = uint32_t;
-#elif WIDTH == 8
-using U = uint64_t;
-#else
-using U = Pack<uint32_t, 4>;
-#endif
+using U = bytes_t<WIDTH>;
 
 COGRAD_KERNEL(masked_fill, MaskedFillArgs, 256) {
   const U value = *static_cast<const U*>(a.value);

@@ -6,17 +6,7 @@
 
 namespace cograd::device {
 
-#if WIDTH == 1
-using U = uint8_t;
-#elif WIDTH == 2
-using U = uint16_t;
-#elif WIDTH == 4
-using U = uint32_t;
-#elif WIDTH == 8
-using U = uint64_t;
-#else
-using U = Pack<uint32_t, 4>;
-#endif
+using U = bytes_t<WIDTH>;
 
 COGRAD_KERNEL(triangle, TriangleArgs, 256) {
   for (int64_t i = grid_index(); i < a.n; i += grid_size()) {

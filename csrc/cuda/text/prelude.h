@@ -219,6 +219,12 @@ template <class T, int N>
 struct alignas(sizeof(T) * N) Pack {
   T v[N];
 };
+// A type of 1, 2, 4, 8 or 16 bytes, for kernels that only move elements.
+template <int kBytes>
+using bytes_t = select_t<
+    kBytes == 1, uint8_t,
+    select_t<kBytes == 2, uint16_t,
+             select_t<kBytes == 4, uint32_t, select_t<kBytes == 8, uint64_t, Pack<uint32_t, 4>>>>>;
 
 // Index of the thread in the grid, and the number of threads, along x.
 inline int64_t grid_index() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
