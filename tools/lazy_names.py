@@ -25,7 +25,8 @@ LAZY_NAMES = {
     "nn.functional.vision": "channel_shuffle pixel_shuffle pixel_unshuffle",
     "serialization": "load save",
     "sparse._construct": (
-        "sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor"
+        "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor "
+        "sparse_csc_tensor sparse_csr_tensor"
     ),
     "sparse._products": "dsmm hsmm spmm",
 }

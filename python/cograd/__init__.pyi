@@ -215,6 +215,8 @@ from cograd.__config__ import show_config as show_config
 from cograd import signal as signal
 from cograd._functions.views import slice_inverse as slice_inverse
 from cograd import sparse as sparse
+from cograd.sparse._construct import sparse_bsc_tensor as sparse_bsc_tensor
+from cograd.sparse._construct import sparse_bsr_tensor as sparse_bsr_tensor
 from cograd.sparse._construct import sparse_compressed_tensor as sparse_compressed_tensor
 from cograd.sparse._construct import sparse_coo_tensor as sparse_coo_tensor
 from cograd.sparse._construct import sparse_csc_tensor as sparse_csc_tensor
@@ -884,6 +886,8 @@ def softshrink_(input: Tensor, lambd: _float = 0.5) -> Tensor: ...
 def softsign(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def softsign_(input: Tensor) -> Tensor: ...
 def sort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _bool | None = False, out: Tensor | None = None) -> _sort_result: ...
+sparse_bsc: Any
+sparse_bsr: Any
 sparse_coo: Any
 sparse_csc: Any
 sparse_csr: Any

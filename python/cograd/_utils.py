@@ -23,9 +23,8 @@ def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...]) -> Tensor:
         options = {"is_coalesced": bool(len(data) > 3 and data[3])}
     else:
         *arrays_, values, size = data
-        csr = layout == cograd.sparse_csr
-        make = cograd.sparse_csr_tensor if csr else cograd.sparse_csc_tensor
-        arrays, options = (*arrays_, values.detach()), {}
+        make, options = cograd.sparse_compressed_tensor, {"layout": layout}
+        arrays = (*arrays_, values.detach())
     out: Tensor = make(*arrays, size, requires_grad=values.requires_grad, **options)
     return out
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import sys
 import typing
@@ -27,7 +26,6 @@ _ATTRIBUTES = {
     "autograd.profiler": "emit_nvtx emit_itt",
 }
 _TYPING = ("Any", "Callable", "Dict", "List", "Optional", "Tuple", "Union")
-_LAYOUTS = ("sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr")
 
 
 def has_module(path: str) -> bool:
@@ -106,18 +104,8 @@ def _by_attribute(path: str, name: str) -> bool:
     return name in _ATTRIBUTES.get(path, "").split()
 
 
-@functools.cache
-def _layout(name: str) -> Any:
-    """Returns a layout that no tensor has, for comparisons."""
-    from cograd._base.memory_format import layout
-
-    return layout(f"torch.{name}")
-
-
 def _instead(path: str, name: str, imported: bool) -> Any:
     """Returns what an existing module gives for a name that it lacks; None if nothing."""
-    if not path and name in _LAYOUTS:
-        return _layout(name)
     from cograd._as_torch.working import find_working
 
     working = find_working(path, name)

@@ -9,7 +9,8 @@ __all__ = ["INSTEAD", "NAMES", "TOPICS", "WHOLE"]
 TOPICS = {
     "sparse": (
         "of sparse tensors there is what differentiable programs use, in the layouts sparse_coo, "
-        "sparse_csr and sparse_csc: see docs/sparse.md, or call to_dense()"
+        "sparse_csr, sparse_csc, sparse_bsr and sparse_bsc: see docs/sparse.md, or call "
+        "to_dense()"
     ),
     "quantized": "quantized tensors and their ops are not offered: use bfloat16 or float16",
     "nested": "nested and jagged tensors are not offered: use nn.utils.rnn, or padding and masks",
@@ -89,9 +90,8 @@ WHOLE = {
 NAMES = {
     "": {
         "sparse": (
-            "sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor ccol_indices_copy "
-            "col_indices_copy crow_indices_copy indices_copy values_copy row_indices_copy hspmm "
-            "smm saddmm sspaddmm resize_as_sparse_ to_dense"
+            "ccol_indices_copy col_indices_copy crow_indices_copy indices_copy values_copy "
+            "row_indices_copy hspmm smm saddmm sspaddmm resize_as_sparse_ to_dense"
         ),
         "quantized": (
             "ao quantization qint8 qint32 quint8 quint2x4 quint4x2 qscheme QInt32Storage "

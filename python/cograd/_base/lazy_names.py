@@ -116,6 +116,8 @@ NAMES = {
     "set_printoptions": "_tensor.str",
     "show_config": "__config__",
     "slice_inverse": "_functions.views",
+    "sparse_bsc_tensor": "sparse._construct",
+    "sparse_bsr_tensor": "sparse._construct",
     "sparse_compressed_tensor": "sparse._construct",
     "sparse_coo_tensor": "sparse._construct",
     "sparse_csc_tensor": "sparse._construct",

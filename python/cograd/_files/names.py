@@ -193,7 +193,7 @@ def set_attributes(tensor: Tensor, state: Any) -> Tensor:
 # ---- other --------------------------------------------------------------------------------------
 
 
-_LAYOUTS = ("strided", "sparse_coo", "sparse_csr", "sparse_csc")
+_LAYOUTS = ("strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
 
 
 def _layout(name: Any) -> Any:

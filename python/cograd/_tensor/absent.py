@@ -10,10 +10,7 @@ from cograd._C import Tensor
 # ---- rows of python/surface/absent.toml, written by make stubs -----------------------------------
 
 TENSOR = {
-    "sparse": (
-        "resize_as_sparse_ smm sparse_resize_ sparse_resize_and_clear_ sspaddmm to_sparse_bsc "
-        "to_sparse_bsr"
-    ),
+    "sparse": "resize_as_sparse_ smm sparse_resize_ sparse_resize_and_clear_ sspaddmm",
     "quantized": (
         "dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points "
         "q_scale q_zero_point qscheme"

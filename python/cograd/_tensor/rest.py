@@ -196,6 +196,16 @@ def _to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
     return _convert("to_sparse_csr", self, dense_dim)
 
 
+def _to_sparse_bsc(self: Tensor, blocksize: Any, dense_dim: int | None = None) -> Tensor:
+    """Returns the blocks of matrices that are not 0, in compressed columns."""
+    return _convert("to_sparse_bsc", self, blocksize, dense_dim)
+
+
+def _to_sparse_bsr(self: Tensor, blocksize: Any, dense_dim: int | None = None) -> Tensor:
+    """Returns the blocks of matrices that are not 0, in compressed rows."""
+    return _convert("to_sparse_bsr", self, blocksize, dense_dim)
+
+
 def _refusing(name: str, expected: str) -> Any:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> NoReturn:
         raise RuntimeError(f"{name} expected {expected} layout but got Strided")
@@ -239,6 +249,8 @@ METHODS: dict[str, Any] = {
     "sparse_mask": _sparse_mask,
     "to_dense": _to_dense,
     "to_sparse": _to_sparse,
+    "to_sparse_bsc": _to_sparse_bsc,
+    "to_sparse_bsr": _to_sparse_bsr,
     "to_sparse_coo": _to_sparse_coo,
     "to_sparse_csc": _to_sparse_csc,
     "to_sparse_csr": _to_sparse_csr,

@@ -9,7 +9,16 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-from ._convert import coalesce, elements, found_at, to_layout
+from ._blocks import BlockPattern
+from ._convert import (
+    coalesce,
+    elements,
+    found_at,
+    laid_out_like,
+    same_places,
+    to_dense,
+    to_layout,
+)
 from ._pattern import Pattern
 from ._tensor import HANDLERS, SparseTensor, handles, make, refuse
 
@@ -41,6 +50,8 @@ def _scaled(x: Any, alpha: Any) -> Any:
 
 def _sum_of(a: SparseTensor, b: SparseTensor, alpha: Any) -> SparseTensor:
     same_shape("add", a, b)
+    if isinstance(a._pattern, BlockPattern) or isinstance(b._pattern, BlockPattern):
+        return _sum_of_blocks(a, b, alpha)
     if len(a._pattern.shape) != len(b._pattern.shape):
         refuse("add", " with different numbers of sparse dims")
     dtype = cograd.result_type(a._v[:0], b._v[:0])
@@ -59,9 +70,20 @@ def _sum_of(a: SparseTensor, b: SparseTensor, alpha: Any) -> SparseTensor:
     return wanted
 
 
+def _sum_of_blocks(a: SparseTensor, b: SparseTensor, alpha: Any) -> SparseTensor:
+    if same_places(a, b):
+        dtype = cograd.result_type(a._v[:0], b._v[:0])
+        return make(a._pattern, a._v.to(dtype) + _scaled(b._v, alpha).to(dtype))
+    total = _sum_of(*(to_layout(s, cograd.sparse_coo) for s in (a, b)), alpha)
+    out: SparseTensor = laid_out_like(total, a._pattern)
+    return out
+
+
 def _dense_sum(x: Tensor, s: SparseTensor) -> Tensor:
     """Returns the sum of a dense and a sparse tensor, dense."""
     same_shape("add", x, s)
+    if isinstance(s._pattern, BlockPattern):
+        return x + to_dense(s)
     dtype = cograd.result_type(x, s._v[:0].sum(0) if s._v.dim() == 0 else s._v[:0])
     pattern, values = s._pattern, s._v.to(dtype)
     flat = x.to(dtype).reshape(pattern.size, *s.shape[len(pattern.shape) :])
@@ -116,6 +138,7 @@ def _add_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
             )
         return _written(self, _sum_of(self, other, alpha))
     same_shape("add_", self, other)
+    other = to_layout(other, cograd.sparse_coo)
     pattern = other._pattern
     values = _scaled(other._v, alpha).to(self.dtype)
     if len(pattern.shape) == 1:
@@ -142,8 +165,12 @@ def _both(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     """Returns the product of the elements that both have."""
     same_shape("mul", a, b)
     a, b = coalesce(a), coalesce(b)
-    if a._pattern is b._pattern:
+    if same_places(a, b):
         return make(a._pattern, a._v * b._v)
+    if isinstance(a._pattern, BlockPattern) or isinstance(b._pattern, BlockPattern):
+        pair = (to_layout(s, cograd.sparse_coo) for s in (a, b))
+        wanted: SparseTensor = laid_out_like(_both(*pair), a._pattern)
+        return wanted
     hits: Any = cograd.isin(a._pattern.linear(), b._pattern.linear()).nonzero()
     there = hits[:, 0]
     linear = a._pattern.linear()[there]

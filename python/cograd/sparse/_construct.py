@@ -8,11 +8,14 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-from ._convert import nothing, sizes_of
+from ._blocks import BlockPattern
+from ._convert import BLOCKED, LAYOUTS, nothing, sizes_of
 from ._pattern import Pattern
 from ._tensor import SparseTensor, make, refuse
 
 __all__ = [
+    "sparse_bsc_tensor",
+    "sparse_bsr_tensor",
     "sparse_compressed_tensor",
     "sparse_coo_tensor",
     "sparse_csc_tensor",
@@ -122,6 +125,9 @@ def _check_range(at: Tensor, shape: tuple[int, ...]) -> None:
             )
 
 
+_ROWS = (cograd.sparse_csr, cograd.sparse_bsr)
+
+
 def _compressed(
     layout: Any,
     start: Any,
@@ -132,43 +138,86 @@ def _compressed(
     device: Any,
     requires_grad: bool,
 ) -> Tensor:
-    name = "sparse_csr_tensor" if layout == cograd.sparse_csr else "sparse_csc_tensor"
+    name = f"{str(layout).rpartition('.')[2]}_tensor"
     begins, across = _index(start, True), _index(other, True)
     v = _values_of(values, dtype, device)
     if begins.dtype != across.dtype:
         begins, across = begins.to(cograd.int64), across.to(cograd.int64)
-    if begins.dim() != 1 or across.dim() != 1:
-        refuse(name, " with batch dims")
-    if v.dim() != 1:
+    batch = begins.dim() - 1
+    if batch < 0 or across.dim() != batch + 1:
+        raise RuntimeError(
+            f"{name}(): compressed indices and other indices must have the same number of dims, at "
+            f"least 1, got {begins.dim()} and {across.dim()}"
+        )
+    if v.dim() > batch + 1 + 2 * (layout in BLOCKED):
         refuse(name, " with dense dims")
-    if begins.numel() == 0:
+    if v.dim() != batch + 1 + 2 * (layout in BLOCKED):
+        raise RuntimeError(
+            f"{name}(): values must have {batch + 1 + 2 * (layout in BLOCKED)} dims for indices of "
+            f"{batch + 1}, got {v.dim()}"
+        )
+    if begins.shape[-1] == 0:
         raise RuntimeError(f"{name}(): the compressed indices must have at least one entry")
-    lines, nnz = begins.shape[0] - 1, across.shape[0]
-    if v.shape[0] != nnz:
+    if not begins.shape[:-1] == across.shape[:-1] == v.shape[:batch]:
         raise RuntimeError(
-            f"{name}(): number of indices ({nnz}) and number of values ({v.shape[0]}) differ"
+            f"{name}(): batch dims differ: {tuple(begins.shape[:-1])}, {tuple(across.shape[:-1])} "
+            f"and {tuple(v.shape[:batch])}"
         )
-    if size is None:
-        width = int(across.max()) + 1 if nnz else 0
-        size = (lines, width) if layout == cograd.sparse_csr else (width, lines)
-    shape = sizes_of(size)
-    if len(shape) != 2:
-        refuse(name, f" of {len(shape)} dims: expected 2 sizes, got {shape}")
-    along = 0 if layout == cograd.sparse_csr else 1
-    if shape[along] != lines:
+    lines, nnz = begins.shape[-1] - 1, across.shape[-1]
+    if v.shape[batch] != nnz:
         raise RuntimeError(
-            f"{name}(): {lines + 1} compressed indices do not fit size {shape}: expected "
-            f"{shape[along] + 1}"
+            f"{name}(): number of indices ({nnz}) and number of values ({v.shape[batch]}) differ"
         )
-    steps = begins.diff()
-    if int(begins[0]) != 0 or int(begins[-1]) != nnz or bool((steps < 0).any()):
+    block = tuple(map(int, v.shape[batch + 1 :])) or None
+    shape = _compressed_shape(name, layout, begins, across, block, size)
+    steps = begins.diff(dim=-1)
+    ends = ((begins[..., 0] == 0) & (begins[..., -1] == nnz)).all()
+    if not bool(ends) or bool((steps < 0).any()):
         raise RuntimeError(
             f"{name}(): compressed indices must ascend from 0 to nnz = {nnz}, got {begins.tolist()}"
-            if lines < 20
+            if begins.numel() < 20
             else f"{name}(): compressed indices must ascend from 0 to nnz = {nnz}"
         )
-    _check_range(across[None], (shape[1 - along],))
-    return _finish(Pattern(layout, shape, (begins, across)), v, requires_grad)
+    along = -2 if layout in _ROWS else -1
+    width = shape[-3 - along] // (block[-3 - along] if block else 1)
+    _check_range(across.reshape(1, -1), (width,))
+    parts = (begins, across)
+    if batch or block:
+        return _finish(BlockPattern(layout, shape, parts, block), v, requires_grad)
+    return _finish(Pattern(layout, shape, parts), v, requires_grad)
+
+
+def _compressed_shape(
+    name: str, layout: Any, begins: Tensor, across: Tensor, block: Any, size: Any
+) -> tuple[int, ...]:
+    """Returns ``size`` after checks, or the smallest that the indices fit in."""
+    batch = tuple(map(int, begins.shape[:-1]))
+    lines = begins.shape[-1] - 1
+    high, wide = block or (1, 1)
+    if 0 in (high, wide):
+        raise RuntimeError(f"{name}(): blocks must not be empty, got blocks of {high}x{wide}")
+    if size is None:
+        width = int(across.max()) + 1 if across.numel() else 0
+        rows, cols = (lines, width) if layout in _ROWS else (width, lines)
+        return (*batch, rows * high, cols * wide)
+    shape = sizes_of(size)
+    if len(shape) != len(batch) + 2:
+        if len(shape) > len(batch) + 2:
+            refuse(name, f" of {len(shape)} dims: expected {len(batch) + 2} sizes, got {shape}")
+        raise RuntimeError(f"{name}(): expected {len(batch) + 2} sizes, got {shape}")
+    if shape[:-2] != batch:
+        raise RuntimeError(f"{name}(): size {shape} does not begin with the batch dims {batch}")
+    if shape[-2] % high or shape[-1] % wide:
+        raise RuntimeError(
+            f"{name}(): size {shape} must be divisible by the blocks, which are {high}x{wide}"
+        )
+    found = shape[-2] // high if layout in _ROWS else shape[-1] // wide
+    if found != lines:
+        raise RuntimeError(
+            f"{name}(): {lines + 1} compressed indices do not fit size {shape}: expected "
+            f"{found + 1}"
+        )
+    return shape
 
 
 def sparse_csr_tensor(
@@ -184,6 +233,9 @@ def sparse_csr_tensor(
     check_invariants: bool | None = None,
 ) -> Tensor:
     """Returns a sparse matrix in compressed rows: the starts of the rows, columns, values.
+
+    If the arguments have more dims, those before the last are a batch: each matrix has as many
+    values.
 
     Indices of dtype int32 stay int32. They are always checked.
     """
@@ -210,6 +262,48 @@ def sparse_csc_tensor(
     )
 
 
+def sparse_bsr_tensor(
+    crow_indices: Any,
+    col_indices: Any,
+    values: Any,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+) -> Tensor:
+    """Returns a matrix of blocks in compressed rows: ``values`` has the shape (n, height, width).
+
+    Indices count blocks. Dims before these are a batch.
+    """
+    return _compressed(
+        cograd.sparse_bsr, crow_indices, col_indices, values, size, dtype, device, requires_grad
+    )
+
+
+def sparse_bsc_tensor(
+    ccol_indices: Any,
+    row_indices: Any,
+    values: Any,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+) -> Tensor:
+    """Returns a matrix of blocks in compressed columns: ``values`` has the shape (n, height, width).
+
+    Indices count blocks. Dims before these are a batch.
+    """
+    return _compressed(
+        cograd.sparse_bsc, ccol_indices, row_indices, values, size, dtype, device, requires_grad
+    )
+
+
 def sparse_compressed_tensor(
     compressed_indices: Any,
     plain_indices: Any,
@@ -223,8 +317,8 @@ def sparse_compressed_tensor(
     requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> Tensor:
-    """Returns a sparse matrix in compressed rows or columns, by ``layout``."""
-    if layout not in (cograd.sparse_csr, cograd.sparse_csc):
+    """Returns a sparse matrix in compressed rows or columns, of elements or blocks, by ``layout``."""
+    if layout not in LAYOUTS or layout == cograd.sparse_coo:
         refuse("sparse_compressed_tensor", f" of layout {layout}")
     return _compressed(
         layout, compressed_indices, plain_indices, values, size, dtype, device, requires_grad

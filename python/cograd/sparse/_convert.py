@@ -8,8 +8,34 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
+from ._blocks import BlockPattern
 from ._pattern import Pattern
+from ._tiles import (
+    add_up,
+    blocks_to_dense,
+    joined,
+    no_blocks,
+    pack,
+    tiles,
+    to_coordinates,
+)
 from ._tensor import SparseTensor, handles, make, refuse
+
+
+BLOCKED = (cograd.sparse_bsr, cograd.sparse_bsc)
+LAYOUTS = (cograd.sparse_coo, cograd.sparse_csr, cograd.sparse_csc, *BLOCKED)
+
+
+def same_places(a: SparseTensor, b: SparseTensor) -> bool:
+    """Returns whether the values of two tensors are known to have the same positions."""
+    if isinstance(a._pattern, BlockPattern):
+        return a._pattern.same_places(b._pattern)
+    return a._pattern is b._pattern
+
+
+def laid_out_like(s: SparseTensor, like: Pattern) -> Any:
+    """Returns the tensor in the layout of a pattern, with blocks of the same sizes."""
+    return to_layout(s, like.layout, block=getattr(like, "block", None))
 
 
 def from_dense(x: Tensor, sparse_dim: int | None = None) -> SparseTensor:
@@ -37,12 +63,19 @@ def from_dense(x: Tensor, sparse_dim: int | None = None) -> SparseTensor:
     return make(pattern, x[tuple(at)])
 
 
-def to_layout(x: Any, layout: Any, sparse_dim: Any = None, name: str = "to_sparse") -> Any:
-    """Returns ``x``, dense or sparse, in a sparse layout."""
-    if layout not in (cograd.sparse_coo, cograd.sparse_csr, cograd.sparse_csc):
+def to_layout(
+    x: Any, layout: Any, sparse_dim: Any = None, name: str = "to_sparse", block: Any = None
+) -> Any:
+    """Returns ``x``, dense or sparse, in a sparse layout; with ``block``, in blocks of that size."""
+    if layout not in LAYOUTS:
         refuse(name, f" of layout {layout}")
     if isinstance(x, SparseTensor) and x._pattern.layout == layout:
-        return x
+        if block is None or block == getattr(x._pattern, "block", None):
+            return x
+    if isinstance(x, SparseTensor) and isinstance(x._pattern, BlockPattern):
+        x = to_coordinates(x)
+    if layout != cograd.sparse_coo and (block is not None or x.dim() > 2):
+        return pack(x, layout, block, name)
     s = x if isinstance(x, SparseTensor) else from_dense(x, sparse_dim)
     pattern = s._pattern
     if layout == cograd.sparse_coo:
@@ -66,6 +99,8 @@ def coalesce(s: SparseTensor) -> SparseTensor:
     pattern = s._pattern
     if pattern.coalesced:
         return s
+    if isinstance(pattern, BlockPattern):
+        return joined(s)
     linear, values = pattern.linear(), s._v
     unique, where = cograd.unique(linear, return_inverse=True)
     values = add_up(values, where, unique.shape[0])
@@ -75,14 +110,6 @@ def coalesce(s: SparseTensor) -> SparseTensor:
     return result if pattern.is_coo else to_layout(result, pattern.layout)
 
 
-def add_up(values: Tensor, groups: Tensor, count: int) -> Tensor:
-    """Returns the sums of the values of each group; of bools, whether any is set."""
-    if values.dtype == cograd.bool:
-        return add_up(values.to(cograd.uint8), groups, count) != 0
-    zeros = cograd.zeros((count, *values.shape[1:]), dtype=values.dtype)
-    return zeros.index_add(0, groups, values)
-
-
 @handles("to_dense")
 def to_dense(s: Any, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
     """Returns the tensor with all its elements."""
@@ -90,6 +117,9 @@ def to_dense(s: Any, dtype: Any = None, *, masked_grad: bool | None = None) -> T
         plain: Tensor = s if dtype is None else s.to(dtype)
         return plain
     pattern = s._pattern
+    if isinstance(pattern, BlockPattern):
+        out = blocks_to_dense(s)
+        return out if dtype is None else out.to(dtype)
     out = add_up(s._v, pattern.linear(), pattern.size).reshape(s.shape)
     return out if dtype is None else out.to(dtype)
 
@@ -104,10 +134,13 @@ def to_sparse(
     dense_dim: Any = None,
 ) -> Tensor:
     """Returns the tensor in a sparse layout, default ``sparse_coo``."""
-    if blocksize is not None:
-        refuse("to_sparse", " with blocks")
     if isinstance(sparse_dim, cograd.layout):
         layout, sparse_dim = sparse_dim, None
+    if blocksize is not None or layout in BLOCKED:
+        if layout not in BLOCKED:
+            raise RuntimeError(f"to_sparse(): layout {layout} has no blocks: blocksize is for "
+            "sparse_bsr and sparse_bsc")
+        return _to_blocks("to_sparse", x, layout, blocksize, dense_dim)
     if dense_dim:
         if layout not in (None, cograd.sparse_coo):
             refuse("to_sparse", f" of layout {layout} with dense dims")
@@ -134,6 +167,32 @@ def to_sparse_csc(x: Any, dense_dim: Any = None) -> Tensor:
     return wanted
 
 
+def _to_blocks(name: str, x: Any, layout: Any, blocksize: Any, dense_dim: Any) -> Tensor:
+    if dense_dim:
+        refuse(name, " with dense dims")
+    if blocksize is None and isinstance(x, SparseTensor):
+        blocksize = getattr(x._pattern, "block", None)
+    if blocksize is None:
+        raise RuntimeError(f"{name}(): layout {layout} needs blocksize, a pair of sizes")
+    sizes = (blocksize, blocksize) if isinstance(blocksize, int) else tuple(map(int, blocksize))
+    if len(sizes) != 2 or min(sizes) < 1:
+        raise RuntimeError(f"{name}(): expected blocksize to be 2 positive sizes, got {blocksize}")
+    wanted: Tensor = to_layout(x, layout, name=name, block=sizes)
+    return wanted
+
+
+@handles("to_sparse_bsr")
+def to_sparse_bsr(x: Any, blocksize: Any = None, dense_dim: Any = None) -> Tensor:
+    """Returns the blocks of a matrix, or of a batch, that have elements, in compressed rows."""
+    return _to_blocks("to_sparse_bsr", x, cograd.sparse_bsr, blocksize, dense_dim)
+
+
+@handles("to_sparse_bsc")
+def to_sparse_bsc(x: Any, blocksize: Any = None, dense_dim: Any = None) -> Tensor:
+    """Returns the blocks of a matrix, or of a batch, that have elements, in compressed columns."""
+    return _to_blocks("to_sparse_bsc", x, cograd.sparse_bsc, blocksize, dense_dim)
+
+
 @handles("sparse_mask")
 def sparse_mask(x: Any, mask: Any) -> Tensor:
     """Returns the elements of ``x`` at the positions of ``mask``, with its layout."""
@@ -146,13 +205,19 @@ def sparse_mask(x: Any, mask: Any) -> Tensor:
         )
     if not isinstance(x, SparseTensor):
         return make(mask._pattern, elements(x, mask))
-    if x._pattern is mask._pattern:
+    if same_places(x, mask):
         return make(mask._pattern, x._v)
+    if isinstance(mask._pattern, BlockPattern):
+        return make(mask._pattern, elements(to_dense(x), mask))
+    if isinstance(x._pattern, BlockPattern):
+        x = to_coordinates(x)
     return make(mask._pattern, found_at(coalesce(x), mask._pattern.linear()))
 
 
 def elements(x: Tensor, s: SparseTensor) -> Tensor:
     """Returns the elements of a dense tensor of the shape of ``s`` where ``s`` has values."""
+    if isinstance(s._pattern, BlockPattern):
+        return tiles(x, s._pattern)[s._pattern.places()].reshape(s._v.shape)
     dims = len(s._pattern.shape)
     if dims == 0:
         return x[None].expand(s._pattern.nnz, *x.shape)
@@ -188,6 +253,8 @@ def no_elements(like: Any, shape: Any = None, dtype: Any = None) -> SparseTensor
     """Returns a tensor of zeros, in the layout of ``like``."""
     pattern = like._pattern
     sizes = tuple(like.shape if shape is None else shape)
+    if isinstance(pattern, BlockPattern):
+        return no_blocks(like, sizes, dtype)
     dense = like._v.dim() - 1 if shape is None else 0
     sparse = sizes[: len(sizes) - dense]
     values = cograd.empty((0, *sizes[len(sizes) - dense :]), dtype=dtype or like.dtype)

@@ -9,7 +9,7 @@ import cograd
 from cograd import Tensor
 
 from ._arithmetic import same_shape
-from ._convert import no_elements, sizes_of, to_layout
+from ._convert import laid_out_like, no_elements, sizes_of
 from ._tensor import SparseTensor, handles, make, refuse
 
 
@@ -66,7 +66,7 @@ def _copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     if not isinstance(src, SparseTensor):
         refuse("copy_", " from a dense tensor")
     same_shape("copy_", self, src)
-    return self._replace(_clone(converted(to_layout(src, self.layout), self.dtype)))
+    return self._replace(_clone(converted(laid_out_like(src, self._pattern), self.dtype)))
 
 
 @handles("zero_")

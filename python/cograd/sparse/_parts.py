@@ -8,6 +8,7 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
+from ._blocks import BlockPattern
 from ._convert import coalesce
 from ._pattern import Pattern
 from ._tensor import SparseTensor, handles
@@ -102,19 +103,19 @@ def _set_coalesced(self: Any, coalesced: bool) -> Any:
 @handles("sparse_dim")
 def _sparse_dim(self: Any) -> int:
     """Returns the number of sparse dims."""
-    return len(self._pattern.shape)
+    return 2 if isinstance(self._pattern, BlockPattern) else len(self._pattern.shape)
 
 
 @handles("dense_dim")
 def _dense_dim(self: Any) -> int:
     """Returns the number of dense dims."""
-    return int(self._v.dim()) - 1
+    return int(self._pattern.dense_dims(self._v))
 
 
-def _part(name: str, layout: str, which: int, kind: str) -> None:
+def _part(name: str, layouts: tuple[Any, ...], which: int, kind: str) -> None:
     def method(self: Any) -> Tensor:
         """Returns one of the two arrays of compressed indices."""
-        if self._pattern.layout != getattr(cograd, layout):
+        if self._pattern.layout not in layouts:
             short = str(self._pattern.layout).rpartition("_")[2].capitalize()
             got = "Sparse" if self._pattern.is_coo else f"Sparse{short}"
             raise RuntimeError(
@@ -126,7 +127,9 @@ def _part(name: str, layout: str, which: int, kind: str) -> None:
     handles(name)(method)
 
 
-_part("crow_indices", "sparse_csr", 0, "row")
-_part("col_indices", "sparse_csr", 1, "row")
-_part("ccol_indices", "sparse_csc", 0, "column")
-_part("row_indices", "sparse_csc", 1, "column")
+_ROWS = (cograd.sparse_csr, cograd.sparse_bsr)
+_COLUMNS = (cograd.sparse_csc, cograd.sparse_bsc)
+_part("crow_indices", _ROWS, 0, "row")
+_part("col_indices", _ROWS, 1, "row")
+_part("ccol_indices", _COLUMNS, 0, "column")
+_part("row_indices", _COLUMNS, 1, "column")

@@ -49,9 +49,21 @@ class Pattern:
     def copy(self) -> Pattern:
         """Returns the pattern with index tensors of its own."""
         parts = tuple(part.clone() for part in self.parts)
-        out = Pattern(self.layout, self.shape, parts, self._coalesced)
+        out = self.with_parts(parts)
         out.claimed = self.claimed
         return out
+
+    def with_parts(self, parts: tuple[Tensor, ...]) -> Pattern:
+        """Returns the pattern with other index tensors of the same contents."""
+        return Pattern(self.layout, self.shape, parts, self._coalesced)
+
+    def full_shape(self, values: Tensor) -> tuple[int, ...]:
+        """Returns the sizes of the tensor with these values."""
+        return (*self.shape, *values.shape[1:])
+
+    def dense_dims(self, values: Tensor) -> int:
+        """Returns the number of dense dims of the tensor with these values."""
+        return values.dim() - 1
 
     @property
     def nnz(self) -> int:

@@ -27,6 +27,8 @@ def sparse_str(s: Any) -> str:
         cograd.sparse_coo: ("indices",),
         cograd.sparse_csr: ("crow_indices", "col_indices"),
         cograd.sparse_csc: ("ccol_indices", "row_indices"),
+        cograd.sparse_bsr: ("crow_indices", "col_indices"),
+        cograd.sparse_bsc: ("ccol_indices", "row_indices"),
     }[pattern.layout]
     if values._is_concerned in (2, 4):  # a transform's: its values have no text of their own
         parts = [f"values={values!r}"]

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import cograd
 from cograd import _C, Tensor
 
+from ._blocks import BlockPattern
 from ._convert import coalesce, to_dense, to_layout
 from ._pattern import Pattern
 from ._tensor import SparseTensor, handles, make, refuse
@@ -31,13 +33,38 @@ def _same_dtype(name: str, a: Any, b: Any) -> None:
 
 
 def _is_matrix(name: str, s: SparseTensor) -> None:
+    if isinstance(s._pattern, BlockPattern):
+        refuse(name, f" of layout {s._pattern.kind} as this argument")
     if len(s._pattern.shape) != 2 or s._v.dim() != 1:
         refuse(name, f" of {s.dim()} dims ({s._v.dim() - 1} dense): expected a sparse matrix")
 
 
 def times_dense(s: SparseTensor, x: Tensor) -> Tensor:
-    """Returns the product of a sparse matrix with a dense one."""
-    pattern, values = s._pattern, s._v
+    """Returns the product of a sparse matrix, or of a batch, with a dense one."""
+    pattern = s._pattern
+    if not isinstance(pattern, BlockPattern):
+        return _times(pattern, s._v, x)
+    if pattern.layout in _COLUMNS and x._is_concerned:
+        pattern.elements().rows()  # kept, and the columns with them
+    rows = x.expand(*pattern.batch, *x.shape[-2:]).reshape(-1, x.shape[-1])
+    out = _times(pattern.elements(), s._v.reshape(-1), rows)
+    return out.reshape(*s.shape[:-1], x.shape[-1])
+
+
+def from_left(x: Tensor, s: SparseTensor) -> Tensor:
+    """Returns the product of a dense matrix with a sparse one, or of the matrices of a batch."""
+    pattern = s._pattern
+    if not isinstance(pattern, BlockPattern):
+        pattern.columns()  # kept: they are the rows of the transposed matrix
+        return _times(pattern.transposed(), s._v, x.t()).t()
+    large = pattern.elements()
+    large.columns()
+    turned = x.transpose(-1, -2).expand(*pattern.batch, x.shape[-1], x.shape[-2])
+    out = _times(large.transposed(), s._v.reshape(-1), turned.reshape(-1, x.shape[-2]))
+    return out.reshape(*pattern.batch, s.shape[-1], x.shape[-2]).transpose(-1, -2)
+
+
+def _times(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
     if values.dtype in (cograd.float32, cograd.float64):
         turned: tuple[Any, ...] = ()
         if x._is_concerned:
@@ -46,7 +73,7 @@ def times_dense(s: SparseTensor, x: Tensor) -> Tensor:
         return out
     half = values.dtype in (cograd.float16, cograd.bfloat16)
     if half:  # the sums have the precision of float32
-        wide = times_dense(make(pattern, values.float()), x.float())
+        wide = _times(pattern, values.float(), x.float())
         return wide.to(values.dtype)
     row, col = pattern.indices()
     terms = values[:, None] * x[col]
@@ -77,11 +104,84 @@ def _times_sparse(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     return wanted
 
 
+_COLUMNS = (cograd.sparse_csc, cograd.sparse_bsc)
+
+
+def _is_blocked_matrix(s: SparseTensor) -> bool:
+    return isinstance(s._pattern, BlockPattern) and s.dim() == 2
+
+
+def _as_batch(name: str, s: SparseTensor) -> SparseTensor:
+    """Returns a batch of matrices over which one large matrix can be made."""
+    if isinstance(s._pattern, BlockPattern) and s._pattern.batch:
+        return s
+    if s.dim() < 3 or s._v.dim() != 1:
+        _is_matrix(name, s)
+        refuse(name, f" of {s.dim()} dims together with a batch: expected as many dims")
+    return s
+
+
+def _batched(name: str, a: Any, b: Any) -> Tensor:
+    """Returns the products of a batch of matrices, sparse on one side, and dense ones."""
+    if isinstance(a, SparseTensor) and isinstance(b, SparseTensor):
+        refuse(name, " of batches on both sides")
+    s, x = (a, b) if isinstance(a, SparseTensor) else (b, a)
+    s = _as_batch(name, s)
+    if x.dim() not in (2, s.dim()) or (x.dim() > 2 and x.shape[:-2] != s.shape[:-2]):
+        raise RuntimeError(
+            f"{name}(): batch dims must be the same, got {tuple(a.shape)} and {tuple(b.shape)}"
+        )
+    if a.shape[-1] != b.shape[-2]:
+        raise RuntimeError(
+            f"{name}(): matrices of {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied: "
+            f"expected {a.shape[-1]} rows of the second, got {b.shape[-2]}"
+        )
+    _same_dtype(name, a, b)
+    if not s._pattern.is_coo:
+        return times_dense(s, x) if s is a else from_left(x, s)
+    large, batch = diagonal(s), s.shape[:-2]
+    if s is not a:
+        large, x = turned_matrix(large), x.transpose(-1, -2)
+    rows = x.expand(*batch, *x.shape[-2:]).reshape(-1, x.shape[-1])
+    out = times_dense(large, rows).reshape(*batch, -1, x.shape[-1])
+    return out if s is a else out.transpose(-1, -2)
+
+
+def diagonal(s: SparseTensor) -> SparseTensor:
+    """Returns the matrix with the matrices of a COO batch on its diagonal."""
+    pattern = s._pattern
+    found: Pattern = pattern._cached("diagonal", lambda: _diagonal(pattern))
+    return make(found, s._v)
+
+
+def _diagonal(pattern: Pattern) -> Pattern:
+    at, (rows, cols) = pattern.indices(), pattern.shape[-2:]
+    which = cograd.zeros(pattern.nnz, dtype=cograd.int64)
+    for size, index in zip(pattern.shape[:-2], at, strict=False):
+        which = which * size + index
+    count = math.prod(pattern.shape[:-2])
+    large = cograd.stack((which * rows + at[-2], which * cols + at[-1]))
+    return Pattern(cograd.sparse_coo, (count * rows, count * cols), (large,))
+
+
+@handles("bmm")
+def _bmm(input: Any, mat2: Any, *, out: Any = None) -> Tensor:
+    """Returns the products of the matrices of two batches, one of them sparse."""
+    if out is not None:
+        refuse("bmm", " with out=")
+    for m in (input, mat2):
+        if m.dim() != 3:
+            raise RuntimeError(f"bmm(): expected tensors of 3 dims, got {m.dim()}")
+    return _batched("bmm", input, mat2)
+
+
 def product(name: str, a: Any, b: Any) -> Any:
     """Returns the product of two matrices, of which one or both are sparse."""
+    both = isinstance(a, SparseTensor) and isinstance(b, SparseTensor)
     for m in (a, b):
         if isinstance(m, SparseTensor):
-            _is_matrix(name, m)
+            if both or not _is_blocked_matrix(m):
+                _is_matrix(name, m)
         elif m.dim() != 2:
             raise RuntimeError(f"{name}(): expected a matrix, got a tensor of {m.dim()} dims")
     _shapes(name, a, b)
@@ -90,7 +190,7 @@ def product(name: str, a: Any, b: Any) -> Any:
         return times_dense(a, b)
     if isinstance(a, SparseTensor):
         return _times_sparse(a, b)
-    return times_dense(turned_matrix(b), a.t()).t()
+    return from_left(a, b)
 
 
 @handles("mm")
@@ -109,8 +209,9 @@ def _matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     if other.dim() == 1:
         return _mv(input, other)
     if input.dim() == 1 and isinstance(other, SparseTensor):
-        _is_matrix("matmul", other)
-        return _mv(turned_matrix(other), to_dense(input))
+        return from_left(to_dense(input)[None], other)[0]
+    if max(input.dim(), other.dim()) > 2:
+        return _batched("matmul", input, other)
     return product("matmul", input, other)
 
 
@@ -128,7 +229,8 @@ def _mv(input: Any, vec: Any, *, out: Any = None) -> Tensor:
         vec = to_dense(vec)
     if not isinstance(input, SparseTensor):
         return cograd.mv(input, vec)
-    _is_matrix("mv", input)
+    if not _is_blocked_matrix(input):
+        _is_matrix("mv", input)
     if vec.dim() != 1 or vec.shape[0] != input.shape[1]:
         raise RuntimeError(
             f"mv(): Expected self.size(-1) == vec.size(-1), got {tuple(input.shape)} and "
@@ -142,7 +244,8 @@ def _mv(input: Any, vec: Any, *, out: Any = None) -> Tensor:
 def _linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     if not isinstance(weight, SparseTensor):
         refuse("linear", " as input")
-    _is_matrix("linear", weight)
+    if not _is_blocked_matrix(weight):
+        _is_matrix("linear", weight)
     rows = input.reshape(-1, input.shape[-1])
     out: Tensor = times_dense(weight, rows.t()).t().reshape(*input.shape[:-1], weight.shape[0])
     return out if bias is None else out + bias
@@ -173,6 +276,8 @@ def _addmm(
 def _reduced(s: Any, x: Any, reduce: str) -> Tensor:
     if not isinstance(s, SparseTensor) or isinstance(x, SparseTensor):
         refuse("sparse.mm", f" with reduce={reduce!r} but times a dense matrix")
+    if isinstance(s._pattern, BlockPattern):
+        refuse("sparse.mm", f" of layout {s._pattern.kind} with reduce={reduce!r}")
     out: Tensor = product("sparse.mm", s, x)
     row, col = s._pattern.indices()
     if reduce == "mean":

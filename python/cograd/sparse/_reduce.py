@@ -8,11 +8,12 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-from ._convert import add_up, coalesce, to_layout
+from ._convert import coalesce, laid_out_like, to_layout
 from ._copies import converted
 from ._pattern import Pattern
 from ._shape import positive_dim
 from ._tensor import SparseTensor, handles, make, refuse
+from ._tiles import add_up
 
 __all__ = ["log_softmax", "softmax", "sum"]
 
@@ -96,7 +97,7 @@ def _soft(name: str, input: Any, dim: int, dtype: Any, log: bool) -> Tensor:
         input = converted(input, dtype)
     if input.numel() and not (input.dtype.is_floating_point or input.dtype.is_complex):
         raise NotImplementedError(f"{name}(): not implemented for {input.dtype}")
-    d, layout = positive_dim(dim, input.dim()), input._pattern.layout
+    d, like = positive_dim(dim, input.dim()), input._pattern
     s = coalesce(to_layout(input, cograd.sparse_coo))
     n, values = len(s._pattern.shape), s._v
     if d >= n:
@@ -114,7 +115,7 @@ def _soft(name: str, input: Any, dim: int, dtype: Any, log: bool) -> Tensor:
         powers = shifted.exp()
         total = add_up(powers, where, count)[where]
         new = shifted - total.log() if log else powers / total
-    return to_layout(make(s._pattern, new), layout)  # type: ignore[no-any-return]
+    return laid_out_like(make(s._pattern, new), like)  # type: ignore[no-any-return]
 
 
 def softmax(input: Any, dim: int, *, dtype: Any = None) -> Tensor:

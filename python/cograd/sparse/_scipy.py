@@ -8,7 +8,12 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-from ._construct import sparse_coo_tensor, sparse_csc_tensor, sparse_csr_tensor
+from ._construct import (
+    sparse_bsr_tensor,
+    sparse_coo_tensor,
+    sparse_csc_tensor,
+    sparse_csr_tensor,
+)
 from ._convert import to_layout
 from ._tensor import handles, refuse
 
@@ -24,7 +29,7 @@ def _shared(array: Any) -> Tensor:
 def from_scipy(matrix: Any, *, requires_grad: bool = False) -> Tensor:
     """Returns a SciPy sparse matrix or array as a tensor.
 
-    CSR and CSC share all three arrays with the matrix, so writes to one are seen by the other;
+    CSR, CSC and BSR share all three arrays with the matrix, so writes to one are seen by the other;
     a COO matrix shares its values. Other formats are converted to CSR.
 
     Raises:
@@ -41,9 +46,10 @@ def from_scipy(matrix: Any, *, requires_grad: bool = False) -> Tensor:
         return sparse_coo_tensor(
             at, _shared(matrix.data), matrix.shape, requires_grad=requires_grad
         )
-    if kind not in ("csr", "csc"):
+    makers = {"csr": sparse_csr_tensor, "csc": sparse_csc_tensor, "bsr": sparse_bsr_tensor}
+    if kind not in makers:
         matrix, kind = matrix.tocsr(), "csr"
-    create = sparse_csr_tensor if kind == "csr" else sparse_csc_tensor
+    create: Any = makers[kind]
     parts = (_shared(matrix.indptr), _shared(matrix.indices), _shared(matrix.data))
     return create(*parts, matrix.shape, requires_grad=requires_grad)
 
@@ -60,7 +66,8 @@ def _to_scipy(self: Any) -> Any:
         from scipy import sparse  # type: ignore[import-untyped, unused-ignore]
     except ImportError as error:
         raise ImportError("to_scipy(): install SciPy: pip install scipy") from error
-    if len(self._pattern.shape) != 2 or self._v.dim() != 1:
+    blocked = self.layout == cograd.sparse_bsr and self.dim() == 2
+    if not blocked and (len(self._pattern.shape) != 2 or self._v.dim() != 1):
         refuse("to_scipy", f" of {self.dim()} dims ({self._v.dim() - 1} dense)")
     values = self._v.numpy()
     pattern = self._pattern
@@ -72,7 +79,10 @@ def _to_scipy(self: Any) -> Any:
         out.has_canonical_format = pattern.coalesced
         return out
     csr = pattern.layout == cograd.sparse_csr
-    out = (sparse.csr_array if csr else sparse.csc_array)(self.shape, dtype=values.dtype)
+    if blocked:
+        out = sparse.bsr_array(self.shape, blocksize=pattern.block, dtype=values.dtype)
+    else:
+        out = (sparse.csr_array if csr else sparse.csc_array)(self.shape, dtype=values.dtype)
     # The constructor would copy int64 indices to int32.
     out.indptr, out.indices = (part.numpy() for part in pattern.parts)
     out.data = values

@@ -8,9 +8,11 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-from ._convert import add_up, to_layout
+from ._blocks import BlockPattern
+from ._convert import to_layout
 from ._pattern import Pattern
 from ._tensor import SparseTensor, handles, make, refuse
+from ._tiles import add_up, part_of_batch
 
 
 def positive_dim(d: int, dims: int) -> int:
@@ -33,6 +35,12 @@ def _permute(input: Any, *dims: Any) -> Any:
     n = len(pattern.shape)
     if order == list(range(input.dim())):
         return input
+    if isinstance(pattern, BlockPattern):
+        d = input.dim() - 2
+        if order != [*range(d), d + 1, d]:
+            refuse("permute", f" of layout {pattern.kind} but of rows and columns")
+        values = input._v if pattern.block is None else input._v.transpose(-1, -2)
+        return make(pattern.transposed(), values)
     if not pattern.is_coo:
         return make(pattern.transposed(), input._v)
     if any(d >= n for d in order[:n]):
@@ -159,15 +167,18 @@ def _index_select(input: Any, dim: int, index: Tensor, *, out: Any = None) -> An
 
 @handles("select")
 def _select(input: Any, dim: int, index: int) -> Any:
-    s, d = to_layout(input, cograd.sparse_coo), positive_dim(dim, input.dim())
-    pattern = s._pattern
-    n = len(pattern.shape)
+    s, d = input, positive_dim(dim, input.dim())
     size = s.shape[d]
     if not -size <= index < size:
         raise IndexError(
             f"select(): index {index} out of range for tensor of size {list(s.shape)} at dimension "
             f"{d}"
         )
+    if isinstance(s._pattern, BlockPattern) and d < len(s._pattern.batch):
+        return part_of_batch(s, d, index % size)
+    s = to_layout(s, cograd.sparse_coo)
+    pattern = s._pattern
+    n = len(pattern.shape)
     if d >= n:
         return make(pattern, s._v.select(d - n + 1, index))
     keep = (pattern.indices()[d] == index % size).nonzero()[:, 0]

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import cograd
 from cograd import _C, Tensor
 
+from ._blocks import UnsupportedLayout
 from ._pattern import Pattern
 
 # What a sparse tensor has in common with a dense one.
@@ -26,7 +27,7 @@ HANDLERS: dict[str, Callable[..., Any]] = {}
 # Handlers whose first argument may be dense, or a list.
 _DENSE_FIRST = (
     "add subtract sub rsub add_ sub_ subtract_ mul multiply div divide true_divide mm matmul mv "
-    "linear addmm sparse_mask cat concat concatenate stack to type_as __rmatmul__ __radd__ "
+    "bmm linear addmm sparse_mask cat concat concatenate stack to type_as __rmatmul__ __radd__ "
     "__rsub__ __rmul__"
 ).split()
 
@@ -57,7 +58,7 @@ def make(pattern: Pattern, values: Tensor, requires_grad: bool = False) -> Spars
             values = values.detach()
             if requires_grad:
                 values.requires_grad_()
-    shape = (*pattern.shape, *values.shape[1:])
+    shape = pattern.full_shape(values)
     out: SparseTensor = _C._make_sparse(SparseTensor, values, *shape)
     out._pattern = pattern
     return out
@@ -89,7 +90,10 @@ class SparseTensor(Tensor):
         first = args[0] if args else next(iter(kwargs.values()), None)
         if not isinstance(first, SparseTensor) and name not in _DENSE_FIRST:
             refuse(name, " as this argument")
-        return handler(*args, **kwargs)
+        try:
+            return handler(*args, **kwargs)
+        except UnsupportedLayout as error:
+            refuse(name, f" of layout {error}")
 
     # values and history
 
@@ -300,7 +304,10 @@ def _method(name: str) -> Any:
         return property(handler)
 
     def method(self: SparseTensor, *args: Any, **kwargs: Any) -> Any:
-        return handler(self, *args, **kwargs)
+        try:
+            return handler(self, *args, **kwargs)
+        except UnsupportedLayout as error:
+            refuse(name, f" of layout {error}")
 
     method.__name__ = name
     method.__doc__ = handler.__doc__
