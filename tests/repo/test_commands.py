@@ -185,8 +185,11 @@ def test_docs_have_web_addresses_if_the_package_has_one(monkeypatch, capsys):
     from importlib import metadata
     from types import SimpleNamespace
 
+    from cograd._base.docs import address
+
     urls = SimpleNamespace(get_all=lambda _: ["Homepage, https://h", "Documentation, https://d/x/"])
     monkeypatch.setattr(metadata, "metadata", lambda _: urls)
+    monkeypatch.setattr("cograd.commands.docs.address", address.__wrapped__)
     assert main(["docs", "ODE"]) == 0
     assert "(https://d/x/tutorials/fit_ode.html)" in capsys.readouterr().out
 

@@ -33,6 +33,23 @@ def test_compressed_matrices_share_memory(kind, index):
     np.testing.assert_allclose((t @ torch.from_numpy(x)).numpy(), m @ x)
 
 
+@pytest.mark.parametrize("create", [sp.bsr_matrix, sp.bsr_array])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_blocked_matrices_share_memory(create, index):
+    m = create(sp.random(6, 9, density=0.3, random_state=0), blocksize=(2, 3))
+    m.indices, m.indptr = m.indices.astype(index), m.indptr.astype(index)
+    t = torch.sparse.from_scipy(m)
+    assert t.layout == torch.sparse_bsr and t.values().shape == m.data.shape
+    assert shares(t.values(), m.data) and shares(t.col_indices(), m.indices)
+    np.testing.assert_array_equal(t.to_dense().numpy(), m.toarray())
+    back = t.to_scipy()
+    assert back.format == "bsr" and back.blocksize == (2, 3) and shares(t.values(), back.data)
+    assert shares(t.col_indices(), back.indices) and shares(t.crow_indices(), back.indptr)
+    np.testing.assert_array_equal(back.toarray(), m.toarray())
+    x = np.random.default_rng(0).standard_normal((9, 3))
+    np.testing.assert_allclose((t @ torch.from_numpy(x)).numpy(), m @ x)
+
+
 def test_coordinates_and_other_formats():
     m = sp.random(5, 4, density=0.4, format="coo", random_state=0)
     t = torch.sparse.from_scipy(m, requires_grad=True)

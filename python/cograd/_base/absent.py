@@ -8,11 +8,14 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from cograd._base.docs import see
+
 __all__ = ["Unknown", "about", "by_from", "explain", "missing", "refused", "reporter"]
 
-_PAGE = "docs/coming_from_torch.md"
+_PAGE = "coming_from_torch"
+_PAGES = ("fx", "sparse")  # topics with a page of their own
 
-_PRIVATE = f"it is a private name of torch's that cograd does not have (see {_PAGE})"
+_PRIVATE = "it is a private name of torch's that cograd does not have"
 
 
 @functools.cache
@@ -32,7 +35,7 @@ def explain(module: str, name: str) -> str | None:
 
     path = f"{module}.{name}" if module else name
     if path in INSTEAD:
-        return f"use {INSTEAD[path]} (see {_PAGE})"
+        return f"use {INSTEAD[path]} (see {see(_PAGE)})"
     topic = _table().get(module, {}).get(name) or WHOLE.get(module)
     if topic is None and module:  # the whole namespace may be absent
         parts = path.split(".")
@@ -47,7 +50,7 @@ def about(topic: str) -> str:
     """Returns what a program is told about the names of a topic."""
     from cograd._base.absent_names import TOPICS
 
-    return f"{TOPICS[topic]} (see {_PAGE}#{topic})"
+    return f"{TOPICS[topic]} (see {see(topic) if topic in _PAGES else see(_PAGE, topic)})"
 
 
 def _near(names: Any, name: str) -> str:
@@ -103,12 +106,12 @@ def missing(module: str, name: str) -> AttributeError | ImportError:
         text += f": {reason}"
     elif name.startswith("_"):
         if _asked_by_from():
-            text = f"cannot import name {name!r} from {module!r}: {_PRIVATE}"
+            text = f"cannot import name {name!r} from {module!r}: {_PRIVATE} (see {see(_PAGE)})"
             return ImportError(text, name=module)
         return AttributeError(text, name=name)
     unknown = Unknown(text, name=name, obj=sys.modules.get(module))
     if _asked_by_from():
-        said = f"{unknown}; what is absent: {_PAGE}" if reason is None else text
+        said = f"{unknown}; what is absent: {see(_PAGE)}" if reason is None else text
         return ImportError(said, name=module)
     return unknown if reason is None else AttributeError(text, name=name, obj=unknown.obj)
 

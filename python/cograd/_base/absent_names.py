@@ -9,8 +9,7 @@ __all__ = ["INSTEAD", "NAMES", "TOPICS", "WHOLE"]
 TOPICS = {
     "sparse": (
         "of sparse tensors there is what differentiable programs use, in the layouts sparse_coo, "
-        "sparse_csr, sparse_csc, sparse_bsr and sparse_bsc: see docs/sparse.md, or call "
-        "to_dense()"
+        "sparse_csr, sparse_csc, sparse_bsr and sparse_bsc: call to_dense() for the rest"
     ),
     "quantized": "quantized tensors and their ops are not offered: use bfloat16 or float16",
     "nested": "nested and jagged tensors are not offered: use nn.utils.rnn, or padding and masks",
@@ -22,7 +21,7 @@ TOPICS = {
     ),
     "fx": (
         "symbolic sizes, make_fx and passes for compilers are not offered: fx traces modules and "
-        "functions on proxies (docs/fx.md)"
+        "functions on proxies"
     ),
     "export": (
         "this export is not offered: use onnx.export or jit.trace, or save state_dict() and the "

@@ -11,9 +11,11 @@ import argparse
 import inspect
 import re
 from collections.abc import Iterator, Sequence
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from cograd._base.docs import address
 
 __all__ = ["main"]
 
@@ -105,32 +107,23 @@ def _pages() -> list[tuple[str, str, str, list[str]]]:
     return pages
 
 
-def _score(words: Sequence[str], title: str, text: str, headings: Sequence[str]) -> int:
-    """Returns how well a page fits: 0 unless each word begins a word of it."""
+def _score(words: Sequence[str], name: str, title: str, text: str, headings: Sequence[str]) -> int:
+    """Returns how well a page fits: 0 unless each word is its name or begins a word of it."""
     total = 0
     for word in words:
         begins = re.compile(rf"\b{re.escape(word)}", re.I)
         value = 6 * bool(begins.search(title)) + bool(begins.search(text))
-        value += 3 * any(begins.search(h) for h in headings)
+        value += 3 * any(begins.search(h) for h in headings) + 20 * (word.lower() == name)
         if not value:
             return 0
         total += value
     return total
 
 
-def _address() -> str:
-    """Returns the docs' web address with a slash, or where they are in the source."""
-    urls = metadata.metadata("cograd").get_all("Project-URL") or []
-    for label, _, url in (u.partition(", ") for u in urls):
-        if label.lower() == "documentation":
-            return str(url).rstrip("/") + "/"
-    return "docs/"
-
-
 def _page(page: tuple[str, str, str, list[str]]) -> str:
     """Returns the lines of a page: where it is, what it is about, its sections."""
     name, title, text, headings = page
-    at = _address()
+    at = address() or "docs/"  # in the source
     lines = [f"{title}  ({at}{name}{'.html' if '://' in at else '.md'})"]
     lines += [f"    {text}"] if text else []
     return "\n".join([*lines, *(f"    - {h}" for h in headings)])
@@ -150,7 +143,7 @@ def main(arguments: Sequence[str]) -> int:
         print("\n".join(f"{name:{width}}  {title}" for name, title, _, _ in _pages()))
         return 0
     parts = [_reference(*found) for found in _objects(words[0])] if len(words) == 1 else []
-    scores = [(_score(words, *page[1:]), page) for page in _pages()]
+    scores = [(_score(words, *page), page) for page in _pages()]
     best = sorted((s for s in scores if s[0]), key=lambda s: -s[0])
     parts += [_page(page) for _, page in best[:5]]
     if not parts:

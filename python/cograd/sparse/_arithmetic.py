@@ -18,6 +18,7 @@ from ._convert import (
     same_places,
     to_dense,
     to_layout,
+    values_at,
 )
 from ._pattern import Pattern
 from ._tensor import HANDLERS, SparseTensor, handles, make, refuse
@@ -75,7 +76,7 @@ def _sum_of_blocks(a: SparseTensor, b: SparseTensor, alpha: Any) -> SparseTensor
         dtype = cograd.result_type(a._v[:0], b._v[:0])
         return make(a._pattern, a._v.to(dtype) + _scaled(b._v, alpha).to(dtype))
     total = _sum_of(*(to_layout(s, cograd.sparse_coo) for s in (a, b)), alpha)
-    out: SparseTensor = laid_out_like(total, a._pattern)
+    out: SparseTensor = laid_out_like(total, a._pattern, "add")
     return out
 
 
@@ -168,9 +169,7 @@ def _both(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     if same_places(a, b):
         return make(a._pattern, a._v * b._v)
     if isinstance(a._pattern, BlockPattern) or isinstance(b._pattern, BlockPattern):
-        pair = (to_layout(s, cograd.sparse_coo) for s in (a, b))
-        wanted: SparseTensor = laid_out_like(_both(*pair), a._pattern)
-        return wanted
+        return make(a._pattern, a._v * values_at(b, a))
     hits: Any = cograd.isin(a._pattern.linear(), b._pattern.linear()).nonzero()
     there = hits[:, 0]
     linear = a._pattern.linear()[there]

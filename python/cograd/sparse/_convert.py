@@ -33,9 +33,9 @@ def same_places(a: SparseTensor, b: SparseTensor) -> bool:
     return a._pattern is b._pattern
 
 
-def laid_out_like(s: SparseTensor, like: Pattern) -> Any:
+def laid_out_like(s: SparseTensor, like: Pattern, name: str = "to_sparse") -> Any:
     """Returns the tensor in the layout of a pattern, with blocks of the same sizes."""
-    return to_layout(s, like.layout, block=getattr(like, "block", None))
+    return to_layout(s, like.layout, name=name, block=getattr(like, "block", None))
 
 
 def from_dense(x: Tensor, sparse_dim: int | None = None) -> SparseTensor:
@@ -207,11 +207,7 @@ def sparse_mask(x: Any, mask: Any) -> Tensor:
         return make(mask._pattern, elements(x, mask))
     if same_places(x, mask):
         return make(mask._pattern, x._v)
-    if isinstance(mask._pattern, BlockPattern):
-        return make(mask._pattern, elements(to_dense(x), mask))
-    if isinstance(x._pattern, BlockPattern):
-        x = to_coordinates(x)
-    return make(mask._pattern, found_at(coalesce(x), mask._pattern.linear()))
+    return make(mask._pattern, values_at(x, mask))
 
 
 def elements(x: Tensor, s: SparseTensor) -> Tensor:
@@ -222,6 +218,17 @@ def elements(x: Tensor, s: SparseTensor) -> Tensor:
     if dims == 0:
         return x[None].expand(s._pattern.nnz, *x.shape)
     return x[tuple(s._pattern.indices())]
+
+
+def values_at(x: SparseTensor, places: SparseTensor) -> Tensor:
+    """Returns the values of ``x`` where ``places`` has values; 0 where it has none."""
+    if isinstance(x._pattern, BlockPattern):
+        x = to_coordinates(x)
+    pattern = places._pattern
+    if isinstance(pattern, BlockPattern):
+        linear = to_coordinates(places)._pattern.linear()
+        return found_at(coalesce(x), linear).reshape(places._v.shape)
+    return found_at(coalesce(x), pattern.linear())
 
 
 def found_at(s: SparseTensor, linear: Tensor) -> Tensor:

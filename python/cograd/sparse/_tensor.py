@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import cograd
 from cograd import _C, Tensor
+from cograd._base.docs import see
 
 from ._blocks import UnsupportedLayout
 from ._pattern import Pattern
@@ -47,7 +48,7 @@ def refuse(name: str, why: str = "") -> NoReturn:
     """Raises: the op has no implementation for sparse tensors."""
     raise NotImplementedError(
         f"{name}(): not supported for sparse tensors{why}. Call to_dense() first, or compute with "
-        "values(); docs/sparse.md lists what is supported"
+        f"values(); what is supported: {see('sparse')}"
     )
 
 
