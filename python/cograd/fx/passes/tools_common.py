@@ -18,7 +18,10 @@ def get_node_target(submodules: Any, node: Node) -> str:
     if node.op == "call_module":
         kind = type(submodules[node.target])
         return f"{kind.__module__}.{kind.__name__}"
-    return node.target if isinstance(node.target, str) else qualified_name(node.target)
+    if isinstance(node.target, str):
+        return node.target
+    name = qualified_name(node.target)
+    return f"_{name}" if name.startswith("operator.") else name  # its __module__, as in torch
 
 
 def legalize_graph(gm: GraphModule) -> GraphModule:
