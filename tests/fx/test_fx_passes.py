@@ -109,7 +109,9 @@ def test_parts_are_called_in_their_order_or_the_one_of_their_nodes():
         split = split_module(traced, None, lambda n: parts[n.name], keep_original_order=keep)
         called = [n.target[-1] for n in split.graph.nodes if n.op == "call_module"]
         assert " ".join(called) == want
-        assert torch.equal(split(torch.ones(2), torch.ones(2)), traced(torch.ones(2), torch.ones(2)))
+        assert torch.equal(
+            split(torch.ones(2), torch.ones(2)), traced(torch.ones(2), torch.ones(2))
+        )
     chain_ = fx.symbolic_trace(lambda x: torch.sin(torch.cos(torch.sin(x))))
     parts = {"sin": 0, "cos": 1, "sin_1": 0}
     with pytest.raises(RuntimeError, match="cycle exists between partitions! .*'0', '1'"):

@@ -69,12 +69,16 @@ def test_messages_name_no_file_of_the_docs():
 def test_messages_have_addresses_if_the_package_has_one(monkeypatch):
     class Urls:
         def get_all(self, key):
-            return {"Project-URL": ["Source, https://a.org", "Documentation, https://b.org/c/"]}[key]
+            return {"Project-URL": ["Source, https://a.org", "Documentation, https://b.org/c/"]}[
+                key
+            ]
 
     docs.address.cache_clear()
     monkeypatch.setattr(metadata, "metadata", lambda _: Urls())
     try:
-        with pytest.raises(NotImplementedError, match=r"docs sparse or https://b.org/c/sparse.html$"):
+        with pytest.raises(
+            NotImplementedError, match=r"docs sparse or https://b.org/c/sparse.html$"
+        ):
             torch.eye(2).to_sparse().exp()
         assert docs.see("coming_from_torch", "jit") == (
             "python -m cograd docs coming_from_torch jit or "

@@ -213,7 +213,9 @@ def test_linear_and_addmm():
     s, x = converted(d, "bsr"), torch.randn(2, 4, 6, dtype=F64)
     bias = torch.randn(6, dtype=F64)
     torch.testing.assert_close(torch.nn.functional.linear(x, s, bias), x @ d.t() + bias)
-    torch.testing.assert_close(torch.addmm(bias[:, None], s, x[0].t()), d @ x[0].t() + bias[:, None])
+    torch.testing.assert_close(
+        torch.addmm(bias[:, None], s, x[0].t()), d @ x[0].t() + bias[:, None]
+    )
     torch.testing.assert_close(s.mv(x[0, 0]), d @ x[0, 0])
     torch.testing.assert_close(bias @ s, bias @ d)
 

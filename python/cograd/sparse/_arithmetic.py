@@ -75,7 +75,8 @@ def _sum_of_blocks(a: SparseTensor, b: SparseTensor, alpha: Any) -> SparseTensor
     if same_places(a, b):
         dtype = cograd.result_type(a._v[:0], b._v[:0])
         return make(a._pattern, a._v.to(dtype) + _scaled(b._v, alpha).to(dtype))
-    total = _sum_of(*(to_layout(s, cograd.sparse_coo) for s in (a, b)), alpha)
+    left, right = (to_layout(s, cograd.sparse_coo) for s in (a, b))
+    total = _sum_of(left, right, alpha)
     out: SparseTensor = laid_out_like(total, a._pattern, "add")
     return out
 
@@ -84,7 +85,8 @@ def _dense_sum(x: Tensor, s: SparseTensor) -> Tensor:
     """Returns the sum of a dense and a sparse tensor, dense."""
     same_shape("add", x, s)
     if isinstance(s._pattern, BlockPattern):
-        return x + to_dense(s)
+        total: Tensor = x + to_dense(s)
+        return total
     dtype = cograd.result_type(x, s._v[:0].sum(0) if s._v.dim() == 0 else s._v[:0])
     pattern, values = s._pattern, s._v.to(dtype)
     flat = x.to(dtype).reshape(pattern.size, *s.shape[len(pattern.shape) :])

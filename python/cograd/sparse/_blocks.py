@@ -12,15 +12,15 @@ from cograd import Tensor
 from ._pattern import Arrays, Pattern
 
 
-class UnsupportedLayout(NotImplementedError):
+class UnsupportedLayoutError(NotImplementedError):
     """A function asked a blocked or batched pattern for what it lacks."""
 
 
 class BlockPattern(Pattern):
     """The blocks of BSR and BSC matrices; or elements of a batch of CSR, CSC, BSR or BSC matrices.
 
-    Functions compute on ``elements``, the pattern of one large matrix with the matrices of the batch
-    on its diagonal. What asks for coordinates of values, as of a plain pattern, raises.
+    Functions compute on ``elements``, the pattern of one large matrix that has the matrices of the
+    batch on its diagonal. What asks for coordinates of values, as of a plain pattern, raises.
 
     Attributes:
         shape: all sizes, those of the batch first.
@@ -66,7 +66,7 @@ class BlockPattern(Pattern):
         return math.prod(self.batch), rows, cols, height, width
 
     def _expand(self) -> Tensor:
-        """Returns row and column of each block, of shape (2, matrices * nnz), in the large matrix."""
+        """Returns row and column of each block in the large matrix, of shape (2, blocks)."""
         count, rows, cols, _, _ = self.grid
         lines, others = (rows, cols) if self.by_rows else (cols, rows)
         start = self.parts[0].reshape(count, lines + 1).to(cograd.int64)
@@ -163,7 +163,7 @@ class BlockPattern(Pattern):
         return BlockPattern(turned[self.layout], shape, self.parts, block)
 
     def same_places(self, other: Pattern) -> bool:
-        """Returns whether another pattern has its blocks at the same positions, in the same order."""
+        """Returns whether another pattern has its blocks at the same positions in this order."""
         if self is other:
             return True
         return (
@@ -178,6 +178,10 @@ class BlockPattern(Pattern):
         return f"{self.layout}" + (" with batch dims" if self.batch else "")
 
     def _lacks(self, *args: Any) -> NoReturn:
-        raise UnsupportedLayout(self.kind)
+        raise UnsupportedLayoutError(self.kind)
 
-    indices = linear = rows = columns = unraveled = _lacks
+    indices: Any = _lacks
+    linear: Any = _lacks
+    rows: Any = _lacks
+    columns: Any = _lacks
+    unraveled: Any = _lacks

@@ -163,12 +163,12 @@ def _compressed(
             f"{name}(): batch dims differ: {tuple(begins.shape[:-1])}, {tuple(across.shape[:-1])} "
             f"and {tuple(v.shape[:batch])}"
         )
-    lines, nnz = begins.shape[-1] - 1, across.shape[-1]
+    nnz = across.shape[-1]
     if v.shape[batch] != nnz:
         raise RuntimeError(
             f"{name}(): number of indices ({nnz}) and number of values ({v.shape[batch]}) differ"
         )
-    block = tuple(map(int, v.shape[batch + 1 :])) or None
+    block: Any = tuple(map(int, v.shape[batch + 1 :])) or None
     shape = _compressed_shape(name, layout, begins, across, block, size)
     steps = begins.diff(dim=-1)
     ends = ((begins[..., 0] == 0) & (begins[..., -1] == nnz)).all()
@@ -274,7 +274,7 @@ def sparse_bsr_tensor(
     requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> Tensor:
-    """Returns a matrix of blocks in compressed rows: ``values`` has the shape (n, height, width).
+    """Returns a matrix of blocks in compressed rows; ``values``: (n, height, width).
 
     Indices count blocks. Dims before these are a batch.
     """
@@ -295,7 +295,7 @@ def sparse_bsc_tensor(
     requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> Tensor:
-    """Returns a matrix of blocks in compressed columns: ``values`` has the shape (n, height, width).
+    """Returns a matrix of blocks in compressed columns; ``values``: (n, height, width).
 
     Indices count blocks. Dims before these are a batch.
     """
@@ -317,7 +317,7 @@ def sparse_compressed_tensor(
     requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> Tensor:
-    """Returns a sparse matrix in compressed rows or columns, of elements or blocks, by ``layout``."""
+    """Returns a sparse matrix of any compressed layout."""
     if layout not in LAYOUTS or layout == cograd.sparse_coo:
         refuse("sparse_compressed_tensor", f" of layout {layout}")
     return _compressed(

@@ -10,6 +10,7 @@ from cograd import Tensor
 
 from ._blocks import BlockPattern
 from ._pattern import Pattern
+from ._tensor import SparseTensor, handles, make, refuse
 from ._tiles import (
     add_up,
     blocks_to_dense,
@@ -19,8 +20,6 @@ from ._tiles import (
     tiles,
     to_coordinates,
 )
-from ._tensor import SparseTensor, handles, make, refuse
-
 
 BLOCKED = (cograd.sparse_bsr, cograd.sparse_bsc)
 LAYOUTS = (cograd.sparse_coo, cograd.sparse_csr, cograd.sparse_csc, *BLOCKED)
@@ -66,12 +65,12 @@ def from_dense(x: Tensor, sparse_dim: int | None = None) -> SparseTensor:
 def to_layout(
     x: Any, layout: Any, sparse_dim: Any = None, name: str = "to_sparse", block: Any = None
 ) -> Any:
-    """Returns ``x``, dense or sparse, in a sparse layout; with ``block``, in blocks of that size."""
+    """Returns ``x``, dense or sparse, in a sparse layout; ``block``: the size of blocks."""
     if layout not in LAYOUTS:
         refuse(name, f" of layout {layout}")
-    if isinstance(x, SparseTensor) and x._pattern.layout == layout:
-        if block is None or block == getattr(x._pattern, "block", None):
-            return x
+    kept = isinstance(x, SparseTensor) and x._pattern.layout == layout
+    if kept and block in (None, getattr(x._pattern, "block", None)):
+        return x
     if isinstance(x, SparseTensor) and isinstance(x._pattern, BlockPattern):
         x = to_coordinates(x)
     if layout != cograd.sparse_coo and (block is not None or x.dim() > 2):
@@ -138,8 +137,10 @@ def to_sparse(
         layout, sparse_dim = sparse_dim, None
     if blocksize is not None or layout in BLOCKED:
         if layout not in BLOCKED:
-            raise RuntimeError(f"to_sparse(): layout {layout} has no blocks: blocksize is for "
-            "sparse_bsr and sparse_bsc")
+            raise RuntimeError(
+                f"to_sparse(): layout {layout} has no blocks: blocksize is for "
+                "sparse_bsr and sparse_bsc"
+            )
         return _to_blocks("to_sparse", x, layout, blocksize, dense_dim)
     if dense_dim:
         if layout not in (None, cograd.sparse_coo):

@@ -51,7 +51,8 @@ def from_scipy(matrix: Any, *, requires_grad: bool = False) -> Tensor:
         matrix, kind = matrix.tocsr(), "csr"
     create: Any = makers[kind]
     parts = (_shared(matrix.indptr), _shared(matrix.indices), _shared(matrix.data))
-    return create(*parts, matrix.shape, requires_grad=requires_grad)
+    made: Tensor = create(*parts, matrix.shape, requires_grad=requires_grad)
+    return made
 
 
 @handles("to_scipy")

@@ -10,7 +10,7 @@ import cograd
 from cograd import _C, Tensor
 from cograd._base.docs import see
 
-from ._blocks import UnsupportedLayout
+from ._blocks import UnsupportedLayoutError
 from ._pattern import Pattern
 
 # What a sparse tensor has in common with a dense one.
@@ -93,7 +93,7 @@ class SparseTensor(Tensor):
             refuse(name, " as this argument")
         try:
             return handler(*args, **kwargs)
-        except UnsupportedLayout as error:
+        except UnsupportedLayoutError as error:
             refuse(name, f" of layout {error}")
 
     # values and history
@@ -307,7 +307,7 @@ def _method(name: str) -> Any:
     def method(self: SparseTensor, *args: Any, **kwargs: Any) -> Any:
         try:
             return handler(self, *args, **kwargs)
-        except UnsupportedLayout as error:
+        except UnsupportedLayoutError as error:
             refuse(name, f" of layout {error}")
 
     method.__name__ = name

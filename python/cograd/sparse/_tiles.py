@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import cograd
@@ -42,7 +41,7 @@ def blocks_to_dense(s: SparseTensor) -> Tensor:
 def to_coordinates(s: SparseTensor) -> SparseTensor:
     """Returns the tensor with coordinates, in the order of the blocks' elements."""
     pattern: Any = s._pattern
-    count, rows, cols, height, width = pattern.grid
+    _, rows, cols, height, width = pattern.grid
     row, col = pattern.elements().indices()
     deep, wide = rows * height, cols * width
     at = [row % deep if deep else row, col % wide if wide else col]
@@ -85,8 +84,8 @@ def pack(x: Any, layout: Any, block: Any, name: str) -> SparseTensor:
     height, width = block or (1, 1)
     if x.shape[-2] % height or x.shape[-1] % width:
         raise RuntimeError(
-            f"{name}(): tensor sparse size ({x.shape[-2]},{x.shape[-1]}) must be divisible by given "
-            f"blocksize ({height},{width})"
+            f"{name}(): tensor sparse size ({x.shape[-2]},{x.shape[-1]}) must be divisible by "
+            f"given blocksize ({height},{width})"
         )
     empty = cograd.empty(0, dtype=cograd.int64)
     pattern = BlockPattern(layout, tuple(x.shape), (empty, empty), block)
@@ -97,7 +96,8 @@ def _from_dense(x: Tensor, pattern: BlockPattern, name: str) -> SparseTensor:
     count, rows, cols, _, _ = pattern.grid
     parts = tiles(x, pattern)
     mask = (parts.detach() != 0).flatten(1).any(1).reshape(count, rows, cols)
-    which, line, other = (mask if pattern.by_rows else mask.transpose(1, 2)).nonzero().unbind(1)
+    found: Any = (mask if pattern.by_rows else mask.transpose(1, 2)).nonzero()
+    which, line, other = found.unbind(1)
     row, col = (line, other) if pattern.by_rows else (other, line)
     values = parts[(which * rows + row) * cols + col]
     return _built(pattern, name, which, line, other, values)
@@ -151,5 +151,3 @@ def part_of_batch(s: SparseTensor, d: int, index: int) -> SparseTensor:
     if len(shape) == 2 and pattern.block is None:
         return make(Pattern(pattern.layout, shape, parts), values)
     return make(BlockPattern(pattern.layout, shape, parts, pattern.block), values)
-
-

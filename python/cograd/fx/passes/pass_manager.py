@@ -69,7 +69,9 @@ def loop_pass(
     return looped
 
 
-def these_before_those_pass_constraint(these: _Pass, those: _Pass) -> Callable[[_Pass, _Pass], bool]:
+def these_before_those_pass_constraint(
+    these: _Pass, those: _Pass
+) -> Callable[[_Pass, _Pass], bool]:
     """Returns the constraint that ``these`` come before ``those``, also if they are wrapped."""
     return lambda a, b: inspect.unwrap(a) != those or inspect.unwrap(b) != these
 
@@ -111,9 +113,7 @@ class PassManager:
 
     def replace_pass(self, _target: _Pass, _replacement: _Pass) -> None:
         """Replaces the passes that have the name of ``_target``."""
-        self.passes = [
-            _replacement if p.__name__ == _target.__name__ else p for p in self.passes
-        ]
+        self.passes = [_replacement if p.__name__ == _target.__name__ else p for p in self.passes]
         self._validated = False
 
     def validate(self) -> None:

@@ -221,10 +221,11 @@ class _Base:
                 part.submod_name, tuple(self.values[n] for n in part.inputs)
             )
             for i, n in enumerate(part.outputs):
-                self.values[n] = called if single else Proxy(called)[i].node
-        result = self.split.m.graph.output_node()
-        self.add(n for n in result.all_input_nodes if n.op in ("placeholder", "get_attr"))
-        self.graph.output(map_arg(result.args[0], lambda n: self.values[n.name]))
+                result: Any = Proxy(called)
+                self.values[n] = called if single else result[i].node
+        output = self.split.m.graph.output_node()
+        self.add(n for n in output.all_input_nodes if n.op in ("placeholder", "get_attr"))
+        self.graph.output(map_arg(output.args[0], lambda n: self.values[n.name]))
         made = GraphModule(self.attributes, self.graph)
         made.meta["partition_names"] = {p.submod_name for p in self.split.parts.values()}
         return made

@@ -20,7 +20,7 @@ _Constraint = Callable[[_Pass, _Pass], bool]
 
 
 def pass_result_wrapper(fn: _Pass) -> _Pass:
-    """Returns a pass whose results are PassResult, counted as changes; None is the module itself."""
+    """Returns a pass that returns PassResult for what ``fn`` returns: a module, or None."""
     if fn is None:
         return fn
 
@@ -73,9 +73,7 @@ def _in_order(passes: Sequence[_Pass], constraints: Sequence[_Constraint]) -> li
                     ready.append(a)
     circle = [a for a in waits if waits[a]]
     if circle:
-        raise RuntimeError(
-            f"Circular dependency detected within the following passes: {circle}"
-        )
+        raise RuntimeError(f"Circular dependency detected within the following passes: {circle}")
     return done
 
 
@@ -135,10 +133,8 @@ class PassManager:
     def add_checks(self, check: Callable[[nn.Module], None]) -> None:
         """Sets the function that checks the module before the passes."""
         if len(inspect.signature(check).parameters) != 1:
-            raise TypeError(
-                "PassManager check function should only take in one variable, a module"
-            )
-        self.check = check  # type: ignore[method-assign]
+            raise TypeError("PassManager check function should only take in one variable, a module")
+        vars(self)["check"] = check
 
     def check(self, module: nn.Module) -> None:
         """Does nothing; ``add_checks`` replaces it."""
