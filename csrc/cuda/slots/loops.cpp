@@ -4,16 +4,14 @@
 #include <memory>
 #include <mutex>
 
-#include "cuda/args/optim_args.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/driver/launch.h"
 #include "cuda/jit/program.h"
 #include "cuda/jit/text.h"
-#include "cuda/slots/loop_args.h"
+#include "cuda/slots/loops.h"
 #include "cuda/slots/registry.h"
 #include "kernels/core/cast.h"
 #include "kernels/elementwise/tables.h"
-#include "kernels/optim/optim_flags.h"
 #include "tensor/slot.h"
 
 namespace cograd::cuda {
@@ -66,15 +64,6 @@ CUfunction function_for(int index, Driver driver) {
   return known;
 }
 
-void start(int index, const LoopRow& row, const LoopLaunch& l) {
-  Grid g;
-  g.blocks[0] = l.blocks;
-  g.threads[0] = kLoopThreads;
-  // Names of rows are literals.
-  const char* name = row.name.data();  // NOLINT(bugprone-suspicious-stringview-data-usage)
-  launch(name, function_for(index, l.driver), g, l.args);
-}
-
 unsigned on_host(const Nest& nest) noexcept {
   unsigned bits = 0;
   for (int k = 0; k < nest.nops; ++k) bits |= unsigned{!on_device(nest.data[k])} << k;
@@ -106,25 +95,8 @@ void divide(int index, const LoopRow& row, const Nest& nest, unsigned host, cons
     return;
   }
   unsigned* error = known || flag == nullptr ? nullptr : error_word();
-  each_launch(row, nest, host, params, error, [&](const LoopLaunch& l) { start(index, row, l); });
+  each_launch(row, nest, host, params, error, [&](const LoopLaunch& l) { start_row(index, row, l); });
   if (error != nullptr && take_error() != 0) *flag = 1;
-}
-
-void step(int index, const LoopRow& row, const Nest& nest, const void* params) {
-  const int64_t size = dtype_size(row.type);
-  device::OptimArgs a{};
-  std::copy_n(static_cast<const double*>(params), kernels::kOptimScalars, a.scalars);
-  a.count = 1;
-  a.aligned = 1;
-  a.tensors[0].n = nest.total;
-  for (int k = 0; k < nest.nops; ++k) {
-    if (!on_device(nest.data[k]) || !nest.contiguous(k, size))
-      cograd::detail::fail_no_kernel("an optimizer's step of tensors with different strides");
-    a.tensors[0].data[k] = nest.data[k];
-    if (reinterpret_cast<uintptr_t>(nest.data[k]) % 16 != 0) a.aligned = 0;
-  }
-  const int64_t blocks = (nest.total + device::kOptimPart - 1) / device::kOptimPart;
-  start(index, row, {Driver::Flat, static_cast<unsigned>(blocks), &a});
 }
 
 void run(LoopFn fn, int ndim, const int64_t* shape, const Operand* ops, int nops,
@@ -135,23 +107,32 @@ void run(LoopFn fn, int ndim, const int64_t* shape, const Operand* ops, int nops
   const LoopRow& row = loop_rows()[static_cast<size_t>(index)];
   const Nest nest(ndim, shape, ops, nops);
   if (nest.total == 0) return;
-  if (row.kind == LoopKind::Optim) return step(index, row, nest, params);
+  if (row.kind == LoopKind::Optim) {
+    kernels::OptimStep one{fn, ndim, nops, shape, static_cast<const double*>(params), {}};
+    std::copy_n(ops, nops, one.ops);
+    return optim_steps({&one, 1});
+  }
   const unsigned host = on_host(nest);
   if (copied(row, nest, host)) return;
   if (row.divides) return divide(index, row, nest, host, params);
-  each_launch(row, nest, host, params, nullptr, [&](const LoopLaunch& l) { start(index, row, l); });
+  each_launch(row, nest, host, params, nullptr, [&](const LoopLaunch& l) { start_row(index, row, l); });
 }
 
 }  // namespace
 
-void run_loop(LoopFn fn, int ndim, const int64_t* shape, const Operand* ops, int nops,
-              const void* params, int cost_per_element);
+void start_row(int index, const LoopRow& row, const LoopLaunch& l) {
+  Grid g;
+  g.blocks[0] = l.blocks;
+  g.threads[0] = kLoopThreads;
+  // Names of rows are literals.
+  const char* name = row.name.data();  // NOLINT(bugprone-suspicious-stringview-data-usage)
+  launch(name, function_for(index, l.driver), g, l.args);
+}
+
 void run_loop(LoopFn fn, int ndim, const int64_t* shape, const Operand* ops, int nops,
               const void* params, int) {
   run(fn, ndim, shape, ops, nops, params);
 }
-void copy_strided(DType from, DType to, int ndim, const int64_t* shape, const Operand& out,
-                  const Operand& in);
 void copy_strided(DType from, DType to, int ndim, const int64_t* shape, const Operand& out,
                   const Operand& in) {
   const Operand ops[] = {out, in};

@@ -4,6 +4,7 @@
 
 #include "kernels/core/isa.h"
 #include "kernels/optim/optim_loops.h"
+#include "tensor/slot.h"
 
 namespace cograd::kernels {
 
@@ -30,6 +31,11 @@ LoopFn optim_loop(const OptimRule& rule, unsigned flags, DType t) noexcept {
     default:
       return nullptr;
   }
+}
+
+void optim_steps(std::span<const OptimStep> steps) {
+  COGRAD_SLOT(optim_steps, steps);
+  for (const OptimStep& s : steps) run_loop(s.loop, s.ndim, s.shape, s.ops, s.nops, s.scalars, 2);
 }
 
 }  // namespace cograd::kernels

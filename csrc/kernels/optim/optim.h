@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runs one step of an optimizer over one parameter, in one pass.
 #pragma once
+#include <span>
 #include <string_view>
 
 #include "cograd/dtype.h"
@@ -25,5 +26,24 @@ COGRAD_API const OptimRule* optim_rule(std::string_view name) noexcept;
 // gradient and the state; all but the gradient are written. `params` points to kOptimScalars
 // doubles. 16-bit floats are computed in float.
 COGRAD_API LoopFn optim_loop(const OptimRule& rule, unsigned flags, DType t) noexcept;
+
+inline constexpr int kOptimOperands = 5;
+
+// The step of one parameter: a loop with its operands, whose strides are in bytes.
+struct OptimStep {
+  LoopFn loop;
+  int ndim, nops;
+  const int64_t* shape;
+  const double* scalars;  // kOptimScalars of them
+  Operand ops[kOptimOperands];
+
+  template <class F>
+  void each_pointer(F&& f) {
+    for (int k = 0; k < nops; ++k) f(ops[k].data);
+  }
+};
+// Runs steps that share no memory but what all of them only read. A GPU runs many of them by one
+// kernel.
+COGRAD_API void optim_steps(std::span<const OptimStep> steps);
 
 }  // namespace cograd::kernels

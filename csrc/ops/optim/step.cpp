@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checks the tensors of an optimizer's step and runs its loop over each parameter.
 #include "ops/optim/step.h"
-#include "ops/compute/host_values.h"
+
+#include <functional>
+#include <vector>
 
 #include "autograd/transforms/levels.h"
 #include "ops/compute/elementwise.h"
+#include "ops/compute/host_values.h"
 #include "ops/compute/overlap.h"
 
 namespace cograd {
@@ -71,7 +74,14 @@ inline void StepCall::begin(size_t i, StepPlan& p) const {
   p.shrink(1);
 }
 
-inline void StepCall::update(size_t i, const StepPlan& p) const {
+inline size_t StepCall::room_of(size_t i) const {
+  const Tensor& param = operands_[0][i];
+  const int ndim = param.dim() + (is_complex(param.dtype()) ? 1 : 0);
+  return static_cast<size_t>(ndim * (num_operands_ + 1));
+}
+
+// Complex numbers are two real ones, in a dim of their own.
+inline kernels::OptimStep StepCall::step_of(size_t i, const StepPlan& p, int64_t* room) const {
   const int n = num_operands_;
   COGRAD_CHECK(rule_.variants[p.flags].operands == n, subject_, "(): expected ",
                rule_.variants[p.flags].operands - 2, " lists of state, got ", n - 2);
@@ -80,19 +90,23 @@ inline void StepCall::update(size_t i, const StepPlan& p) const {
   const bool parts = is_complex(t);
   const DType real = parts ? real_dtype(t) : t;
   const int ndim = param.dim() + (parts ? 1 : 0);
-  const int64_t size = dtype_size(real);
-  SmallVec<int64_t, 64> strides(static_cast<size_t>(ndim * n));
-  Dims shape(param.sizes());
-  if (parts) shape.push_back(2);
-  kernels::Operand ops[kMaxOperands];
+  kernels::OptimStep s{kernels::optim_loop(rule_, p.flags, real), ndim, n, room, p.s, {}};
+  std::copy(param.sizes().begin(), param.sizes().end(), room);
+  if (parts) room[ndim - 1] = 2;
   for (int k = 0; k < n; ++k) {
     const Tensor& x = operands_[k][i];
-    int64_t* own = strides.data() + k * ndim;
+    int64_t* own = room + (k + 1) * ndim;
     for (int d = 0; d < param.dim(); ++d) own[d] = x.stride(d) * x.itemsize();
-    if (parts) own[ndim - 1] = size;
-    ops[k] = {x.bytes(), own};
+    if (parts) own[ndim - 1] = dtype_size(real);
+    s.ops[k] = {x.bytes(), own};
   }
-  run_loop(kernels::optim_loop(rule_, p.flags, real), ndim, shape.data(), ops, n, p.s, 2);
+  return s;
+}
+
+inline void StepCall::update(size_t i, const StepPlan& p) const {
+  SmallVec<int64_t, 64> room(room_of(i));
+  const kernels::OptimStep s = step_of(i, p, room.data());
+  run_loop(s.loop, s.ndim, s.shape, s.ops, s.nops, s.scalars, 2);
 }
 
 inline void StepCall::finish(size_t i, const StepPlan& p) const {
@@ -126,12 +140,67 @@ const kernels::OptimRule& step_rule(std::string_view op) {
   return *rule;
 }
 
+bool StepCall::independent() const {
+  struct Range {
+    const char *begin, *end;
+    bool written;
+  };
+  std::vector<Range> all;
+  all.reserve(size_ * static_cast<size_t>(num_operands_ + num_counters_));
+  const auto add = [&](const Tensor& x, bool written) {
+    if (x.numel() == 0) return;
+    const char* begin = x.bytes();
+    const char* end = begin + x.itemsize();
+    for (int d = 0; d < x.dim(); ++d) {
+      const int64_t span = (x.size(d) - 1) * x.stride(d) * x.itemsize();
+      (span < 0 ? begin : end) += span;
+    }
+    all.push_back({begin, end, written});
+  };
+  for (size_t i = 0; i < size_; ++i) {
+    for (int k = 0; k < num_operands_; ++k) add(operands_[k][i], k != 1);
+    for (int k = 0; k < num_counters_; ++k) add(counters_[k][i], true);
+  }
+  std::sort(all.begin(), all.end(), [](const Range& a, const Range& b) {
+    return std::less<>()(a.begin, b.begin);
+  });
+  const char *any = nullptr, *written = nullptr;  // where the ranges so far end
+  for (const Range& r : all) {
+    if (std::less<>()(r.begin, r.written ? any : written)) return false;
+    if (std::less<>()(any, r.end)) any = r.end;
+    if (r.written && std::less<>()(written, r.end)) written = r.end;
+  }
+  return true;
+}
+
+void StepCall::run_together(ErasedPlan plan, void* context) const {
+  size_t total = 0;
+  for (size_t i = 0; i < size_; ++i) total += room_of(i);
+  std::vector<int64_t> room(total);
+  std::vector<StepPlan> plans(size_);
+  std::vector<kernels::OptimStep> steps;
+  steps.reserve(size_);
+  size_t at = 0;
+  for (size_t i = 0; i < size_; ++i) {
+    begin(i, plans[i]);
+    plan(context, plans[i], i);
+    steps.push_back(step_of(i, plans[i], room.data() + at));
+    at += room_of(i);
+  }
+  kernels::optim_steps(steps);
+  for (size_t i = 0; i < size_; ++i) finish(i, plans[i]);
+}
+
 bool StepCall::run_erased(ErasedPlan plan, void* context) const {
   if (thread_state.vmaps > 0 || thread_state.taint) return false;
   for (size_t i = 0; i < size_; ++i)
     if (!applies(i)) return false;
   for (size_t i = 0; i < size_; ++i)
     if (!check_memory(i)) return false;
+  if (!on_host() && independent()) {
+    run_together(plan, context);
+    return true;
+  }
   for (size_t i = 0; i < size_; ++i) {
     StepPlan p;
     begin(i, p);

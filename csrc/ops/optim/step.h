@@ -39,8 +39,6 @@ struct StepPlan {
 // A call of a step: lists with one tensor for each parameter.
 class StepCall {
  public:
-  static constexpr int kMaxOperands = 5;
-
   // `subject` starts error messages: "Adam.step".
   StepCall(const char* subject, const kernels::OptimRule& rule, bool maximize, double weight_decay,
            TensorList params, TensorList grads)
@@ -74,14 +72,21 @@ class StepCall {
   bool check_memory(size_t i) const;
   void begin(size_t i, StepPlan& p) const;
   void update(size_t i, const StepPlan& p) const;
+  // Number of sizes and strides that step_of() writes to `room`.
+  size_t room_of(size_t i) const;
+  kernels::OptimStep step_of(size_t i, const StepPlan& p, int64_t* room) const;
   void finish(size_t i, const StepPlan& p) const;
+  // True if no parameter's step touches what another one's writes.
+  bool independent() const;
+  // Updates all parameters by one call of the kernel, which a GPU runs by few launches.
+  void run_together(ErasedPlan plan, void* context) const;
 
   const char* subject_;
   const kernels::OptimRule& rule_;
   bool maximize_;
   double weight_decay_;
   size_t size_;
-  const Tensor* operands_[kMaxOperands];  // of the loop: parameters, gradients, lists of state
+  const Tensor* operands_[kernels::kOptimOperands];  // of the loop: parameters, gradients, lists of state
   const Tensor* counters_[StepPlan::kCounters];
   int num_operands_ = 0, num_counters_ = 0;
 };

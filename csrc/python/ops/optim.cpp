@@ -130,8 +130,8 @@ void check_parameters(const Request& r, size_t lists, size_t options) {
                " options, got ", lists, " and ", options);
 }
 
-// Returns True if the step was done, False if the Python formula must do it, or the list of
-// parameters whose state must be created first.
+// Returns True if the step was done, False if the Python formula must do it, None if the parameters
+// are on several devices, or the list of parameters whose state must be created first.
 py::object step(const Request& r, PyObject* params, const py::list& created) {
   Arguments a;
   a.lists.resize(static_cast<size_t>(PyTuple_GET_SIZE(r.columns)) + 2);
@@ -155,6 +155,7 @@ py::object step(const Request& r, PyObject* params, const py::list& created) {
     if (is_batched(param)) return py::bool_(false);
     Tensor grad = grad_of(param.impl());
     if (!grad.defined()) continue;
+    if (!a.lists[0].empty() && param->device != a.lists[0][0]->device) return py::none();
     if (a.created.size() < num_created && created[a.created.size()].ptr() == o)
       a.created.push_back(static_cast<int64_t>(a.lists[0].size()));
     a.lists[0].push_back(param);

@@ -267,6 +267,9 @@ class Optimizer(Hooked):
             rule.keys,
         )
         done = _C._optim_step(*call, [])
+        if done is None:
+            self._update_by_device(group)
+            return True
         if not isinstance(done, list):
             return done is True
         had = [(param, self.state.get(param)) for param in done]
@@ -280,6 +283,14 @@ class Optimizer(Hooked):
             if not settled:
                 self._put_back(had)
         return settled
+
+    def _update_by_device(self, group: dict[str, Any]) -> None:
+        parts: dict[Any, list[Tensor]] = {}
+        for param in group["params"]:
+            if param.grad is not None:
+                parts.setdefault(param.device, []).append(param)
+        for params in parts.values():
+            self._update({**group, "params": params})
 
     def _begin_state(self, param: Tensor, group: dict[str, Any], rule: Rule) -> None:
         """Creates the state that the op needs and that is missing."""
