@@ -95,7 +95,8 @@ void divide(int index, const LoopRow& row, const Nest& nest, unsigned host, cons
     return;
   }
   unsigned* error = known || flag == nullptr ? nullptr : error_word();
-  each_launch(row, nest, host, params, error, [&](const LoopLaunch& l) { start_row(index, row, l); });
+  each_launch(row, nest, host, params, error,
+              [&](const LoopLaunch& l) { start_row(index, row, l); });
   if (error != nullptr && take_error() != 0) *flag = 1;
 }
 
@@ -115,7 +116,8 @@ void run(LoopFn fn, int ndim, const int64_t* shape, const Operand* ops, int nops
   const unsigned host = on_host(nest);
   if (copied(row, nest, host)) return;
   if (row.divides) return divide(index, row, nest, host, params);
-  each_launch(row, nest, host, params, nullptr, [&](const LoopLaunch& l) { start_row(index, row, l); });
+  each_launch(row, nest, host, params, nullptr,
+              [&](const LoopLaunch& l) { start_row(index, row, l); });
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ inline bool StepCall::check_memory(size_t i) const {
 }
 
 // Sets the counters of this step and the scalars that all rules share.
-inline void StepCall::begin(size_t i, StepPlan& p) const {
+[[gnu::always_inline]] inline void StepCall::begin(size_t i, StepPlan& p) const {
   for (int k = 0; k < num_counters_; ++k) {
     const Tensor& t = counters_[k][i];
     p.single[k] = t.dtype() == DType::Float32;
@@ -74,14 +74,14 @@ inline void StepCall::begin(size_t i, StepPlan& p) const {
   p.shrink(1);
 }
 
-inline size_t StepCall::room_of(size_t i) const {
+inline int StepCall::dims_of(size_t i) const {
   const Tensor& param = operands_[0][i];
-  const int ndim = param.dim() + (is_complex(param.dtype()) ? 1 : 0);
-  return static_cast<size_t>(ndim * (num_operands_ + 1));
+  return param.dim() + (is_complex(param.dtype()) ? 1 : 0);
 }
 
-// Complex numbers are two real ones, in a dim of their own.
-inline kernels::OptimStep StepCall::step_of(size_t i, const StepPlan& p, int64_t* room) const {
+[[gnu::always_inline]] inline kernels::LoopFn StepCall::loop_of(size_t i, const StepPlan& p,
+                                                                int64_t* strides,
+                                                                kernels::Operand* ops) const {
   const int n = num_operands_;
   COGRAD_CHECK(rule_.variants[p.flags].operands == n, subject_, "(): expected ",
                rule_.variants[p.flags].operands - 2, " lists of state, got ", n - 2);
@@ -90,26 +90,28 @@ inline kernels::OptimStep StepCall::step_of(size_t i, const StepPlan& p, int64_t
   const bool parts = is_complex(t);
   const DType real = parts ? real_dtype(t) : t;
   const int ndim = param.dim() + (parts ? 1 : 0);
-  kernels::OptimStep s{kernels::optim_loop(rule_, p.flags, real), ndim, n, room, p.s, {}};
-  std::copy(param.sizes().begin(), param.sizes().end(), room);
-  if (parts) room[ndim - 1] = 2;
+  const int64_t size = dtype_size(real);
   for (int k = 0; k < n; ++k) {
     const Tensor& x = operands_[k][i];
-    int64_t* own = room + (k + 1) * ndim;
+    int64_t* own = strides + k * ndim;
     for (int d = 0; d < param.dim(); ++d) own[d] = x.stride(d) * x.itemsize();
-    if (parts) own[ndim - 1] = dtype_size(real);
-    s.ops[k] = {x.bytes(), own};
+    if (parts) own[ndim - 1] = size;
+    ops[k] = {x.bytes(), own};
   }
-  return s;
+  return kernels::optim_loop(rule_, p.flags, real);
 }
 
 inline void StepCall::update(size_t i, const StepPlan& p) const {
-  SmallVec<int64_t, 64> room(room_of(i));
-  const kernels::OptimStep s = step_of(i, p, room.data());
-  run_loop(s.loop, s.ndim, s.shape, s.ops, s.nops, s.scalars, 2);
+  const int ndim = dims_of(i), n = num_operands_;
+  SmallVec<int64_t, 64> strides(static_cast<size_t>(ndim * n));
+  Dims shape(operands_[0][i].sizes());
+  if (static_cast<int>(shape.size()) < ndim) shape.push_back(2);
+  kernels::Operand ops[kernels::kOptimOperands];
+  const kernels::LoopFn loop = loop_of(i, p, strides.data(), ops);
+  run_loop(loop, ndim, shape.data(), ops, n, p.s, 2);
 }
 
-inline void StepCall::finish(size_t i, const StepPlan& p) const {
+[[gnu::always_inline]] inline void StepCall::finish(size_t i, const StepPlan& p) const {
   for (int k = 0; k < num_counters_; ++k) {
     const Tensor& t = counters_[k][i];
     if (p.single[k])
@@ -161,9 +163,8 @@ bool StepCall::independent() const {
     for (int k = 0; k < num_operands_; ++k) add(operands_[k][i], k != 1);
     for (int k = 0; k < num_counters_; ++k) add(counters_[k][i], true);
   }
-  std::sort(all.begin(), all.end(), [](const Range& a, const Range& b) {
-    return std::less<>()(a.begin, b.begin);
-  });
+  std::sort(all.begin(), all.end(),
+            [](const Range& a, const Range& b) { return std::less<>()(a.begin, b.begin); });
   const char *any = nullptr, *written = nullptr;  // where the ranges so far end
   for (const Range& r : all) {
     if (std::less<>()(r.begin, r.written ? any : written)) return false;
@@ -174,18 +175,24 @@ bool StepCall::independent() const {
 }
 
 void StepCall::run_together(ErasedPlan plan, void* context) const {
+  const int n = num_operands_;
   size_t total = 0;
-  for (size_t i = 0; i < size_; ++i) total += room_of(i);
-  std::vector<int64_t> room(total);
+  for (size_t i = 0; i < size_; ++i) total += static_cast<size_t>(dims_of(i) * (n + 1));
+  std::vector<int64_t> room(total);  // sizes and strides
   std::vector<StepPlan> plans(size_);
-  std::vector<kernels::OptimStep> steps;
-  steps.reserve(size_);
-  size_t at = 0;
+  std::vector<kernels::OptimStep> steps(size_);
+  int64_t* at = room.data();
   for (size_t i = 0; i < size_; ++i) {
     begin(i, plans[i]);
     plan(context, plans[i], i);
-    steps.push_back(step_of(i, plans[i], room.data() + at));
-    at += room_of(i);
+    const int ndim = dims_of(i);
+    kernels::OptimStep& s = steps[i];
+    s = {nullptr, ndim, n, at, plans[i].s, {}};
+    s.loop = loop_of(i, plans[i], at + ndim, s.ops);
+    const IntList sizes = operands_[0][i].sizes();
+    std::copy(sizes.begin(), sizes.end(), at);
+    if (static_cast<int>(sizes.size()) < ndim) at[ndim - 1] = 2;
+    at += ndim * (n + 1);
   }
   kernels::optim_steps(steps);
   for (size_t i = 0; i < size_; ++i) finish(i, plans[i]);

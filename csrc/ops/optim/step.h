@@ -72,9 +72,11 @@ class StepCall {
   bool check_memory(size_t i) const;
   void begin(size_t i, StepPlan& p) const;
   void update(size_t i, const StepPlan& p) const;
-  // Number of sizes and strides that step_of() writes to `room`.
-  size_t room_of(size_t i) const;
-  kernels::OptimStep step_of(size_t i, const StepPlan& p, int64_t* room) const;
+  // Number of dims of its loop: complex numbers are two real ones, in a dim of their own.
+  int dims_of(size_t i) const;
+  // Returns the loop; sets its operands, whose strides it writes to `strides`.
+  kernels::LoopFn loop_of(size_t i, const StepPlan& p, int64_t* strides,
+                          kernels::Operand* ops) const;
   void finish(size_t i, const StepPlan& p) const;
   // True if no parameter's step touches what another one's writes.
   bool independent() const;
@@ -86,7 +88,8 @@ class StepCall {
   bool maximize_;
   double weight_decay_;
   size_t size_;
-  const Tensor* operands_[kernels::kOptimOperands];  // of the loop: parameters, gradients, lists of state
+  const Tensor*
+      operands_[kernels::kOptimOperands];  // of the loop: parameters, gradients, lists of state
   const Tensor* counters_[StepPlan::kCounters];
   int num_operands_ = 0, num_counters_ = 0;
 };
