@@ -184,7 +184,7 @@ void add_strided(DType t, std::span<const int64_t> sizes, std::span<const int64_
   const IndexPlan plan = rows_plan("add_strided", 1, extent, 1, dtype_size(t),
                                    offsets.get<int64_t>(), a.n, false, device::kIndexError);
   plan.check_fold();
-  launch("add_strided", kernel("index_sequences.h", "", "strided_offsets"), grid_over(a.n), a);
+  launch("add_strided", function_of("index_sequences.h", "strided_offsets", {}), grid_over(a.n), a);
   IndexPlan::Fold f;
   f.round_each = true;
   plan.fold(t, region, values, f);
@@ -234,7 +234,7 @@ void one_hot(const int64_t* index, int64_t count, int64_t classes, int64_t* out)
   set_bytes(out, 0, count * classes * kIndexSize);
   if (count == 0) return;
   const device::OneHotArgs a{index, out, late_error(), "one_hot", count, classes};
-  launch("one_hot", kernel("index_check.h", "", "one_hot"), grid_over(count), a);
+  launch("one_hot", function_of("index_check.h", "one_hot", {}), grid_over(count), a);
 }
 COGRAD_CUDA_SLOT(one_hot)
 
@@ -243,7 +243,7 @@ bool all_within(const int64_t* index, int64_t n, int64_t size, int64_t* bad) {
   const Scratch found(8);
   set_bytes(found.get(), 0xFF, 8);
   const device::CheckArgs a{index, found.get<unsigned long long>(), n, size};
-  launch("all_within", kernel("index_check.h", "", "first_outside"), grid_over(n), a);
+  launch("all_within", function_of("index_check.h", "first_outside", {}), grid_over(n), a);
   uint64_t first = 0;
   read_back(found.get(), &first, sizeof first);
   if (first == std::numeric_limits<uint64_t>::max()) return true;
@@ -257,7 +257,7 @@ int64_t largest_index(const int64_t* index, int64_t n) {
   const Scratch found(8);
   set_bytes(found.get(), 0, 8);
   const device::CheckArgs a{index, found.get<unsigned long long>(), n, 0};
-  launch("largest_index", kernel("index_check.h", "", "largest"), grid_over(n), a);
+  launch("largest_index", function_of("index_check.h", "largest", {}), grid_over(n), a);
   uint64_t top = 0;
   read_back(found.get(), &top, sizeof top);
   const auto v = static_cast<int64_t>(top);

@@ -114,15 +114,15 @@ IndexArgs IndexPlan::widened(int64_t& itemsize, void* self, void* other) const {
   return arguments(axes, self, other);
 }
 
-std::string IndexPlan::defines(const char* name, int64_t value) const {
-  return std::string("-DTENSORS=") + std::to_string(tensors_.size()) +
-         (name == nullptr ? "" : std::string(" -D") + name + "=" + std::to_string(value));
+Define IndexPlan::tensors() const noexcept {
+  return {"TENSORS", static_cast<int64_t>(tensors_.size())};
 }
 
 void IndexPlan::pick(int64_t itemsize, const void* self, void* other) const {
   if (numel_ == 0) return;
   const IndexArgs a = widened(itemsize, const_cast<void*>(self), other);
-  launch(slot_, kernel("index.h", defines("WIDTH", itemsize).c_str(), "pick"), grid_over(a.n), a);
+  launch(slot_, function_of("index.h", "pick", {tensors(), {"WIDTH", itemsize}}), grid_over(a.n),
+         a);
 }
 
 void IndexPlan::put(int64_t itemsize, void* self, const void* other) const {
@@ -138,10 +138,9 @@ void IndexPlan::put(int64_t itemsize, void* self, const void* other) const {
     IndexArgs mark = arguments(entries, self, nullptr);
     a.winners = mark.winners = winners.get<unsigned>();
     set_bytes(a.winners, 0, space_ * 4);
-    launch(slot_, kernel("index_keys.h", defines(nullptr, 0).c_str(), "mark_last"),
-           grid_over(mark.n), mark);
+    launch(slot_, function_of("index_keys.h", "mark_last", {tensors()}), grid_over(mark.n), mark);
   }
-  launch(slot_, kernel("index.h", defines("WIDTH", itemsize).c_str(), "put"), grid_over(a.n), a);
+  launch(slot_, function_of("index.h", "put", {tensors(), {"WIDTH", itemsize}}), grid_over(a.n), a);
 }
 
 void IndexPlan::fold(DType t, void* self, const void* other, const Fold& f) const {
@@ -165,16 +164,16 @@ void IndexPlan::fold(DType t, void* self, const void* other, const Fold& f) cons
 
   const Sorter sorter(s.at.n, 1, false);
   s.at.keys = static_cast<unsigned*>(sorter.keys());
-  launch(slot_, kernel("index_keys.h", defines(nullptr, 0).c_str(), "entry_keys"),
-         grid_over(s.at.n), s.at);
+  launch(slot_, function_of("index_keys.h", "entry_keys", {tensors()}), grid_over(s.at.n), s.at);
   int bits = 0;
   while (bits < 32 && space_ >> bits != 0) ++bits;
   const Sorter::Result sorted = sorter.run(bits);
   s.keys = static_cast<const unsigned*>(sorted.keys);
   s.order = sorted.order;
-  const std::string options = defines("OP", f.op) + " -DTYPE=" + bits_type(t);
-  launch(slot_, kernel("index_sum.h", options.c_str(), "sum_runs"), grid_over(s.at.n * s.slices),
-         s);
+  launch(slot_,
+         function_of("index_sum.h", "sum_runs",
+                     {tensors(), {"OP", int64_t{f.op}}, {"TYPE", bits_type(t)}}),
+         grid_over(s.at.n * s.slices), s);
 }
 
 }  // namespace cograd::cuda

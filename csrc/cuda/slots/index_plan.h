@@ -55,7 +55,7 @@ class IndexPlan {
   void check_space() const;
   bool one_value() const noexcept;
   IndexArgs widened(int64_t& itemsize, void* self, void* other) const;
-  std::string defines(const char* name, int64_t value) const;
+  Define tensors() const noexcept;
 
   const char* slot_;
   std::vector<Axis> axes_;

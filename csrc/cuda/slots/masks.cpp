@@ -11,9 +11,7 @@ namespace cograd::cuda {
 namespace {
 
 CUfunction masks(DType t, int64_t width, const char* name) {
-  const std::string options =
-      std::string("-DTYPE=") + bits_type(t) + " -DWIDTH=" + std::to_string(width);
-  return kernel("masks.h", options.c_str(), name);
+  return function_of("masks.h", name, {{"TYPE", bits_type(t)}, {"WIDTH", width}});
 }
 
 // The tiles of n elements of dtype t, with the number of those before each that are kept.

@@ -12,7 +12,7 @@ namespace cograd::cuda {
 namespace {
 
 CUfunction moves(int64_t width, const char* name) {
-  return kernel("moves.h", ("-DWIDTH=" + std::to_string(width)).c_str(), name);
+  return function_of("moves.h", name, {{"WIDTH", width}});
 }
 int64_t address(const void* p) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(p)); }
 

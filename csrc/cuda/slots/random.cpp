@@ -25,7 +25,7 @@ void topk(DType t, const void* x, void* values, int64_t* indices, int64_t outer,
 
 namespace {
 
-std::string type_option(DType t) { return std::string("-DTYPE=") + bits_type(t); }
+Define type_option(DType t) { return {"TYPE", bits_type(t)}; }
 
 device::RandomArgs arguments(void* out, int64_t n, int64_t per_group, PhiloxState s) {
   device::RandomArgs a{};
@@ -37,9 +37,10 @@ device::RandomArgs arguments(void* out, int64_t n, int64_t per_group, PhiloxStat
   return a;
 }
 // Returns the number of Philox blocks that the fill uses.
-uint64_t fill(const char* name, const std::string& options, const device::RandomArgs& a) {
+uint64_t fill(const char* name, std::initializer_list<Define> options,
+              const device::RandomArgs& a) {
   const int64_t blocks = a.groups * device::kGroupBlocks;
-  if (a.n > 0) launch(name, kernel("random.h", options.c_str(), name), grid_over(blocks), a);
+  if (a.n > 0) launch(name, function_of("random.h", name, options), grid_over(blocks), a);
   return static_cast<uint64_t>(blocks);
 }
 int64_t per_group(DType t) { return t == DType::Float64 ? 32 : 64; }
@@ -67,7 +68,7 @@ uint64_t random_uniform(DType t, void* out, int64_t n, PhiloxState s, double lo,
   a.a = lo;
   a.b = hi;
   a.top = below_limit(t, hi, lo);
-  return fill("uniform", type_option(t), a);
+  return fill("uniform", {type_option(t)}, a);
 }
 COGRAD_CUDA_SLOT(random_uniform)
 
@@ -75,14 +76,14 @@ uint64_t random_normal(DType t, void* out, int64_t n, PhiloxState s, double mean
   device::RandomArgs a = arguments(out, n, per_group(t), s);
   a.a = mean;
   a.b = std;
-  return fill("normal", type_option(t), a);
+  return fill("normal", {type_option(t)}, a);
 }
 COGRAD_CUDA_SLOT(random_normal)
 
 uint64_t random_exponential(DType t, void* out, int64_t n, PhiloxState s, double rate) {
   device::RandomArgs a = arguments(out, n, per_group(t), s);
   a.a = rate;
-  return fill("exponential", type_option(t), a);
+  return fill("exponential", {type_option(t)}, a);
 }
 COGRAD_CUDA_SLOT(random_exponential)
 
@@ -90,7 +91,7 @@ uint64_t random_int(DType t, void* out, int64_t n, PhiloxState s, int64_t lo, in
   device::RandomArgs a = arguments(out, n, 32, s);
   a.low = lo;
   a.range = static_cast<uint64_t>(hi) - static_cast<uint64_t>(lo);
-  return fill("integers", type_option(t), a);
+  return fill("integers", {type_option(t)}, a);
 }
 COGRAD_CUDA_SLOT(random_int)
 
@@ -99,7 +100,7 @@ uint64_t random_bernoulli(DType t, void* out, int64_t n, PhiloxState s, double p
   const auto threshold = static_cast<uint64_t>(std::ceil(std::clamp(p, 0.0, 1.0) * 0x1p32));
   a.last = static_cast<uint32_t>(threshold - 1);
   a.never = threshold == 0 ? 1 : 0;
-  return fill("bernoulli", type_option(t), a);
+  return fill("bernoulli", {type_option(t)}, a);
 }
 COGRAD_CUDA_SLOT(random_bernoulli)
 
@@ -107,7 +108,7 @@ uint64_t random_bernoulli_each(DType t, void* out, int64_t n, PhiloxState s, DTy
                                const void* p) {
   device::RandomArgs a = arguments(out, n, 64, s);
   a.p = p;
-  return fill("bernoulli_each", type_option(t) + " -DPROB=" + bits_type(tp), a);
+  return fill("bernoulli_each", {type_option(t), {"PROB", bits_type(tp)}}, a);
 }
 COGRAD_CUDA_SLOT(random_bernoulli_each)
 
@@ -138,15 +139,15 @@ uint64_t random_multinomial(DType t, const void* probs, int64_t rows, int64_t n,
   if (rows * samples == 0 || n == 0) return used;
   device::MultinomialArgs a{
       probs, u.get<double>(), nullptr, reinterpret_cast<long long*>(out), rows, n, samples};
-  const std::string options = type_option(t);
   if (replacement) {
-    launch("multinomial", kernel("draws.h", options.c_str(), "multinomial"),
+    launch("multinomial", function_of("draws.h", "multinomial", {type_option(t)}),
            grid_of_blocks(rows, 256), a);
     return used;
   }
   const Scratch arrivals(static_cast<size_t>(rows * n) * sizeof(double));
   a.arrivals = arrivals.get<double>();
-  launch("multinomial", kernel("draws.h", options.c_str(), "arrivals"), grid_over(rows * n), a);
+  launch("multinomial", function_of("draws.h", "arrivals", {type_option(t)}), grid_over(rows * n),
+         a);
   topk(DType::Float64, a.arrivals, nullptr, out, rows, n, 1, samples, false);
   return used;
 }
@@ -158,7 +159,7 @@ void transform_draws(DType t, const kernels::DrawRule& rule, const double* u, in
   if (t == DType::UInt16 || t == DType::UInt32 || t == DType::UInt64)
     detail::fail_no_kernel("transform_draws");
   const device::DrawArgs a{u, out, n, static_cast<int>(rule.kind), rule.a, rule.b};
-  launch("transform_draws", kernel("draws.h", type_option(t).c_str(), "transform_draws"),
+  launch("transform_draws", function_of("draws.h", "transform_draws", {type_option(t)}),
          grid_over(n), a);
 }
 COGRAD_CUDA_SLOT(transform_draws)
@@ -170,7 +171,7 @@ int64_t first_bad(const char* name, DType t, int64_t blocks, device::CheckDrawAr
   const Scratch found(8);
   a.found = found.get<unsigned long long>();
   set_bytes(a.found, 0xFF, 8);
-  launch(name, kernel("draws.h", type_option(t).c_str(), name), grid_of_blocks(blocks, 256), a);
+  launch(name, function_of("draws.h", name, {type_option(t)}), grid_of_blocks(blocks, 256), a);
   int64_t first = 0;
   read_back(a.found, &first, sizeof first);
   return first;

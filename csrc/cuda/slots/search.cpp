@@ -18,8 +18,7 @@ void check_dtype(const char* slot, DType t) {
 template <class Args>
 void search_kernel(const char* slot, DType t, const char* name, int64_t n, const Args& a) {
   if (n == 0) return;
-  const std::string options = std::string("-DTYPE=") + bits_type(t);
-  launch(slot, kernel("search.h", options.c_str(), name), grid_over(n), a);
+  launch(slot, function_of("search.h", name, {{"TYPE", bits_type(t)}}), grid_over(n), a);
 }
 
 // Keeps the bins of n elements in `sorter`'s keys, adds what falls into each, and writes dtype
@@ -41,7 +40,7 @@ class Bins {
     a_.counts = counts;
     if (a_.n == 0) return;
     const int64_t blocks = std::min<int64_t>(blocks_of(a_.n, 1024), 8 * multiprocessors());
-    launch(slot_, kernel("bins.h", "-DWEIGHT=float -DOUT=float", "count_bins"),
+    launch(slot_, function_of("bins.h", "count_bins", {{"WEIGHT", "float"}, {"OUT", "float"}}),
            grid_of_blocks(blocks, 256), a_);
   }
   void sum(const void* weights, DType weight_type, void* out, DType out_type) {
@@ -55,9 +54,10 @@ class Bins {
     a.out = out;
     a.order = sorted.order;
     a.keys = static_cast<unsigned*>(const_cast<void*>(sorted.keys));
-    const std::string options =
-        std::string("-DWEIGHT=") + bits_type(weight_type) + " -DOUT=" + bits_type(out_type);
-    launch(slot_, kernel("bins.h", options.c_str(), "sum_bins"), grid_over(a.n), a);
+    launch(slot_,
+           function_of("bins.h", "sum_bins",
+                       {{"WEIGHT", bits_type(weight_type)}, {"OUT", bits_type(out_type)}}),
+           grid_over(a.n), a);
   }
   // Writes counts or sums of weights in the dtype of x.
   void finish(const void* weights, void* out) {
@@ -177,9 +177,8 @@ void quantile_positions(DType t, const void* x, const int64_t* order, int64_t ou
                                q.count,
                                static_cast<int>(q.mode),
                                q.ignore_nan ? 1 : 0};
-  const std::string options = std::string("-DTYPE=") + bits_type(t);
-  launch("quantile", kernel("quantile.h", options.c_str(), "quantile_positions"), grid_over(a.rows),
-         a);
+  launch("quantile", function_of("quantile.h", "quantile_positions", {{"TYPE", bits_type(t)}}),
+         grid_over(a.rows), a);
 }
 COGRAD_CUDA_SLOT(quantile_positions)
 

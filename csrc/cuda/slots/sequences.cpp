@@ -19,8 +19,7 @@ namespace {
 void run_range(const char* slot, DType t, const char* name, const device::RangeArgs& a) {
   if (a.n <= 0) return;
   if (t == DType::UInt16 || t == DType::UInt32 || t == DType::UInt64) detail::fail_no_kernel(slot);
-  const std::string options = std::string("-DTYPE=") + bits_type(t);
-  launch(slot, kernel("sequences.h", options.c_str(), name), grid_over(a.n), a);
+  launch(slot, function_of("sequences.h", name, {{"TYPE", bits_type(t)}}), grid_over(a.n), a);
 }
 device::RangeArgs range(void* out, int64_t n, double start, double end, double step) {
   return {out, n, 0, 0, start, end, step, 0};
@@ -39,7 +38,7 @@ device::RangeArgs rounded_range(void* out, int64_t n, double a, double b) {
 
 template <class F>
 void index_kernel(const char* name, int64_t n, const F& args) {
-  if (n > 0) launch(name, kernel("index_sequences.h", "", name), grid_over(n), args);
+  if (n > 0) launch(name, function_of("index_sequences.h", name, {}), grid_over(n), args);
 }
 
 std::vector<int64_t> counts_on_host(const int64_t* counts, int64_t n) {
@@ -53,8 +52,8 @@ std::vector<int64_t> counts_on_host(const int64_t* counts, int64_t n) {
 void arange_integers(DType t, void* out, int64_t n, uint64_t start, uint64_t step) {
   if (n <= 0) return;
   const device::RangeArgs a{out, n, start, step, 0, 0, 0, 0};
-  const std::string options = "-DWIDTH=" + std::to_string(dtype_size(t));
-  launch("arange", kernel("moves.h", options.c_str(), "arange_integers"), grid_over(n), a);
+  launch("arange", function_of("moves.h", "arange_integers", {{"WIDTH", int64_t{dtype_size(t)}}}),
+         grid_over(n), a);
 }
 COGRAD_CUDA_SLOT(arange_integers)
 

@@ -32,7 +32,7 @@ unsigned shared_for(DType t, int size) {
 }
 
 CUfunction rows_kernel(DType t, const char* name) {
-  return kernel("sort_rows.h", (std::string("-DTYPE=") + bits_type(t)).c_str(), name);
+  return function_of("sort_rows.h", name, {{"TYPE", bits_type(t)}});
 }
 device::RowsArgs arguments(const void* x, void* values, int64_t* indices, int64_t outer, int64_t n,
                            int64_t inner, int64_t k) {

@@ -32,9 +32,9 @@ Sorter::Result Sorter::run(int bits) const {
   a.n = n_;
   a.rows = rows_;
   a.blocks = blocks;
-  const char* const defines = wide_ ? "-DKEY=uint64_t" : "-DKEY=uint32_t";
+  const Define key{"KEY", wide_ ? "uint64_t" : "uint32_t"};
   const auto run = [&](const char* name, int64_t grid) {
-    launch(name, kernel("sort.h", defines, name), grid_of_blocks(grid, device::kSortThreads), a);
+    launch(name, function_of("sort.h", name, {key}), grid_of_blocks(grid, device::kSortThreads), a);
   };
   // One pass at least, so that the order is written.
   for (int shift = 0; shift == 0 || shift < bits; shift += 8) {

@@ -16,11 +16,23 @@ struct Key {
   int gpu;
   bool operator==(const Key&) const = default;
 };
+struct DefinesKey {
+  Key program;
+  Define defines[3] = {{nullptr, nullptr}, {nullptr, nullptr}, {nullptr, nullptr}};
+  bool operator==(const DefinesKey&) const = default;
+};
 struct KeyHash {
   size_t operator()(const Key& k) const noexcept {
     uint64_t h = reinterpret_cast<uintptr_t>(k.program) * 31 + static_cast<uint64_t>(k.gpu);
     h = h * 0x9E3779B97F4A7C15u + reinterpret_cast<uintptr_t>(k.function);
     return static_cast<size_t>((h ^ h >> 29) * 0x9E3779B97F4A7C15u + k.variant);
+  }
+  size_t operator()(const DefinesKey& k) const noexcept {
+    uint64_t h = (*this)(k.program);
+    for (const Define& d : k.defines)
+      h = (h ^ reinterpret_cast<uintptr_t>(d.text) ^ static_cast<uint64_t>(d.number)) *
+          0x9E3779B97F4A7C15u;
+    return static_cast<size_t>(h ^ h >> 32);
   }
 };
 
@@ -50,6 +62,20 @@ CUfunction function_of(const char* program, const char* function, DType t) {
   return function_of(program, function, static_cast<uint64_t>(t), [](uint64_t v) {
     return std::string("-DCOGRAD_T=") + stored_type(static_cast<DType>(v));
   });
+}
+
+CUfunction function_of(const char* program, const char* function,
+                       std::initializer_list<Define> defines) {
+  thread_local std::unordered_map<DefinesKey, CUfunction, KeyHash> known;
+  DefinesKey key{{program, function, 0, here().index}};
+  std::copy(defines.begin(), defines.end(), key.defines);
+  CUfunction& f = known[key];
+  if (f != nullptr) return f;
+  std::string options;
+  for (const Define& d : defines)
+    options += std::string(options.empty() ? "-D" : " -D") + d.name + "=" +
+               (d.text == nullptr ? std::to_string(d.number) : d.text);
+  return f = kernel(program, options.c_str(), function);
 }
 
 void read_back(const void* from, void* to, size_t bytes) {

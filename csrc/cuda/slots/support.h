@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 
 #include "cograd/dtype.h"
@@ -23,6 +24,20 @@ CUfunction function_of(const char* program, const char* function, uint64_t varia
                        std::string (*make)(uint64_t));
 // For programs that depend on a dtype alone: -DCOGRAD_T.
 CUfunction function_of(const char* program, const char* function, DType t);
+
+// An option -DNAME=VALUE. The value is a literal, or a number.
+struct Define {
+  Define(const char* option, const char* value) : name(option), text(value) {}
+  Define(const char* option, int64_t value) : name(option), number(value) {}
+  bool operator==(const Define&) const = default;
+
+  const char* name = nullptr;
+  const char* text = nullptr;
+  int64_t number = 0;
+};
+// For the others: at most three options.
+CUfunction function_of(const char* program, const char* function,
+                       std::initializer_list<Define> defines);
 
 // Copies from the device after all work of the current stream.
 void read_back(const void* from, void* to, size_t bytes);

@@ -25,9 +25,8 @@ int64_t runs(const char* slot, DType t, const void* x, const unsigned* order, in
   a.inverse = reinterpret_cast<long long*>(inverse);
   a.counts = reinterpret_cast<long long*>(counts);
   a.n = n;
-  const std::string options = std::string("-DTYPE=") + bits_type(t);
   const auto run = [&](const char* name, int64_t items) {
-    launch(slot, kernel("unique.h", options.c_str(), name), grid_over(items), a);
+    launch(slot, function_of("unique.h", name, {{"TYPE", bits_type(t)}}), grid_over(items), a);
   };
   run("mark_heads", n);
   a.found = cuda::nonzero_count(DType::Bool, heads.get(), n);
