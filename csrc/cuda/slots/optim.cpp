@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Steps of optimizers: up to 64 parameters a launch, if they have the rule, the dtype and the
 // scalars in common.
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -66,6 +68,10 @@ struct Item {
   device::OptimArgs::Tensor tensor{};
 };
 
+bool same_bits(double a, double b) {
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
+
 // One launch that gathers parameters.
 struct Batch {
   int row;
@@ -79,7 +85,7 @@ struct Batch {
   bool takes(const Item& i) const {
     return row == i.row && args.aligned == (i.aligned ? 1 : 0) &&
            args.count < device::kOptimTensors &&
-           std::memcmp(args.scalars, i.scalars, kScalarBytes) == 0;
+           std::equal(std::begin(args.scalars), std::end(args.scalars), i.scalars, same_bits);
   }
   void add(const device::OptimArgs::Tensor& t) {
     args.first_block[args.count] = static_cast<unsigned>(blocks);
