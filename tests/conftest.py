@@ -13,6 +13,7 @@ import pytest
 import cograd as torch
 
 pytest.register_assert_rewrite("op_table", "op_checks", "op_samples")
+import on_device  # noqa: E402
 import op_items  # noqa: E402
 
 MARKERS = (
@@ -28,6 +29,9 @@ def pytest_addoption(parser):
         "--sample",
         metavar="OP[:INDEX[:DTYPE]]",
         help="run only this sample of the op table, in the tests that are made from it",
+    )
+    parser.addoption(
+        "--device", help="run on this device, fake or cuda:0, what left_out.toml does not list"
     )
 
 
@@ -47,6 +51,8 @@ def compile_through_ccache():
 
 def pytest_configure(config):
     compile_through_ccache()
+    if config.getoption("--device"):
+        on_device.start(config.getoption("--device"))
     op_items.select(config.getoption("sample"))
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
@@ -63,6 +69,8 @@ def leave_nightly_out(config, items):
 
 def pytest_collection_modifyitems(config, items):
     leave_nightly_out(config, items)
+    if config.getoption("--device"):
+        on_device.deselect(config, items, config.getoption("--device"))
     if config.getoption("sample"):
         config.hook.pytest_deselected(items=[i for i in items if not op_items.is_selected(i)])
         items[:] = [i for i in items if op_items.is_selected(i)]

@@ -2,7 +2,7 @@
 // Makes sparse tensors.
 #include "autograd/transforms/sparse.h"
 
-#include <cstring>
+#include <array>
 
 namespace cograd {
 
@@ -14,12 +14,12 @@ namespace {
 // both parts of a complex one; an integer is the least one, and a bool true.
 void fill_warning(const Tensor& t) {
   const auto item = static_cast<size_t>(t.itemsize());
-  if (is_differentiable(t.dtype())) {
-    std::memset(t.bytes(), 0xFF, item);
-    return;
-  }
-  std::memset(t.bytes(), 0, item);
-  t.bytes()[item - 1] = t.dtype() == DType::Bool ? 1 : static_cast<char>(0x80);
+  std::array<unsigned char, 16> bytes{};
+  if (is_differentiable(t.dtype()))
+    bytes.fill(0xFF);
+  else
+    bytes[item - 1] = t.dtype() == DType::Bool ? 1 : 0x80;
+  copy_from_host(t->device, bytes.data(), t.bytes(), item);
 }
 
 }  // namespace
@@ -27,6 +27,7 @@ void fill_warning(const Tensor& t) {
 Tensor make_sparse(IntList sizes, const Tensor& values) {
   check_not_sparse(values, "the values of a sparse tensor");
   storage_bytes(sizes, 1);  // raises if the number of elements overflows
+  const PlaceGuard here(values->device);
   const Tensor element = empty({}, values.dtype());
   fill_warning(element);
   const Dims strides(sizes.size(), 0);

@@ -25,8 +25,6 @@ Tensor converted(const char* op, const Tensor& x, DType t, bool copy, Format for
   return in_format(y, asked);
 }
 
-Device host_without_index(Device d) { return d.type == DeviceType::CPU ? kHost : d; }
-
 // Returns x on device d and converted.
 Tensor placed(const Tensor& x, Device d, DType t, bool copy, Format format,
               bool non_blocking = false) {
@@ -60,7 +58,7 @@ struct ToDevice {
       kMethod | kCast | kNoCpp, kToDoc, "none: the other overload is the same conversion"};
   static Tensor forward(const Tensor& x, std::optional<Device> d, std::optional<DType> t,
                         bool non_blocking, bool copy, Format format) {
-    return placed(x, d ? host_without_index(*d) : x->device, t.value_or(x.dtype()), copy, format,
+    return placed(x, d.value_or(x->device), t.value_or(x.dtype()), copy, format,
                   non_blocking);
   }
 };

@@ -23,10 +23,7 @@ bool follows(const OpRecord& r, const Tensor& t, size_t i) {
 std::optional<Device> asked_device(const OpRecord& r, const Value* args) {
   if ((r.spec.flags & kKindMask) == kCast) return {};
   for (size_t i = 0; i < r.args.size(); ++i)
-    if (r.args[i].kind == ArgKind::Device && args[i].kind == COGRAD_DEVICE) {
-      const Device d = args[i].device();
-      return d.type == DeviceType::CPU ? kHost : d;
-    }
+    if (r.args[i].kind == ArgKind::Device && args[i].kind == COGRAD_DEVICE) return args[i].device();
   return {};
 }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "autograd/modes/thread_waits.h"
+#include "autograd/run/run.h"
 #include "python/autograd/saved.h"
 #include "python/ops/autocast.h"
 #include "python/ops/call.h"
@@ -131,7 +132,7 @@ Tensor gradient_again(Node* n, const py::list& grads, size_t output) {
   args.needs_mask = uint64_t{1} << output;
   args.keep_graph = true;
   const GradGuard off(false);
-  n->backward(args);
+  staged_backward(*n, args);  // on the device of the node
   return out[output];
 }
 

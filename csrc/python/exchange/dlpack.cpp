@@ -382,11 +382,11 @@ Tensor from_dlpack(const py::object& ext, const py::object& device, std::optiona
   Tensor t = from_any_capsule(capsule.ptr(), &copied);
   if (copied && copy && !*copy)
     fail_buffer("from_dlpack(): the producer made a copy, but copy=False");
-  if (!device.is_none() && (d.type == DeviceType::CPU ? kHost : d) != t->device) {
+  if (!device.is_none() && d != t->device) {
     if (!copy.value_or(true))
       fail_buffer(detail::concat("from_dlpack(): the data is on ", to_string(t->device),
                                  ", so it must be copied to ", to_string(d), ", but copy=False"));
-    return to_device(t, d.type == DeviceType::CPU ? kHost : d);
+    return to_device(t, d);
   }
   return copy.value_or(false) && !copied ? fresh_copy(t) : t;
 }

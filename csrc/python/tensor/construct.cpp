@@ -325,7 +325,7 @@ void parse_option(const char* op, PyObject* key, PyObject* value, bool grad, Opt
     COGRAD_CHECK_TYPE(parse_device(value, &d), op,
                       "(): argument 'device' must be cograd.device or str, not ",
                       Py_TYPE(value)->tp_name);
-    o.device = d.type == DeviceType::CPU ? kHost : d;
+    o.device = d;
   } else if (grad && is_key(key, "requires_grad")) {
     COGRAD_CHECK_TYPE(PyBool_Check(value), op, "(): argument 'requires_grad' must be bool, not ",
                       Py_TYPE(value)->tp_name);

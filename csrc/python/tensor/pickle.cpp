@@ -8,6 +8,7 @@
 
 #include "python/exchange/interop.h"
 #include "tensor/backend.h"
+#include "tensor/fake_device.h"
 #include "tensor/shared.h"
 #include "tensor/sparse.h"
 
@@ -35,7 +36,8 @@ class UntypedStorage {
   Device device() const noexcept { return device_; }
   int64_t nbytes() const noexcept { return storage_->emptied ? 0 : storage_->nbytes; }
   uintptr_t address() const noexcept {
-    return storage_->emptied ? 0 : reinterpret_cast<uintptr_t>(storage_->data);
+    const bool none = storage_->emptied || device_.type == DeviceType::Meta;
+    return none ? 0 : reinterpret_cast<uintptr_t>(storage_->data);
   }
   // Called when the memory has moved; takes over the reference to `s`.
   void replace(Storage* s) {
@@ -54,7 +56,7 @@ class UntypedStorage {
                  storage_->nbytes, " bytes can be resized to 0 and back, got ", n);
     storage_->emptied = n == 0;
     storage_->version.fetch_add(1, std::memory_order_relaxed);
-    if (n == 0 && storage_->kind == 0)
+    if (n == 0 && storage_->kind == 0 && device_ == kHost)
       data_discard(storage_->data, static_cast<size_t>(storage_->nbytes));
   }
 
@@ -118,15 +120,19 @@ py::object storage_from_bytes(const py::buffer& source) {
   return storage_object(s);
 }
 
+void copy_within(Device d, const void* from, void* to, size_t bytes) {
+  if (bytes == 0 || d.type == DeviceType::Meta) return;
+  if (Backend* b = backend_of(d.type)) return b->copy_between(d, from, d, to, bytes);
+  std::memcpy(kernel_view(to), kernel_view(from), bytes);
+}
+
 py::object copy_of_storage(const UntypedStorage& s) {
   const Device d = s.device();
   if (d != kHost) {
     const PlaceGuard there(d);
     Storage* copy = Storage::make(s.nbytes());
     py::object made = storage_object(copy, d);
-    if (s.nbytes() > 0)
-      backend_of(d.type)->copy_between(d, s.get()->data, d, copy->data,
-                                       static_cast<size_t>(s.nbytes()));
+    copy_within(d, s.get()->data, copy->data, static_cast<size_t>(s.nbytes()));
     return made;
   }
   return storage_object(new_storage(s.get()->data, s.nbytes()));
@@ -167,14 +173,20 @@ Tensor rebuild_tensor(const UntypedStorage& storage, py::handle dtype, int64_t o
   return out;
 }
 
-py::object untyped_storage(const Tensor& t) {
+void check_has_storage(const Tensor& t) {
   constexpr const char* kWho = "untyped_storage() or a copy of the storage";
   check_one_value(t, kWho);
   check_not_sparse(t, kWho);
-  const Device d = t->device;
-  if (d.type != DeviceType::CPU && backend_of(d.type) == nullptr) fail_unreadable(d, kWho);
+}
+// Returns a number that tensors with the same memory share, also on the meta device.
+uintptr_t storage_key(const Tensor& t) {
+  check_has_storage(t);
+  return reinterpret_cast<uintptr_t>(t->storage->data);
+}
+py::object untyped_storage(const Tensor& t) {
+  check_has_storage(t);
   t->storage->retain();
-  return storage_object(t->storage, d);
+  return storage_object(t->storage, t->device);
 }
 
 // ---- memory shared between processes -----------------------------------------------------------
@@ -289,6 +301,7 @@ void init_pickle(py::module_& m) {
   m.def(
       "_shared_fd", [](const UntypedStorage& s) { return shared_fd(s.get()); }, py::arg("storage"));
   m.def("_storage_part", &storage_part, py::arg("storage"), py::arg("offset"), py::arg("nbytes"));
+  m.def("_storage_key", &storage_key, py::arg("tensor"));
   m.def("_untyped_storage", &untyped_storage, py::arg("tensor"));
   m.def("_alias_as", &alias_as, py::arg("cls"), py::arg("tensor"), py::arg("requires_grad"));
 }

@@ -218,7 +218,7 @@ Device usable(const DeviceBox& b) {
   COGRAD_CHECK(b.kind == kCpu, "device '", device_text(b),
                "' is not available: cograd runs on CPUs and NVIDIA GPUs, so there is no ", b.name(),
                " device to use; pass device='cpu'");
-  return b.d;
+  return kHost;  // "cpu:0" is "cpu"
 }
 
 PyTypeObject* device_type = nullptr;
@@ -275,7 +275,6 @@ void init_device(py::module_& m) {
         Device d;
         COGRAD_CHECK_TYPE(parse_device(device.ptr(), &d), "expected a device, got ",
                           Py_TYPE(device.ptr())->tp_name);
-        if (d.type == DeviceType::CPU) d = kHost;
         return py::reinterpret_steal<py::object>(
             device_object(std::exchange(thread_place.by_default, d)));
       },

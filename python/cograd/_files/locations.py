@@ -53,7 +53,9 @@ def restore(storage: UntypedStorage, location: str) -> UntypedStorage:
     Raises:
         RuntimeError: the location is a GPU that does not exist.
     """
-    return storage.cuda(_gpu(location)) if location.startswith("cuda") else storage
+    if location.startswith("cuda"):
+        return storage.cuda(_gpu(location))
+    return storage.to(location) if location == "fake" else storage  # type: ignore[attr-defined]
 
 
 def restorer(map_location: Any) -> Place:

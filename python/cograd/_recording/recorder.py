@@ -136,7 +136,7 @@ class _Recorder:
         self._alive.append(tensor)
         node.meta["val"] = Tensor.to(tensor, "meta") if not tensor.is_sparse else None
         node.meta.setdefault("place", place())
-        self._memory.setdefault(tensor.untyped_storage().data_ptr(), []).append(tensor)
+        self._memory.setdefault(_C._storage_key(tensor), []).append(tensor)
 
     # Arguments.
 
@@ -156,7 +156,7 @@ class _Recorder:
         if node is not None:
             return node
         if id(tensor) not in self._names:
-            for other in self._memory.get(tensor.untyped_storage().data_ptr(), ()):
+            for other in self._memory.get(_C._storage_key(tensor), ()):
                 if _is_alias(tensor, other):
                     self._nodes[id(tensor)] = self._nodes[id(other)]
                     self._alive.append(tensor)
@@ -258,8 +258,8 @@ class _Recorder:
             # An argument that comes back, as from contiguous(), may be a copy for other inputs.
             traced = result.as_subclass(Traced) if known or type(result) is Tensor else result
             self._know(traced, node)
-            memory = result.untyped_storage().data_ptr()
-            shared = (t for t in tensors if t.untyped_storage().data_ptr() == memory)
+            memory = _C._storage_key(result)
+            shared = (t for t in tensors if _C._storage_key(t) == memory)
             base = next(shared, None)
             node.meta["view_of"] = None if base is None else self._nodes[id(base)]
             return traced

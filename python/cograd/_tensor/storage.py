@@ -145,7 +145,7 @@ def _untyped_getitem(self: UntypedStorage, index: int | slice) -> int | UntypedS
         if step != 1:
             raise RuntimeError(f"UntypedStorage: the step of a slice must be 1, got {step}")
         if start >= stop:
-            return _C._ops.empty((0,), dtype=_C.uint8).untyped_storage()
+            return _C._ops.empty((0,), dtype=_C.uint8, device=self.device).untyped_storage()
         if self.device.type != "cpu":
             result: UntypedStorage = _C._storage_part(self, start, stop - start)
             return result

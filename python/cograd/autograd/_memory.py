@@ -112,7 +112,7 @@ def saved_memory() -> SavedMemory:
         shape, dtype = d["shape"], d["dtype"]
         if isinstance(held, _Entry):
             shape, dtype = held.shape, held.dtype
-            storage = 0 if tensor is None else tensor.untyped_storage().data_ptr()
+            storage = 0 if tensor is None else _C._storage_key(tensor)
         shared = storage in seen and storage != 0
         seen.add(storage)
         out.append(
@@ -201,7 +201,7 @@ class _Entry:
         self.dtype = tensor.dtype
         self.version = tensor._version
         self.bytes = _span(tensor) * tensor.element_size()
-        self.key = tensor.untyped_storage().data_ptr()
+        self.key = _C._storage_key(tensor)
         self.spilled = False
         self.offset = 0  # position in the file
         self.region: _Region | None = None

@@ -253,7 +253,7 @@ def _explain(
 def _array(tensor: Any) -> Any:
     if tensor is None:
         return None
-    plain = tensor.detach().resolve_conj().resolve_neg()
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu()
     try:
         return plain.numpy()
     except TypeError:  # NumPy has no bfloat16, which is the upper half of a float32

@@ -128,7 +128,7 @@ class _AllowMutationOnSavedContext:
 
     def pack(self, tensor: Tensor) -> _Handle:
         """Returns the handle of ``tensor`` at its current version."""
-        storage = tensor.untyped_storage().data_ptr()
+        storage = _C._storage_key(tensor)
         key = (storage, id(tensor), tensor._version)
         handle = self._handle_of.get(key)
         if handle is None or self.original.get(handle) is not tensor:
@@ -152,7 +152,7 @@ class _AllowMutationOnSavedContext:
 
     def before_write(self, tensor: Tensor, op: str) -> None:
         """Clones all tensors saved from the memory that ``op`` is about to write."""
-        storage = tensor.untyped_storage().data_ptr()
+        storage = _C._storage_key(tensor)
         for key in self._keys_of.pop(storage, ()):
             handle = self._handle_of.pop(key, None)
             if handle is None or handle in self.cloned or handle not in self.original:

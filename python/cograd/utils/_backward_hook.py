@@ -213,7 +213,7 @@ def _may_be_written(tensor: Tensor, among: list[Tensor]) -> bool:
 
 def _place(tensor: Tensor) -> int:
     """Returns a number that tensors with the same memory share."""
-    return tensor.untyped_storage().data_ptr()
+    return _C._storage_key(tensor)
 
 
 def _spread(grads: tuple[Any, ...], slots: list[int], count: int) -> tuple[Any, ...]:
