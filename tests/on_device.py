@@ -8,6 +8,7 @@ program for a GPU would. left_out.toml lists the tests that are about the CPU, w
 import fnmatch
 import os
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -30,19 +31,14 @@ def start(name):
     torch.set_default_device(name)
     read_through_the_cpu()
     make_on(torch.device(name))
+    let_threads_inherit()
 
 
 def read_through_the_cpu():
     numpy, array = torch.Tensor.numpy, torch.Tensor.__array__
 
-    def numpy_of_a_copy(self, *args, **kwargs):
-        return numpy(on_cpu(self), *args, **kwargs)
-
-    def array_of_a_copy(self, *args, **kwargs):
-        return array(on_cpu(self), *args, **kwargs)
-
-    torch.Tensor.numpy = numpy_of_a_copy
-    torch.Tensor.__array__ = array_of_a_copy
+    torch.Tensor.numpy = lambda self, *args, **kwargs: numpy(on_cpu(self), *args, **kwargs)
+    torch.Tensor.__array__ = lambda self, *args, **kwargs: array(on_cpu(self), *args, **kwargs)
 
 
 def on_cpu(tensor):
@@ -56,6 +52,23 @@ def make_on(device):
     if device.type != "fake":  # its generator is the CPU's
         generator = torch.Generator
         torch.Generator = lambda at=device: generator(at)
+
+
+def let_threads_inherit():
+    """Makes threads start with the default device of the one that starts them: it is per thread."""
+    begin = threading.Thread.start
+
+    def start_on(self):
+        device, run = torch.get_default_device(), self.run
+
+        def run_on():
+            torch.set_default_device(device)
+            run()
+
+        self.run = run_on
+        begin(self)
+
+    threading.Thread.start = start_on
 
 
 def left_out(name):

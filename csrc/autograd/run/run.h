@@ -111,7 +111,7 @@ void deliver(ParallelRun& parallel, Node* from, size_t index, const Edge& edge, 
 void execute_shared(Run& run, int threads);
 // Runs a node's backward on its device, and on gradients that may be batched
 // (transforms/engine_samples.cpp).
-void staged_backward(Node& n, BackwardArgs& args);
+COGRAD_API void staged_backward(Node& n, BackwardArgs& args);
 // Runs a node's backward on gradients that may be batched.
 inline void call_backward(Node& n, BackwardArgs& args) {
   if (stages_open()) [[unlikely]]
