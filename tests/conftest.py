@@ -115,8 +115,6 @@ def clean_state(request):
     Contexts of Functions are nodes, too. It is one fixture, because each takes 0.2 ms.
     """
     torch.manual_seed(1234)
-    if request.config.option.device:
-        torch.set_default_device(request.config.option.device)  # the last test may have changed it
     assert torch.is_grad_enabled()
     dtype, before = torch.get_default_dtype(), torch._C._live_nodes()
     yield

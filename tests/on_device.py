@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs the suite's tests on another device: `pytest --device fake`, or `--device cuda:0`.
 
-The device is the default one, and what reads values into NumPy copies them to the CPU first, as a
-program for a GPU would. left_out.toml lists the tests that are about the CPU, with the reasons.
+Factories that a test calls and modules create on the device, and what reads values into NumPy copies
+them to the CPU first, as a program for a GPU would. cograd's own calls of factories are left alone,
+so a tensor that it forgets to create on the device meets the others and raises. left_out.toml lists
+the tests that are about the CPU, with the reasons.
 """
 
 import fnmatch
+import functools
 import os
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +20,15 @@ import cograd as torch
 HERE = Path(__file__).resolve().parent
 
 
+FACTORIES = (
+    "tensor as_tensor asarray zeros ones empty full eye arange range linspace logspace rand randn "
+    "randint randperm empty_strided scalar_tensor tril_indices triu_indices from_numpy "
+    "sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_compressed_tensor"
+).split()
+
+
 def start(name):
-    """Makes the device the default; called before the tests are imported."""
+    """Makes what tests create be on the device; called before they are imported."""
     if name == "fake":
         os.environ["COGRAD_FAKE_DEVICE"] = "1"
     elif name.startswith("cuda"):
@@ -28,47 +37,83 @@ def start(name):
 
         os.environ.update(fakes.environment())
         torch.cuda.set_fallback("silent")
-    torch.set_default_device(name)
+    device = torch.device(name)
+    for factory in FACTORIES:
+        setattr(torch, factory, on_device(getattr(torch, factory), device))
+    for module in all_modules():
+        if "__init__" in vars(module):
+            module.__init__ = initialised_on(module.__init__, device)
+    torch.nn.Parameter.__new__ = parameter_on(torch.nn.Parameter.__new__, device)
     read_through_the_cpu()
-    make_on(torch.device(name))
-    let_threads_inherit()
+    if device.type != "fake":  # its generator is the CPU's
+        generator = torch.Generator
+        torch.Generator = lambda at=device: generator(at)
+
+
+def called_by_a_test():
+    """True if the caller's caller is not a part of cograd, whose own tensors are left alone."""
+    module = sys._getframe(2).f_globals.get("__name__", "")
+    return module.partition(".")[0] != "cograd"
+
+
+def on_device(factory, device):
+    """Returns the factory with the device as the default where a test calls it."""
+    takes_it = factory.__name__ != "from_numpy"
+
+    @functools.wraps(factory)
+    def create(*args, **kwargs):
+        if not called_by_a_test():
+            return factory(*args, **kwargs)
+        if not takes_it:
+            return factory(*args, **kwargs).to(device)
+        if kwargs.get("device") is None and not isinstance(kwargs.get("out"), torch.Tensor):
+            kwargs["device"] = torch.get_default_device()
+            if kwargs["device"].type == "cpu":
+                kwargs["device"] = device
+        return factory(*args, **kwargs)
+
+    return create
+
+
+def all_modules():
+    found, left = {torch.nn.Module}, [torch.nn.Module]
+    while left:
+        new = [c for c in left.pop().__subclasses__() if c not in found]
+        found.update(new)
+        left += new
+    return found - {torch.nn.Module}
+
+
+def initialised_on(init, device):
+    """Returns a module's __init__ with the device as the default."""
+
+    @functools.wraps(init)
+    def initialise(self, *args, **kwargs):
+        if torch.get_default_device().type != "cpu":
+            return init(self, *args, **kwargs)
+        with device:
+            return init(self, *args, **kwargs)
+
+    return initialise
+
+
+def parameter_on(new, device):
+    def make(cls, data=None, *args, **kwargs):
+        if data is None and called_by_a_test():
+            data = torch._C._ops.empty((0,), device=device)
+        return new(cls, data, *args, **kwargs)
+
+    return make
 
 
 def read_through_the_cpu():
     numpy, array = torch.Tensor.numpy, torch.Tensor.__array__
-
     torch.Tensor.numpy = lambda self, *args, **kwargs: numpy(on_cpu(self), *args, **kwargs)
     torch.Tensor.__array__ = lambda self, *args, **kwargs: array(on_cpu(self), *args, **kwargs)
 
 
 def on_cpu(tensor):
     return tensor if tensor.device.type in ("cpu", "meta") else tensor.cpu()
-
-
-def make_on(device):
-    """Makes what ignores the default device create on it."""
-    from_numpy = torch.from_numpy
-    torch.from_numpy = lambda array: from_numpy(array).to(device)
-    if device.type != "fake":  # its generator is the CPU's
-        generator = torch.Generator
-        torch.Generator = lambda at=device: generator(at)
-
-
-def let_threads_inherit():
-    """Makes threads start with the default device of the one that starts them: it is per thread."""
-    begin = threading.Thread.start
-
-    def start_on(self):
-        device, run = torch.get_default_device(), self.run
-
-        def run_on():
-            torch.set_default_device(device)
-            run()
-
-        self.run = run_on
-        begin(self)
-
-    threading.Thread.start = start_on
 
 
 def left_out(name):
