@@ -15,6 +15,7 @@ namespace {
 struct Errand {
   BackwardRequest& request;
   ThreadState state;  // state of the waiting thread
+  Device by_default;
   Run* run;
   Node* node;
   std::vector<Tensor> result;
@@ -31,6 +32,7 @@ constexpr size_t kInterpreterState = size_t{16} << 10;
 void run_here(Errand& e) noexcept {
   // The modes of the waiting thread apply here, and new nodes continue its sequence numbers.
   ThreadState& mine = thread_state;
+  thread_place.by_default = e.by_default;
   mine.grad_enabled = e.state.grad_enabled;
   mine.inference = e.state.inference;
   mine.taint = e.state.taint;
@@ -88,7 +90,7 @@ std::exception_ptr wait_for(Errand& e) {
 }  // namespace
 
 std::vector<Tensor> run_on_new_thread(BackwardRequest& request, bool* started) {
-  Errand e{request, thread_state, current_run, current_node, {}, nullptr, {}, {}, false};
+  Errand e{request, thread_state, thread_place.by_default, current_run, current_node, {}, nullptr, {}, {}, false};
   std::thread worker;
   try {
     worker = std::thread([&e] { act(e); });

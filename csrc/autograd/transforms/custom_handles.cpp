@@ -116,6 +116,7 @@ Dims in_front(int64_t n, IntList sizes) {
 
 // Returns a stack of `samples` tensors: `t` first, then zeros.
 Tensor in_first(const Tensor& t, int64_t samples) {
+  const PlaceGuard here(t->device);
   Tensor zeros = autograd_ops.zeros(in_front(samples, t.sizes()), t.dtype());
   if (samples == 0) return zeros;
   Dims strides;

@@ -32,6 +32,7 @@ void CustomCall::find_levels() {
     if (inputs_[i] == nullptr) continue;
     OutputMeta& m = (*node_.inputs_)[i];
     m.dtype = inputs_[i]->dtype;
+    m.device = inputs_[i]->device;
     m.differentiable = is_differentiable(m.dtype);
     m.sizes = Dims(inputs_[i]->sizes());
   }
@@ -117,6 +118,7 @@ void CustomCall::give_tangents_at_levels(std::span<Tensor> given_outputs,
         const bool own = out->base != nullptr || found[i]->storage->unique();
         set_tangent(out, levels_[k], own ? found[i] : autograd_ops.clone(found[i]));
       } else if (out->base != nullptr) {  // a zero tangent instead of that of the base
+        const PlaceGuard here(out->device);
         set_tangent(out, levels_[k], autograd_ops.zeros(out.sizes(), out.dtype()));
       }
       for (const SavedSlot& s : node_.saved_)

@@ -242,6 +242,7 @@ void batch_tangent(const Tensor& t, const std::shared_ptr<TangentLevel>& level,
           "forward AD inside of a vmap: a batched tangent is written into a tensor whose tangent "
           "is not batched and is shared by views. Write into a clone() instead.");
   } else {
+    const PlaceGuard here(owner->device);
     old = autograd_ops.zeros(owner.sizes(), owner.dtype());
   }
   set_tangent(owner, level, autograd_ops.clone(batched_like_levels_of(tangent, old)));

@@ -23,8 +23,11 @@ class SampleHook final : public Hook {
     if (!g.defined()) return hook_->call(call);
     for (const auto& at : chain_) vmap_level(at.first, "register_hook()");
     // A single expanded element suffices: only sizes and vmap levels of the tensor are needed.
-    const Tensor like =
-        rewrapped(autograd_ops.expand(autograd_ops.zeros({}, dtype_), sizes_), chain_);
+    Tensor like;
+    {
+      const PlaceGuard here(g->device);
+      like = rewrapped(autograd_ops.expand(autograd_ops.zeros({}, dtype_), sizes_), chain_);
+    }
     std::vector<Tensor> seen{batched_like(like, g)};
     HookCall inner{seen, call.also};
     hook_->call(inner);

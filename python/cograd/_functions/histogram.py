@@ -95,15 +95,15 @@ def histogramdd(
     else:
         edges = _edges_of(flat, wanted, range)
     counts = [e.numel() - 1 for e in edges]
-    cell = cograd.zeros(flat.shape[0], dtype=_C.int64)
-    inside = cograd.ones(flat.shape[0], dtype=_C.bool)
+    cell = cograd.zeros(flat.shape[0], dtype=_C.int64, device=flat.device)
+    inside = cograd.ones(flat.shape[0], dtype=_C.bool, device=flat.device)
     for i, (e, count) in enumerate(zip(edges, counts, strict=True)):
         x = flat[:, i].contiguous()
         at = cograd.searchsorted(e, x, right=True) - 1
         at = cograd.where(x == e[-1], count - 1, at)
         inside &= (x >= e[0]) & (x <= e[-1])
         cell = cell * count + at
-    w = cograd.ones(flat.shape[0], dtype=flat.dtype)
+    w = flat.new_ones(flat.shape[0])
     if weight is not None:
         w = weight.detach().reshape(-1)
     hist = cograd.bincount(cell[inside], w[inside], minlength=math.prod(counts))

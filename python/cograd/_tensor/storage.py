@@ -181,7 +181,7 @@ def _from_file(
     Raises:
         RuntimeError: the file is missing or too short.
     """
-    bytes_of_file: Tensor = cograd.from_file(filename, shared, nbytes, dtype=_C.uint8)
+    bytes_of_file: Tensor = cograd.from_file(filename, shared, nbytes, dtype=_C.uint8, device="cpu")
     return bytes_of_file.untyped_storage()
 
 

@@ -247,7 +247,7 @@ def _materialized(gradient: Tensor | None, of: Any) -> Tensor:
     import cograd
 
     meta = of.node._input_metadata[of.output_nr]
-    return cograd.zeros(meta.shape, dtype=meta.dtype)
+    return cograd.zeros(meta.shape, dtype=meta.dtype, device=meta.device)
 
 
 def _shape_of(output: Any) -> tuple[int, ...]:

@@ -68,14 +68,14 @@ class Forward:
     ) -> list[Tensor]:
         """Returns the tangents as vectors; zeros for an output without tangent."""
         return [
-            cograd.zeros(num_coordinates(value), dtype=value.dtype.to_real())
+            cograd.zeros(num_coordinates(value), dtype=value.dtype.to_real(), device=value.device)
             if tangent is None
             else coordinates(tangent)
             for value, tangent in self.outputs(tangents, check_dtypes)
         ]
 
     def zeros(self) -> list[Tensor]:
-        return [cograd.zeros(v.shape, dtype=v.dtype) for v in self.values]
+        return [cograd.zeros_like(v) for v in self.values]
 
     def along(self, target: int, direction: Tensor, check_dtypes: bool) -> list[Tensor]:
         """Multiplies each output's Jacobian with respect to one input by a direction."""
@@ -88,14 +88,15 @@ class Forward:
         """Returns for every output the matrix of its coordinates by those of the input."""
         value = self.values[target]
         rows = []
-        size, real = num_coordinates(value), value.dtype.to_real()
+        size = num_coordinates(value)
+        options: Any = {"dtype": value.dtype.to_real(), "device": value.device}
         for i in range(size):
-            direction = cograd.zeros(size, dtype=real)
+            direction = cograd.zeros(size, **options)
             direction[i] = 1
             rows.append(self.along(target, direction, check_dtypes))
         if not rows:
-            empty = self.along(target, cograd.zeros(0, dtype=real), check_dtypes)
-            return [cograd.zeros((0, o.numel()), dtype=o.dtype) for o in empty]
+            empty = self.along(target, cograd.zeros(0, **options), check_dtypes)
+            return [o.new_zeros((0, o.numel())) for o in empty]
         return [cograd.stack(column) for column in zip(*rows, strict=True)]
 
     def check_undefined(self, directions: Sequence[Tensor]) -> None:
@@ -117,7 +118,7 @@ class Forward:
     def check_batched(self) -> None:
         """Checks that a batch of tangents yields the batch of the single results."""
         for target, value in enumerate(self.values):
-            pair = [cograd.randn(value.shape, dtype=value.dtype) for _ in range(2)]
+            pair = [cograd.randn_like(value) for _ in range(2)]
 
             def product(tangent: Tensor, target: int = target) -> tuple[Tensor, ...]:
                 tangents: list[Tensor | None] = [None] * len(self.values)

@@ -234,11 +234,11 @@ class Check:
 
             def products(seed: Tensor, output: Tensor = output) -> tuple[Tensor, ...]:
                 return tuple(
-                    cograd.zeros(t.shape, dtype=t.dtype) if g is None else g
+                    cograd.zeros_like(t) if g is None else g
                     for g, t in zip(vjp(self.targets, output, seed), self.targets)
                 )
 
-            samples = [cograd.randn(output.shape, dtype=output.dtype) for _ in range(2)]
+            samples = [cograd.randn_like(output) for _ in range(2)]
             check_batch(products, samples, "check_batched_grad")
 
     def _slow(self, outputs: tuple[Tensor, ...]) -> None:
@@ -274,13 +274,14 @@ class Check:
         generator = cograd.Generator()
         generator.manual_seed(42)
 
-        def unit(size: int) -> Tensor:
-            vector = cograd.rand(size, dtype=cograd.float64, generator=generator)
-            return vector / vector.norm() if size else vector
+        def unit(of: Tensor) -> Tensor:
+            size = num_coordinates(of)
+            vector = cograd.rand(size, dtype=cograd.float64, generator=generator, device="cpu")
+            return (vector / vector.norm() if size else vector).to(of.device)
 
         return [
-            *(("output", unit(num_coordinates(output))) for output in outputs),
-            *(("input", unit(num_coordinates(target))) for target in self.targets),
+            *(("output", unit(output)) for output in outputs),
+            *(("input", unit(target)) for target in self.targets),
         ]
 
     def _fast(self, outputs: tuple[Tensor, ...]) -> None:
@@ -298,7 +299,7 @@ class Check:
             again = vjp(self.targets, output, seed)
             for j, (grad, second, v) in enumerate(zip(grads, again, rights)):
                 n = (numerical[j][i].to(cograd.float64) * u).sum()
-                a = cograd.zeros((), dtype=cograd.float64)
+                a = n.new_zeros(())
                 if grad is not None and second is not None:
                     if self.check_grad_dtypes and grad.dtype != self.targets[j].dtype:
                         raise GradcheckError("Gradient has dtype mismatch")
@@ -327,7 +328,7 @@ class Check:
 
     def _multiplies_by_grad_output(self, outputs: tuple[Tensor, ...]) -> None:
         """Checks that zero output gradients result in zero gradients like their inputs."""
-        zeros = [cograd.zeros(o.shape, dtype=o.dtype) for o in outputs]
+        zeros = [cograd.zeros_like(o) for o in outputs]
         grads = cograd.autograd.grad(
             list(outputs), self.targets, zeros, retain_graph=True, allow_unused=True
         )
@@ -352,7 +353,7 @@ class Check:
         block = _no_grad_point()
         for slots in hidden:
             outputs = [block.apply(o) if i in slots else o for i, o in enumerate(self._evaluate())]
-            zeros = [cograd.zeros(o.shape, dtype=o.dtype) for o in outputs]
+            zeros = [cograd.zeros_like(o) for o in outputs]
             try:
                 grads = cograd.autograd.grad(outputs, self.targets, zeros, allow_unused=True)
             except RuntimeError as error:

@@ -132,7 +132,7 @@ def numerical_jacobian(
             jacobians.append(cograd.stack(row))
         else:
             size = (0, num_coordinates(output))
-            jacobians.append(cograd.zeros(size, dtype=output.dtype.to_real()))
+            jacobians.append(cograd.zeros(size, dtype=output.dtype.to_real(), device=output.device))
     return jacobians
 
 
@@ -169,7 +169,7 @@ class Analytical:
         with Progress("gradcheck: analytical", size) as progress:
             for i in range(size):
                 progress.update(i)
-                one = cograd.zeros(size, dtype=output.dtype.to_real())
+                one = cograd.zeros(size, dtype=output.dtype.to_real(), device=output.device)
                 one[i] = 1.0
                 grads = vjp(inputs, output, from_coordinates(one, output))
                 for column, tensor, grad in zip(columns, inputs, grads):
@@ -180,12 +180,16 @@ class Analytical:
                 jacobians.append(cograd.stack(column, 1))
             else:
                 none = (num_coordinates(tensor), 0)
-                jacobians.append(cograd.zeros(none, dtype=tensor.dtype.to_real()))
+                jacobians.append(
+                    cograd.zeros(none, dtype=tensor.dtype.to_real(), device=tensor.device)
+                )
         return jacobians
 
     def _column(self, tensor: Tensor, grad: Tensor | None) -> Tensor:
         """Returns a copy of one column, because the gradient may be the seed itself."""
-        none = cograd.zeros(num_coordinates(tensor), dtype=tensor.dtype.to_real())
+        none = cograd.zeros(
+            num_coordinates(tensor), dtype=tensor.dtype.to_real(), device=tensor.device
+        )
         if grad is None:
             return none
         if grad.dtype != tensor.dtype:

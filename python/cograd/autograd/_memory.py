@@ -182,6 +182,7 @@ class _Entry:
     __slots__ = (
         "__weakref__",
         "bytes",
+        "device",
         "dtype",
         "key",
         "offset",
@@ -199,6 +200,7 @@ class _Entry:
         self.shape = tuple(tensor.shape)
         self.strides = tensor.stride()
         self.dtype = tensor.dtype
+        self.device = tensor.device
         self.version = tensor._version
         self.bytes = _span(tensor) * tensor.element_size()
         self.key = _C._storage_key(tensor)
@@ -364,7 +366,8 @@ class saved_tensor_budget(saved_tensors_hooks):
         if self._file is None:
             self._file = _SpillFile(self.directory)
         flat = tensor.detach().as_strided((_span(tensor),), (1,))
-        entry.offset = self._file.write(memoryview(cast(Any, flat.view(cograd.uint8))).cast("B"))
+        data = memoryview(cast(Any, flat.view(cograd.uint8).cpu())).cast("B")
+        entry.offset = self._file.write(data)
         entry.spilled = True
         entry.tensor = None
         self.spilled_bytes += entry.bytes
@@ -381,7 +384,7 @@ class saved_tensor_budget(saved_tensors_hooks):
         assert self._file is not None
         memory = self._file.map(entry.offset, entry.bytes, entry.region)
         flat = cograd.frombuffer(memory, dtype=entry.dtype)
-        return flat.as_strided(entry.shape, entry.strides)
+        return flat.to(entry.device).as_strided(entry.shape, entry.strides)
 
     def _check_version(self, entry: _Entry) -> None:
         assert entry.tensor is not None

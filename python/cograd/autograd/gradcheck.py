@@ -136,7 +136,7 @@ def _random_grad_outputs(outputs: Sequence[Tensor], noncontiguous: bool) -> tupl
     for output in outputs:
         differentiable = output.dtype.is_floating_point or output.dtype.is_complex
         dtype = output.dtype if differentiable else cograd.float64
-        grad = 2 * cograd.rand(tuple(output.shape), dtype=dtype) - 1
+        grad = 2 * cograd.rand(tuple(output.shape), dtype=dtype, device=output.device) - 1
         if noncontiguous and grad.numel() > 1:
             grad = grad.repeat_interleave(2, -1)[..., ::2]
         grads.append(grad.detach().requires_grad_())

@@ -41,7 +41,7 @@ _OUTSIDE: dict[Any, tuple[Any, ...]] = {
 
 def _infinite(p: Any, q: Any) -> Tensor:
     shape = cograd.broadcast_shapes(p.batch_shape, q.batch_shape)
-    return cograd.full(shape, math.inf, dtype=p.mean.dtype)
+    return cograd.full(shape, math.inf, dtype=p.mean.dtype, device=p.mean.device)
 
 
 for _kind, _others in _OUTSIDE.items():

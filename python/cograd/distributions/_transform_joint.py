@@ -75,7 +75,7 @@ class StickBreakingTransform(_OfOneKind):
     @staticmethod
     def _centred(x: Tensor) -> Tensor:
         n = x.shape[-1]
-        return x - cograd.arange(n, 0, -1, dtype=x.dtype).log()
+        return x - cograd.arange(n, 0, -1, dtype=x.dtype, device=x.device).log()
 
     def _call(self, x: Tensor) -> Tensor:
         shares = cograd.sigmoid(self._centred(x))
@@ -88,7 +88,11 @@ class StickBreakingTransform(_OfOneKind):
         broken = y[..., :-1]
         rest = (1 - broken.cumsum(-1)).clamp(min=cograd.finfo(y.dtype).tiny)
         n = broken.shape[-1]
-        return broken.log() - rest.log() + cograd.arange(n, 0, -1, dtype=y.dtype).log()
+        return (
+            broken.log()
+            - rest.log()
+            + cograd.arange(n, 0, -1, dtype=y.dtype, device=y.device).log()
+        )
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         x = self._centred(x)
@@ -173,7 +177,7 @@ class CorrCholeskyTransform(_OfOneKind):
         eps = cograd.finfo(r.dtype).eps
         r = vec_to_tril_matrix(r.clamp(min=-1 + eps, max=1 - eps), diag=-1)
         left = (1 - r.square()).sqrt().cumprod(-1)
-        r = r + cograd.eye(r.shape[-1], dtype=r.dtype)
+        r = r + cograd.eye(r.shape[-1], dtype=r.dtype, device=r.device)
         return r * F.pad(left[..., :-1], (1, 0), value=1.0)
 
     def _inverse(self, y: Tensor) -> Tensor:

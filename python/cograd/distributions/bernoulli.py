@@ -72,7 +72,8 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
         return F.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        return self._enumerated(cograd.arange(2, dtype=self._param.dtype), expand)
+        like = self._param
+        return self._enumerated(cograd.arange(2, dtype=like.dtype, device=like.device), expand)
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:

@@ -99,4 +99,5 @@ class Binomial(ProbsOrLogits, Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         n = self._one_count("enumerate_support")
-        return self._enumerated(cograd.arange(1 + n, dtype=self._param.dtype), expand)
+        like = self._param
+        return self._enumerated(cograd.arange(1 + n, dtype=like.dtype, device=like.device), expand)

@@ -62,7 +62,7 @@ class Categorical(ProbsOrLogits, Distribution):
 
     @property
     def mean(self) -> Tensor:
-        return cograd.full(self._extended_shape(), cograd.nan, dtype=self.probs.dtype)
+        return self.probs.new_full(self._extended_shape(), cograd.nan)
 
     @property
     def mode(self) -> Tensor:
@@ -70,14 +70,14 @@ class Categorical(ProbsOrLogits, Distribution):
 
     @property
     def variance(self) -> Tensor:
-        return cograd.full(self._extended_shape(), cograd.nan, dtype=self.probs.dtype)
+        return self.probs.new_full(self._extended_shape(), cograd.nan)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         rows = self.probs.detach().reshape((self._batch_shape.numel(), self._num_events))
         count = cograd.Size(sample_shape).numel()
         shape = self._extended_shape(sample_shape)
         if count == 0 or rows.shape[0] == 0:
-            return cograd.empty(shape, dtype=cograd.int64)
+            return rows.new_empty(shape, dtype=cograd.int64)
         return cograd.multinomial(rows, count, True).T.reshape(shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -92,4 +92,4 @@ class Categorical(ProbsOrLogits, Distribution):
         return -(logits * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        return self._enumerated(cograd.arange(self._num_events), expand)
+        return self._enumerated(cograd.arange(self._num_events, device=self._param.device), expand)

@@ -428,7 +428,7 @@ class _Square(Constraint):
 
     def check(self, value: Tensor) -> Tensor:
         square = value.shape[-1] == value.shape[-2]
-        return cograd.full(value.shape[:-2], square, dtype=cograd.bool)
+        return value.new_full(value.shape[:-2], square, dtype=cograd.bool)
 
 
 class _Symmetric(_Square):

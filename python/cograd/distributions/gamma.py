@@ -68,7 +68,7 @@ class Gamma(ExponentialFamily):
         return value.clamp(min=cograd.finfo(value.dtype).tiny)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        value = cograd.as_tensor(value, dtype=self.rate.dtype)
+        value = cograd.as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)
         if self._validate_args:
             self._validate_sample(value)
         return (

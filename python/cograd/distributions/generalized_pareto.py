@@ -57,7 +57,9 @@ class GeneralizedPareto(Distribution):
         return none, cograd.where(none, cograd.ones_like(self.concentration), self.concentration)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        u = cograd.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype)
+        u = cograd.rand(
+            self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device
+        )
         return self.icdf(u)
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -66,7 +66,7 @@ class Geometric(ProbsOrLogits, Distribution):
         shape = self._extended_shape(sample_shape)
         tiny = cograd.finfo(self.probs.dtype).tiny
         with cograd.no_grad():
-            u = cograd.rand(shape, dtype=self.probs.dtype).clamp(min=tiny)
+            u = cograd.rand(shape, dtype=self.probs.dtype, device=self.probs.device).clamp(min=tiny)
             return (u.log() / (-self.probs).log1p()).floor()
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ class HalfCauchy(Half):
 
     def log_prob(self, value: Tensor) -> Tensor:
         if isinstance(value, Tensor) or not self._validate_args:
-            value = cograd.as_tensor(value, dtype=self.scale.dtype)
+            value = cograd.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)
         return super().log_prob(value)
 
     def cdf(self, value: Tensor) -> Tensor:

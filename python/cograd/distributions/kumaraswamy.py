@@ -81,7 +81,7 @@ class Kumaraswamy(TransformedDistribution):
         if self._validate_args:
             self._validate_sample(value)
         a, b = self.concentration1, self.concentration0
-        value = cograd.as_tensor(value)
+        value = cograd.as_tensor(value, device=a.device)
         outside = (value < 0) | (value > 1)
         value = value.masked_fill(outside, 0)
         power = cograd.xlog1py(b - 1, -(value**a))

@@ -40,7 +40,9 @@ class Laplace(LocScale):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape, dtype = self._extended_shape(sample_shape), self.loc.dtype
         # 2 u - 1 is in [-1, 1); clamp the lower end to where the logarithm is finite.
-        u = (2 * cograd.rand(shape, dtype=dtype) - 1).clamp(min=cograd.finfo(dtype).eps - 1)
+        u = (2 * cograd.rand(shape, dtype=dtype, device=self.loc.device) - 1).clamp(
+            min=cograd.finfo(dtype).eps - 1
+        )
         return self.loc - self.scale * u.sign() * cograd.log1p(-u.abs())
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -50,8 +50,8 @@ class LKJCholesky(Distribution):
         self.dim = dim
         (self.concentration,) = broadcast_all(concentration)
         # The squared norm of row i >= 1 left of the diagonal is Beta(i / 2, eta + (n - 1 - i) / 2).
-        dtype = self.concentration.dtype
-        offset = cograd.arange(-1, dim - 1, dtype=dtype).clamp(min=0)
+        like = self.concentration
+        offset = cograd.arange(-1, dim - 1, dtype=like.dtype, device=like.device).clamp(min=0)
         rest = (self.concentration + 0.5 * (dim - 2)).unsqueeze(-1) - 0.5 * offset
         length = (0.5 * offset + 0.5).expand(rest.shape)
         self._beta = Beta(length, rest, validate_args=validate_args)
@@ -61,7 +61,7 @@ class LKJCholesky(Distribution):
         with cograd.no_grad():
             lengths = self._beta.sample(sample_shape).unsqueeze(-1)
             shape, dtype = self._extended_shape(sample_shape), lengths.dtype
-            directions = cograd.randn(shape, dtype=dtype).tril(-1)
+            directions = cograd.randn(shape, dtype=dtype, device=lengths.device).tril(-1)
             norm = directions.norm(dim=-1, keepdim=True)
             norm = cograd.where(norm > 0, norm, cograd.ones_like(norm))  # the first row is zero
             below = lengths.sqrt() * directions / norm
@@ -72,7 +72,8 @@ class LKJCholesky(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         diagonal = value.diagonal(dim1=-2, dim2=-1)[..., 1:]
-        order = cograd.arange(2, self.dim + 1, dtype=self.concentration.dtype)
+        like = self.concentration
+        order = cograd.arange(2, self.dim + 1, dtype=like.dtype, device=like.device)
         power = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - order
         density = (power * diagonal.log()).sum(-1)
         n = self.dim - 1

@@ -20,7 +20,7 @@ __all__ = ["LowRankMultivariateNormal"]
 def _batch_capacitance_tril(W: Tensor, D: Tensor) -> Tensor:
     """Returns the Cholesky factor of ``I + W^T D^-1 W``."""
     inner = W.mT @ (W / D.unsqueeze(-1))
-    return cograd.linalg.cholesky(inner + cograd.eye(W.shape[-1], dtype=W.dtype))
+    return cograd.linalg.cholesky(inner + cograd.eye(W.shape[-1], dtype=W.dtype, device=W.device))
 
 
 def _batch_lowrank_logdet(W: Tensor, D: Tensor, capacitance_tril: Tensor) -> Tensor:

@@ -69,7 +69,7 @@ class Multinomial(OfCategorical):
         drawn = self._categorical.sample((self.total_count, *sample_shape))
         last = drawn.movedim(0, -1)
         counts = self.probs.new_zeros(self._extended_shape(sample_shape))
-        ones = cograd.ones(last.shape, dtype=counts.dtype)
+        ones = cograd.ones(last.shape, dtype=counts.dtype, device=counts.device)
         return counts.scatter_add(-1, last, ones)
 
     def entropy(self) -> Tensor:

@@ -38,7 +38,7 @@ def _precision_to_scale_tril(P: Tensor) -> Tensor:
     """Returns the Cholesky factor of the inverse of P, from that of P in reversed order."""
     reversed_factor = cograd.linalg.cholesky(P.flip((-2, -1)))
     inverse = reversed_factor.flip((-2, -1)).mT
-    eye = cograd.eye(P.shape[-1], dtype=P.dtype)
+    eye = cograd.eye(P.shape[-1], dtype=P.dtype, device=P.device)
     return cograd.linalg.solve_triangular(inverse, eye.expand(P.shape), upper=False)
 
 

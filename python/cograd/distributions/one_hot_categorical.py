@@ -65,7 +65,7 @@ class OneHotCategorical(OfCategorical):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         n = self._event_shape[0]
-        values = cograd.eye(n, dtype=self._param.dtype)
+        values = cograd.eye(n, dtype=self._param.dtype, device=self._param.device)
         values = values.view((n,) + (1,) * len(self._batch_shape) + (n,))
         return values.expand((n, *self._batch_shape, n)) if expand else values
 

@@ -46,7 +46,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         probs = clamp_probs(self.probs.expand(shape))
-        u = clamp_probs(cograd.rand(shape, dtype=probs.dtype))
+        u = clamp_probs(cograd.rand(shape, dtype=probs.dtype, device=probs.device))
         odds = u.log() - (-u).log1p() + probs.log() - (-probs).log1p()
         return odds / self.temperature
 
@@ -55,7 +55,11 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         difference = logits - value * self.temperature
-        return cograd.as_tensor(self.temperature).log() + difference - 2 * F.softplus(difference)
+        return (
+            cograd.as_tensor(self.temperature, device=logits.device).log()
+            + difference
+            - 2 * F.softplus(difference)
+        )
 
 
 class RelaxedBernoulli(TransformedDistribution):

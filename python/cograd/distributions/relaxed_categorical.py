@@ -44,7 +44,7 @@ class ExpRelaxedCategorical(OfCategorical):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        u = clamp_probs(cograd.rand(shape, dtype=self.logits.dtype))
+        u = clamp_probs(cograd.rand(shape, dtype=self.logits.dtype, device=self.logits.device))
         scores = (self.logits - (-u.log()).log()) / self.temperature
         return scores - scores.logsumexp(dim=-1, keepdim=True)
 
@@ -53,7 +53,8 @@ class ExpRelaxedCategorical(OfCategorical):
             self._validate_sample(value)
         n = self._event_shape[-1]
         logits, value = cograd.broadcast_tensors(self.logits, value)
-        log_temperature = cograd.as_tensor(self.temperature, dtype=logits.dtype).log()
+        temperature = cograd.as_tensor(self.temperature, dtype=logits.dtype, device=logits.device)
+        log_temperature = temperature.log()
         scores = logits - value * self.temperature
         normal = (scores - scores.logsumexp(dim=-1, keepdim=True)).sum(-1)
         return normal + math.lgamma(n) + (n - 1) * log_temperature

@@ -30,7 +30,7 @@ euler_constant = 0.57721566490153286060
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """Broadcasts numbers and tensors to tensors of one shape.
 
-    Numbers get the dtype of the first tensor, or the default dtype if there is no tensor.
+    Numbers get the dtype and device of the first tensor, or the defaults if there is none.
 
     Raises:
         ValueError: a value is neither a number nor a tensor.
@@ -42,12 +42,12 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
         )
     if not values:
         return ()
-    dtype = cograd.get_default_dtype()
+    options: dict[str, Any] = {"dtype": cograd.get_default_dtype()}
     for v in values:
         if isinstance(v, Tensor):
-            dtype = v.dtype
+            options = {"dtype": v.dtype, "device": v.device}
             break
-    tensors = [v if is_tensor_like(v) else cograd.tensor(v, dtype=dtype) for v in values]
+    tensors = [v if is_tensor_like(v) else cograd.tensor(v, **options) for v in values]
     return tuple(cograd.broadcast_tensors(*tensors))
 
 

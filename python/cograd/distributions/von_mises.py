@@ -69,10 +69,10 @@ class VonMises(Distribution):
         tau = 1 + (1 + 4 * k.square()).sqrt()
         rho = (tau - (2 * tau).sqrt()) / (2 * k)
         s = cograd.where(k < 1e-5, k.reciprocal() + k, (1 + rho.square()) / (2 * rho))
-        angle = cograd.zeros(shape, dtype=cograd.float64)
-        done = cograd.zeros(shape, dtype=cograd.bool)
+        angle = k.new_zeros(shape)
+        done = k.new_zeros(shape, dtype=cograd.bool)
         while not done.all():
-            u1, u2, u3 = cograd.rand((3, *shape), dtype=cograd.float64).unbind()
+            u1, u2, u3 = cograd.rand((3, *shape), dtype=cograd.float64, device=k.device).unbind()
             z = (math.pi * u1).cos()
             f = (1 + s * z) / (s + z)
             c = k * (s - f)

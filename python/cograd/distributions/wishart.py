@@ -21,7 +21,7 @@ __all__ = ["Wishart"]
 
 def _lowered(a: Tensor, p: int) -> Tensor:
     """Returns ``a``, ``a - 1/2``, ... in a new last dim of size p."""
-    return a.unsqueeze(-1) - 0.5 * cograd.arange(p, dtype=a.dtype)
+    return a.unsqueeze(-1) - 0.5 * cograd.arange(p, dtype=a.dtype, device=a.device)
 
 
 def _mvlgamma(a: Tensor, p: int) -> Tensor:
@@ -77,7 +77,11 @@ class Wishart(_MatrixParameter, ExponentialFamily):
         matrices = (scale_tril, covariance_matrix, precision_matrix)
         (given,) = (m for m in matrices if m is not None)
         event = given.shape[-2:]
-        df = cograd.tensor(df, dtype=given.dtype) if isinstance(df, Number) else df
+        df = (
+            cograd.tensor(df, dtype=given.dtype, device=given.device)
+            if isinstance(df, Number)
+            else df
+        )
         self.df = df.expand(batch)
         if not holds(self.df > event[-1] - 1):
             raise ValueError(
@@ -86,7 +90,7 @@ class Wishart(_MatrixParameter, ExponentialFamily):
             )
         super().__init__(batch, event, validate_args=validate_args)
         self._set_factor(covariance_matrix, precision_matrix, scale_tril)
-        steps = cograd.arange(event[-1], dtype=given.dtype)
+        steps = cograd.arange(event[-1], dtype=given.dtype, device=given.device)
         self._dist_chi2 = Chi2(df=self.df.unsqueeze(-1) - steps, validate_args=False)
 
     @property
@@ -123,7 +127,9 @@ class Wishart(_MatrixParameter, ExponentialFamily):
         shape = self._extended_shape(sample_shape)
         diagonal = self._dist_chi2.rsample(sample_shape).sqrt()
         p = shape[-1]
-        below = cograd.randn((*shape[:-2], p * (p - 1) // 2), dtype=diagonal.dtype)
+        below = cograd.randn(
+            (*shape[:-2], p * (p - 1) // 2), dtype=diagonal.dtype, device=diagonal.device
+        )
         whole = vec_to_tril_matrix(below, diag=-1) + diagonal.diag_embed()
         factor = self._unbroadcasted_scale_tril @ whole
         return factor @ factor.mT

@@ -46,9 +46,9 @@ def _run(
         name += "n"
     if library.__name__ == "scipy.fft" and x.numel() >= _WORTH_THREADS:
         options["workers"] = cograd.get_num_threads()
-    result = getattr(library, name)(x.detach().numpy(), **options)
+    result = getattr(library, name)(x.detach().cpu().numpy(), **options)
     # NumPy before 2.0 computes in double precision; results may have the memory order of the input.
-    return from_numpy(result.astype(dtype, order="C", copy=False))
+    return from_numpy(result.astype(dtype, order="C", copy=False)).to(x.device)
 
 
 def _bin_weights(like: Tensor, dim: int, n: int, interior: float) -> Tensor:
@@ -58,7 +58,7 @@ def _bin_weights(like: Tensor, dim: int, n: int, interior: float) -> Tensor:
     if n % 2 == 0:
         values[-1] = 1.0
     dtype = cograd.float32 if like.dtype in (cograd.float32, cograd.complex64) else cograd.float64
-    return cograd.tensor(values, dtype=dtype).reshape([bins] + [1] * (-dim - 1))
+    return cograd.tensor(values, dtype=dtype, device=like.device).reshape([bins] + [1] * (-dim - 1))
 
 
 class _Transform(Function):

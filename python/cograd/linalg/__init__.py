@@ -316,7 +316,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     m, n = A.shape[-2:]
     solution = pinv(A, rtol=rcond) @ right
     rank = matrix_rank(A, rtol=rcond)
-    nothing = _ops.empty((0,), dtype=A.dtype.to_real())
+    nothing = _ops.empty((0,), dtype=A.dtype.to_real(), device=A.device)
     # Empty, but attached to the graph, as in torch.
     residuals = _ops.real(solution.reshape(-1)[:0])
     if driver != "gelsy" and m > n and bool((rank == n).all()):
@@ -324,7 +324,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         residuals = _ops.real(rest * rest.conj()).sum(-2)
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else nothing
     if driver == "gels":
-        rank = _ops.empty((0,), dtype=_C.int64)
+        rank = _ops.empty((0,), dtype=_C.int64, device=A.device)
     return _LstsqResult(solution.squeeze(-1) if vector else solution, residuals, rank, values)
 
 

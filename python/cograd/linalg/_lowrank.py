@@ -197,7 +197,9 @@ def lobpcg(
     limit = 1000 if niter is not None and niter < 0 else _iterations("lobpcg", niter, 1000)
     columns = max(k, k if n is None else n)
     with cograd.no_grad():
-        start = cograd.randn(*A.shape[:-1], columns, dtype=A.dtype) if X is None else X
+        start = (
+            cograd.randn(*A.shape[:-1], columns, dtype=A.dtype, device=A.device) if X is None else X
+        )
         each = [
             t if t is None else t.expand(*A.shape[:-2], *t.shape[-2:]).reshape(-1, *t.shape[-2:])
             for t in (A, start, B, iK)

@@ -239,6 +239,6 @@ def matrix_rank(
     A = A.detach()
     s = _ops.linalg_eigvalsh(A).abs() if hermitian else _ops.linalg_svdvals(A)
     if s.shape[-1] == 0:
-        return stored(_ops.zeros(s.shape[:-1], dtype=_C.int64), out)
+        return stored(_ops.zeros(s.shape[:-1], dtype=_C.int64, device=s.device), out)
     limit = _ops.maximum(absolute, relative * s.amax(-1))
     return stored((s > limit.unsqueeze(-1)).sum(-1), out)

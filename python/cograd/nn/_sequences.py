@@ -151,7 +151,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 
 def _rows_of(lengths: Tensor, steps: int) -> Tensor:
     """Returns the flat indices that sequences of these descending lengths fill in (steps, N)."""
-    present = cograd.arange(steps).unsqueeze(1) < lengths.unsqueeze(0)
+    present = cograd.arange(steps, device="cpu").unsqueeze(1) < lengths.unsqueeze(0)
     return cograd.argwhere(present.flatten())[:, 0]
 
 
@@ -169,10 +169,11 @@ def pack_padded_sequence(
     Raises:
         RuntimeError: the lengths do not fit the input or are not sorted.
     """
-    lengths = cograd.as_tensor(lengths, dtype=cograd.int64)
+    lengths = cograd.as_tensor(lengths, dtype=cograd.int64, device="cpu")
     order = None
     if not enforce_sorted:
         lengths, order = cograd.sort(lengths, descending=True)
+        order = order.to(input.device)
         input = input.index_select(0 if batch_first else 1, order)
     steps_first = input.transpose(0, 1) if batch_first else input
     batch = steps_first.shape[1]
@@ -200,8 +201,8 @@ def pack_padded_sequence(
             f"Expected lengths of at most {steps_first.shape[0]}, the length of input, got {steps}"
         )
     rows = steps_first[:steps].reshape(steps * batch, *steps_first.shape[2:])
-    data = rows.index_select(0, _rows_of(lengths, steps))
-    batch_sizes = (cograd.arange(steps).unsqueeze(1) < lengths.unsqueeze(0)).sum(1)
+    data = rows.index_select(0, _rows_of(lengths, steps).to(rows.device))
+    batch_sizes = (cograd.arange(steps, device="cpu").unsqueeze(1) < lengths.unsqueeze(0)).sum(1)
     packed: PackedSequence = PackedSequence(data, batch_sizes, order)
     return packed
 
@@ -228,16 +229,16 @@ def pad_packed_sequence(
                 f"input, but got total_length={total_length} and max sequence length being {steps}"
             )
         steps = total_length
-    lengths = (sizes.unsqueeze(1) > cograd.arange(batch).unsqueeze(0)).sum(0)
+    lengths = (sizes.unsqueeze(1) > cograd.arange(batch, device="cpu").unsqueeze(0)).sum(0)
     data = sequence.data
     padded = data.new_full((steps * batch, *data.shape[1:]), padding_value)
-    padded = padded.index_copy(0, _rows_of(lengths, steps), data)
+    padded = padded.index_copy(0, _rows_of(lengths, steps).to(data.device), data)
     padded = padded.reshape(steps, batch, *data.shape[1:])
     if batch_first:
         padded = padded.transpose(0, 1)
     order = sequence.unsorted_indices
     if order is not None:
-        return padded.index_select(0 if batch_first else 1, order), lengths[order]
+        return padded.index_select(0 if batch_first else 1, order), lengths[order.cpu()]
     return padded, lengths
 
 
@@ -281,7 +282,7 @@ def unpad_sequence(
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Packs sequences (L_i, *); sorted by length unless ``enforce_sorted`` is False."""
     items = list(sequences)
-    lengths = cograd.tensor([item.shape[0] for item in items])
+    lengths = cograd.tensor([item.shape[0] for item in items], device="cpu")
     return pack_padded_sequence(pad_sequence(items), lengths, enforce_sorted=enforce_sorted)
 
 

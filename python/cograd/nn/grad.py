@@ -31,7 +31,7 @@ def _pull(
             f"got {grad_output.dtype}"
         )
     # Convolution is linear in each argument, so its gradient is the same at every point.
-    at = cograd.zeros(tuple(size), dtype=other.dtype)
+    at = cograd.zeros(tuple(size), dtype=other.dtype, device=other.device)
     (grad,) = cograd.func.vjp(conv, at)[1](grad_output)
     return cast(Tensor, grad)
 

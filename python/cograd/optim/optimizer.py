@@ -35,7 +35,7 @@ __all__ = [
 
 _Loss = TypeVar("_Loss")
 ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
-_NO_STEP = cograd.tensor(0.0)  # passed where an optimizer counts no steps
+_NO_STEP = cograd.tensor(0.0, device="cpu")  # passed where an optimizer counts no steps
 
 
 class Optimizer(Hooked):

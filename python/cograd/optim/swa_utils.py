@@ -135,7 +135,7 @@ class AveragedModel(Module):
         self.module = deepcopy(model)
         if device is not None:
             self.module = self.module.to(device)
-        self.register_buffer("n_averaged", cograd.tensor(0, dtype=cograd.int64))
+        self.register_buffer("n_averaged", cograd.tensor(0, dtype=cograd.int64, device=device))
         self.avg_fn = avg_fn
         self.multi_avg_fn = multi_avg_fn
         self.use_buffers = use_buffers

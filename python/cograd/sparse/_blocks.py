@@ -75,8 +75,12 @@ class BlockPattern(Pattern):
         fits = (start[:, 0] == 0).all() & (start[:, -1] == self.nnz).all() & (steps >= 0).all()
         if not bool(fits & ((other >= 0) & (other < others)).all()):
             raise IndexError("the compressed indices of a sparse tensor are out of range")
-        line = cograd.repeat_interleave(cograd.arange(count * lines), steps.reshape(-1))
-        across = (other + others * cograd.arange(count)[:, None]).reshape(-1)
+        line = cograd.repeat_interleave(
+            cograd.arange(count * lines, device=self.parts[0].device), steps.reshape(-1)
+        )
+        across = (
+            other + others * cograd.arange(count, device=self.parts[0].device)[:, None]
+        ).reshape(-1)
         return cograd.stack((line, across) if self.by_rows else (across, line))
 
     def blocks(self) -> Tensor:
@@ -110,7 +114,10 @@ class BlockPattern(Pattern):
         count, rows, cols, height, width = self.grid
         row, col = self.blocks()
         shape = (len(row), height, width)
-        down, right = cograd.arange(height)[:, None], cograd.arange(width)
+        down, right = (
+            cograd.arange(height, device=self.parts[0].device)[:, None],
+            cograd.arange(width, device=self.parts[0].device),
+        )
         at = cograd.stack(
             [
                 (row[:, None, None] * height + down).expand(shape).reshape(-1),
@@ -125,7 +132,10 @@ class BlockPattern(Pattern):
         """Returns starts, the other index and places of the large matrix, without sorting."""
         _, _, _, height, width = self.grid
         along, across, deep, wide = 0, 1, height, width
-        step, other_step = cograd.arange(height)[:, None], cograd.arange(width)
+        step, other_step = (
+            cograd.arange(height, device=self.parts[0].device)[:, None],
+            cograd.arange(width, device=self.parts[0].device),
+        )
         if not self.by_rows:
             along, across, deep, wide = 1, 0, width, height
             step, other_step = other_step, step
@@ -137,17 +147,21 @@ class BlockPattern(Pattern):
         counts = cograd.bincount(line, minlength=lines)
         begins = counts.cumsum(0) - counts
         size = height * width
-        start = begins[:, None] * size + counts[:, None] * wide * cograd.arange(deep)
+        start = begins[:, None] * size + counts[:, None] * wide * cograd.arange(
+            deep, device=self.parts[0].device
+        )
         start = cograd.cat((start.reshape(-1), start.new_full((1,), len(line) * size)))
         narrow = max(at.shape[1], deep * lines, wide * other_lines) < 2**31
         kind = cograd.int32 if narrow else cograd.int64
         if size == 1:
             return start.to(kind), at[across].to(kind), None
         first, here = begins[line], counts[line]
-        rank = cograd.arange(len(line)) - first
+        rank = cograd.arange(len(line), device=self.parts[0].device) - first
         to = (first * size + rank * wide)[:, None, None] + other_step
         to = (to + here[:, None, None] * wide * step).reshape(-1)
-        place = cograd.empty_like(to).index_put_((to,), cograd.arange(len(to)))
+        place = cograd.empty_like(to).index_put_(
+            (to,), cograd.arange(len(to), device=self.parts[0].device)
+        )
         return start.to(kind), at[across][place].to(kind), place.to(kind)
 
     def transposed(self) -> BlockPattern:

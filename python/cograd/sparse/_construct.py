@@ -37,6 +37,8 @@ def _values_of(data: Any, dtype: Any, device: Any) -> Tensor:
         return cograd.tensor(data, dtype=dtype, device=device)
     if isinstance(data, SparseTensor):
         raise RuntimeError("the values of a sparse tensor must be dense, got a sparse tensor")
+    if device is not None:
+        data = data.to(device)
     return data if dtype is None else data.to(dtype)
 
 
@@ -75,8 +77,13 @@ def sparse_coo_tensor(
     if indices is None:
         if size is None:
             raise TypeError("sparse_coo_tensor(): expected indices and values, or a size")
-        return _finish(nothing(sizes_of(size)), cograd.empty(0, dtype=dtype), requires_grad)
-    at, v = _index(indices), _values_of(values, dtype, device)
+        return _finish(
+            nothing(sizes_of(size), device=device),
+            cograd.empty(0, dtype=dtype, device=device),
+            requires_grad,
+        )
+    v = _values_of(values, dtype, device)
+    at = _index(indices).to(v.device)
     if at.dim() == 1 and at.numel() == 0:
         at = at.reshape(1, 0)
     if at.dim() != 2:
@@ -139,8 +146,8 @@ def _compressed(
     requires_grad: bool,
 ) -> Tensor:
     name = f"{str(layout).rpartition('.')[2]}_tensor"
-    begins, across = _index(start, True), _index(other, True)
     v = _values_of(values, dtype, device)
+    begins, across = _index(start, True).to(v.device), _index(other, True).to(v.device)
     if begins.dtype != across.dtype:
         begins, across = begins.to(cograd.int64), across.to(cograd.int64)
     batch = begins.dim() - 1
@@ -339,7 +346,8 @@ def _convert_indices_from_csr_to_coo(
 ) -> Tensor:
     """Returns the coordinates (2, nnz); with ``transpose``, the columns first."""
     row = cograd.repeat_interleave(
-        cograd.arange(crow_indices.shape[0] - 1), crow_indices.diff().to(cograd.int64)
+        cograd.arange(crow_indices.shape[0] - 1, device=crow_indices.device),
+        crow_indices.diff().to(cograd.int64),
     )
     pair = (col_indices.to(row.dtype), row) if transpose else (row, col_indices.to(row.dtype))
     at = cograd.stack(pair)

@@ -52,9 +52,8 @@ def from_dense(x: Tensor, sparse_dim: int | None = None) -> SparseTensor:
         mask = mask.flatten(dims).any(-1)
     if dims == 0:
         keep = int(mask)
-        pattern = Pattern(
-            cograd.sparse_coo, (), (cograd.empty((0, keep), dtype=cograd.int64),), True
-        )
+        at = cograd.empty((0, keep), dtype=cograd.int64, device=x.device)
+        pattern = Pattern(cograd.sparse_coo, (), (at,), True)
         return make(pattern, x.reshape(1)[:keep])
     found: Any = mask.nonzero()
     at = found.t().contiguous()
@@ -241,7 +240,7 @@ def found_at(s: SparseTensor, linear: Tensor) -> Tensor:
     hit = there[at] == linear
     values = s._v[at]
     hit = hit.reshape(-1, *(1,) * (values.dim() - 1))
-    return cograd.where(hit, values, cograd.zeros((), dtype=values.dtype))
+    return cograd.where(hit, values, values.new_zeros(()))
 
 
 def sizes_of(size: Any) -> tuple[int, ...]:
@@ -251,10 +250,9 @@ def sizes_of(size: Any) -> tuple[int, ...]:
     return sizes
 
 
-def nothing(shape: tuple[int, ...], coalesced: bool = False) -> Pattern:
-    return Pattern(
-        cograd.sparse_coo, shape, (cograd.empty((len(shape), 0), dtype=cograd.int64),), coalesced
-    )
+def nothing(shape: tuple[int, ...], coalesced: bool = False, device: Any = None) -> Pattern:
+    at = cograd.empty((len(shape), 0), dtype=cograd.int64, device=device)
+    return Pattern(cograd.sparse_coo, shape, (at,), coalesced)
 
 
 def no_elements(like: Any, shape: Any = None, dtype: Any = None) -> SparseTensor:
@@ -265,9 +263,12 @@ def no_elements(like: Any, shape: Any = None, dtype: Any = None) -> SparseTensor
         return no_blocks(like, sizes, dtype)
     dense = like._v.dim() - 1 if shape is None else 0
     sparse = sizes[: len(sizes) - dense]
-    values = cograd.empty((0, *sizes[len(sizes) - dense :]), dtype=dtype or like.dtype)
+    where = like.device
+    values = cograd.empty(
+        (0, *sizes[len(sizes) - dense :]), dtype=dtype or like.dtype, device=where
+    )
     if pattern.is_coo or len(sizes) != 2:
-        return make(nothing(sparse, True), values)
+        return make(nothing(sparse, True, where), values)
     lines = sizes[0 if pattern.layout == cograd.sparse_csr else 1]
-    parts = [cograd.zeros(n, dtype=pattern.index_dtype) for n in (lines + 1, 0)]
+    parts = [cograd.zeros(n, dtype=pattern.index_dtype, device=where) for n in (lines + 1, 0)]
     return make(Pattern(pattern.layout, sizes, (parts[0], parts[1])), values)

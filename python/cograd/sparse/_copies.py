@@ -21,14 +21,14 @@ def _clone(input: Any, *, memory_format: Any = None) -> Any:
 
 @handles("to")
 def converted(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Returns the tensor with values of another dtype."""
+    """Returns the tensor with values of another dtype, or on another device."""
     kwargs.pop("memory_format", None)
     if not isinstance(self, SparseTensor):  # like a sparse tensor
-        return self.to(args[0].dtype, *args[1:], **kwargs)
+        return self.to(args[0].device, args[0].dtype, *args[1:], **kwargs)
     if args and isinstance(args[0], SparseTensor):
-        args = (args[0].dtype, *args[1:])
+        args = (args[0].device, args[0].dtype, *args[1:])
     values = self._v.to(*args, **kwargs)
-    return self if values is self._v else make(self._pattern, values)
+    return self if values is self._v else make(self._pattern.on(values.device), values)
 
 
 @handles("type")
@@ -40,12 +40,25 @@ def _type(self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
 
 @handles("type_as")
 def _type_as(self: Any, other: Any) -> Any:
-    return converted(self, other.dtype)
+    return converted(self, other.device, other.dtype)
 
 
-@handles("cpu", "contiguous")
+@handles("contiguous")
 def _same(self: Any, memory_format: Any = None) -> Any:
     return self
+
+
+@handles("cpu")
+def _cpu(self: Any, memory_format: Any = None) -> Any:
+    return converted(self, "cpu")
+
+
+@handles("cuda")
+def _cuda(
+    self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+) -> Any:
+    values = self._v.cuda(device, non_blocking)
+    return self if values is self._v else make(self._pattern.on(values.device), values)
 
 
 def _cast(name: str) -> None:
@@ -88,7 +101,9 @@ def _zeros_like(
 ) -> Tensor:
     """Returns a sparse tensor without elements."""
     if layout == cograd.strided:
-        return cograd.zeros(s.shape, dtype=dtype or s.dtype, requires_grad=requires_grad)
+        return cograd.zeros(
+            s.shape, dtype=dtype or s.dtype, device=s.device, requires_grad=requires_grad
+        )
     out = no_elements(s, dtype=dtype)
     return out.requires_grad_() if requires_grad else out
 

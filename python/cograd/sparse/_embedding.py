@@ -57,7 +57,7 @@ def embedding_bag_rows(
 ) -> Tensor:
     """Returns the sums or means of the rows in each bag; the gradient of the table is sparse."""
     begins = (offsets[:-1] if last else offsets).to(cograd.int64)
-    places = cograd.arange(index.numel(), dtype=cograd.int64)
+    places = cograd.arange(index.numel(), dtype=cograd.int64, device=index.device)
     bags = cograd.searchsorted(begins, places, right=True) - 1
     if padding is not None:
         there: Any = (index != padding).nonzero()

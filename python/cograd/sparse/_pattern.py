@@ -65,6 +65,14 @@ class Pattern:
         """Returns the number of dense dims of the tensor with these values."""
         return values.dim() - 1
 
+    def on(self, device: Any) -> Pattern:
+        """Returns the pattern with its index tensors on a device; itself if they are there."""
+        if self.parts[0].device == device:
+            return self
+        out = self.with_parts(tuple(part.to(device) for part in self.parts))
+        out.claimed = self.claimed
+        return out
+
     @property
     def nnz(self) -> int:
         """The number of elements that are stored."""
@@ -89,7 +97,7 @@ class Pattern:
 
     def _expand(self) -> Tensor:
         start, other = (part.to(cograd.int64) for part in self.parts)
-        lines = cograd.arange(start.shape[0] - 1)
+        lines = cograd.arange(start.shape[0] - 1, device=start.device)
         along = cograd.repeat_interleave(lines, start.diff())
         if along.shape != other.shape:
             raise IndexError("the compressed indices of a sparse tensor are out of range")
@@ -102,7 +110,7 @@ class Pattern:
         return result
 
     def _linear(self) -> Tensor:
-        out = cograd.zeros(self.nnz, dtype=cograd.int64)
+        out = cograd.zeros(self.nnz, dtype=cograd.int64, device=self.parts[0].device)
         for size, at in zip(self.shape, self.indices(), strict=True):
             out = out * size + at
         return out

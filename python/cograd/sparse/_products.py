@@ -77,7 +77,7 @@ def _times(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
         return wide.to(values.dtype)
     row, col = pattern.indices()
     terms = values[:, None] * x[col]
-    zeros = cograd.zeros((pattern.shape[0], x.shape[1]), dtype=terms.dtype)
+    zeros = terms.new_zeros((pattern.shape[0], x.shape[1]))
     return zeros.index_add(0, row, terms)
 
 
@@ -94,8 +94,8 @@ def _times_sparse(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     count = start.to(cograd.int64).diff()[inner]
     ends = count.cumsum(0)
     total = int(ends[-1]) if len(ends) else 0
-    left = cograd.repeat_interleave(cograd.arange(inner.shape[0]), count)
-    right = cograd.arange(total) - (ends - count)[left] + first[left]
+    left = cograd.repeat_interleave(cograd.arange(inner.shape[0], device=row.device), count)
+    right = cograd.arange(total, device=row.device) - (ends - count)[left] + first[left]
     at = cograd.stack((row[left], col[right].to(cograd.int64)))
     values = a._v[left] * b._v[right if place is None else place[right]]
     shape = (a._pattern.shape[0], b._pattern.shape[1])
@@ -156,7 +156,7 @@ def diagonal(s: SparseTensor) -> SparseTensor:
 
 def _diagonal(pattern: Pattern) -> Pattern:
     at, (rows, cols) = pattern.indices(), pattern.shape[-2:]
-    which = cograd.zeros(pattern.nnz, dtype=cograd.int64)
+    which = at.new_zeros(pattern.nnz, dtype=cograd.int64)
     for size, index in zip(pattern.shape[:-2], at, strict=False):
         which = which * size + index
     count = math.prod(pattern.shape[:-2])

@@ -82,7 +82,7 @@ def _any(input: Any, dim: Any = None) -> Any:
 def _groups(s: SparseTensor, d: int) -> tuple[Tensor, int]:
     """Returns the number of the line along dim ``d`` that each element is in, and their count."""
     shape = list(s._pattern.shape)
-    at = cograd.zeros(s._pattern.nnz, dtype=cograd.int64)
+    at = cograd.zeros(s._pattern.nnz, dtype=cograd.int64, device=s.device)
     for i, size in enumerate(shape):
         if i != d:
             at = at * size + s._pattern.indices()[i]
@@ -107,10 +107,10 @@ def _soft(name: str, input: Any, dim: int, dtype: Any, log: bool) -> Tensor:
     else:
         where, count = _groups(s, d)
         base = values.detach()
-        start = cograd.full((count, *values.shape[1:]), float("-inf"), dtype=values.dtype)
+        start = values.new_full((count, *values.shape[1:]), float("-inf"))
         place = where.reshape(-1, *(1,) * (values.dim() - 1)).expand_as(base)
         top = start.scatter_reduce(0, place, base, "amax")
-        top = cograd.where(cograd.isinf(top) & (top < 0), cograd.zeros((), dtype=top.dtype), top)
+        top = cograd.where(cograd.isinf(top) & (top < 0), top.new_zeros(()), top)
         shifted = values - top[where]
         powers = shifted.exp()
         total = add_up(powers, where, count)[where]

@@ -108,7 +108,7 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) 
     if len(set(places.tolist())) != places.shape[0]:
         raise RuntimeError("spdiags(): Offset tensor contains duplicate values")
     rows, cols = shape
-    col = cograd.arange(bands.shape[1]).expand(bands.shape)
+    col = cograd.arange(bands.shape[1], device=bands.device).expand(bands.shape)
     row = col - places[:, None]
     inside = (row >= 0) & (row < rows) & (col < cols)
     at = cograd.stack((row[inside], col[inside]))

@@ -154,9 +154,9 @@ def _index_select(input: Any, dim: int, index: Tensor, *, out: Any = None) -> An
     counts = cograd.bincount(at[d], minlength=size)
     first = counts.cumsum(0) - counts
     each = counts[wanted]
-    rank = cograd.repeat_interleave(cograd.arange(wanted.shape[0]), each)
-    total = rank.shape[0]
-    entry = order[cograd.arange(total) - (each.cumsum(0) - each)[rank] + first[wanted][rank]]
+    rank = cograd.repeat_interleave(cograd.arange(wanted.shape[0], device=at.device), each)
+    places = cograd.arange(rank.shape[0], device=at.device)
+    entry = order[places - (each.cumsum(0) - each)[rank] + first[wanted][rank]]
     new = at[:, entry].clone()
     new[d] = rank
     shape = (*pattern.shape[:d], wanted.shape[0], *pattern.shape[d + 1 :])

@@ -17,7 +17,7 @@ def add_up(values: Tensor, groups: Tensor, count: int) -> Tensor:
     """Returns the sums of the values of each group; of bools, whether any is set."""
     if values.dtype == cograd.bool:
         return add_up(values.to(cograd.uint8), groups, count) != 0
-    zeros = cograd.zeros((count, *values.shape[1:]), dtype=values.dtype)
+    zeros = values.new_zeros((count, *values.shape[1:]))
     return zeros.index_add(0, groups, values)
 
 
@@ -87,7 +87,7 @@ def pack(x: Any, layout: Any, block: Any, name: str) -> SparseTensor:
             f"{name}(): tensor sparse size ({x.shape[-2]},{x.shape[-1]}) must be divisible by "
             f"given blocksize ({height},{width})"
         )
-    empty = cograd.empty(0, dtype=cograd.int64)
+    empty = cograd.empty(0, dtype=cograd.int64, device=x.device)
     pattern = BlockPattern(layout, tuple(x.shape), (empty, empty), block)
     return (_from_coordinates if sparse else _from_dense)(x, pattern, name)
 
@@ -106,7 +106,7 @@ def _from_dense(x: Tensor, pattern: BlockPattern, name: str) -> SparseTensor:
 def _from_coordinates(s: SparseTensor, pattern: BlockPattern, name: str) -> SparseTensor:
     _, rows, cols, height, width = pattern.grid
     at = s._pattern.indices()
-    which = cograd.zeros(at.shape[1], dtype=cograd.int64)
+    which = at.new_zeros(at.shape[1], dtype=cograd.int64)
     for size, index in zip(pattern.batch, at, strict=False):
         which = which * size + index
     row, col = at[-2] // height, at[-1] // width
@@ -136,8 +136,8 @@ def no_blocks(like: SparseTensor, shape: tuple[int, ...], dtype: Any) -> SparseT
         refuse("new_zeros", f" of layout {pattern.kind}, blocks {pattern.block} and shape {shape}")
     batch = shape[:-2]
     lines = shape[-2] // height if pattern.by_rows else shape[-1] // width
-    parts = [cograd.zeros((*batch, n), dtype=pattern.index_dtype) for n in (lines + 1, 0)]
-    values = cograd.empty((*batch, 0, *(pattern.block or ())), dtype=dtype or like.dtype)
+    parts = [pattern.parts[0].new_zeros((*batch, n)) for n in (lines + 1, 0)]
+    values = like._v.new_empty((*batch, 0, *(pattern.block or ())), dtype=dtype or like.dtype)
     out = BlockPattern(pattern.layout, tuple(shape), (parts[0], parts[1]), pattern.block)
     return make(out, values)
 

@@ -288,10 +288,10 @@ def _slopes(input: Tensor, lower: float, upper: float) -> Tensor:
         return cograd.where(falls, cograd.empty_like(input).uniform_(lower, upper), 1.0)
     # torch samples doubles, between bounds in the dtype of its computation, only where x <= 0.
     wide = cograd.promote_types(input.dtype, cograd.float32)
-    low, high = cograd.tensor([lower, upper], dtype=wide).tolist()
-    drawn = cograd.rand(int(falls.sum()), dtype=cograd.float64) * (high - low) + low
-    factor = cograd.ones(input.shape, dtype=wide)
-    factor[falls] = drawn.to(wide)
+    low, high = cograd.tensor([lower, upper], dtype=wide, device="cpu").tolist()
+    drawn = cograd.rand(int(falls.sum()), dtype=cograd.float64, device="cpu") * (high - low) + low
+    factor = cograd.ones(input.shape, dtype=wide, device=input.device)
+    factor[falls] = drawn.to(factor.device, wide)
     return factor
 
 

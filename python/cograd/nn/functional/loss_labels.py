@@ -45,9 +45,10 @@ def ctc_loss(
     single = log_probs.dim() == 2
     if single:
         log_probs = log_probs.unsqueeze(1)
-    lengths = cograd.as_tensor(target_lengths)
+    lengths = cograd.as_tensor(target_lengths, device=log_probs.device)
+    input_lengths = cograd.as_tensor(input_lengths, device=log_probs.device)
     losses = cograd._C._ops._ctc_losses(
-        log_probs, targets, cograd.as_tensor(input_lengths), lengths, blank, zero_infinity
+        log_probs, targets, input_lengths, lengths, blank, zero_infinity
     )
     if reduction == "mean":
         return (losses / lengths.reshape(-1).clamp(min=1).to(losses.dtype)).mean()

@@ -45,14 +45,14 @@ def _moments(x: Tensor, group: Any) -> tuple[Tensor, Tensor, float]:
     """
     count, channels = x.numel() // x.size(1), x.size(1)
     dtype = cograd.float64 if x.dtype == cograd.float64 else cograd.float32
-    mine = cograd.zeros(2 * channels + 1, dtype=dtype)
+    mine = cograd.zeros(2 * channels + 1, dtype=dtype, device=x.device)
     if count > 0:
         var, mean = cograd.var_mean(x.to(dtype), dim=_dims(x), correction=0)
-        mine = cograd.cat([mean, var * count, cograd.full((1,), count, dtype=dtype)])
+        mine = cograd.cat([mean, var * count, mean.new_full((1,), count)])
     parts = [cograd.empty_like(mine) for _ in range(cograd.distributed.get_world_size(group))]
     cograd.distributed.all_gather(parts, mine, group=group)
     n = 0.0
-    mean, squares = cograd.zeros(channels, dtype=dtype), cograd.zeros(channels, dtype=dtype)
+    mean, squares = mine.new_zeros(channels), mine.new_zeros(channels)
     for part in parts:
         more = float(part[-1])
         if more == 0:

@@ -251,7 +251,9 @@ class RandomUnstructured(_Amount):
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Returns the mask with ``amount`` more zeros."""
         count = _count(self.amount, t.numel())
-        return self._without(default_mask, cograd.rand(t.numel()).topk(count).indices)
+        return self._without(
+            default_mask, cograd.rand(t.numel(), device=t.device).topk(count).indices
+        )
 
 
 class L1Unstructured(_Amount):
@@ -306,7 +308,7 @@ class RandomStructured(_Channels):
     """
 
     def _scores(self, t: Tensor) -> Tensor:
-        return cograd.rand(t.shape[self.dim])
+        return cograd.rand(t.shape[self.dim], device=t.device)
 
 
 class LnStructured(_Channels):
