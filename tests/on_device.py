@@ -13,8 +13,6 @@ import os
 import sys
 from pathlib import Path
 
-import numpy as np
-
 import cograd as torch
 
 HERE = Path(__file__).resolve().parent

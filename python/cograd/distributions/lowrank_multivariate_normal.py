@@ -136,8 +136,8 @@ class LowRankMultivariateNormal(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         factor = self._unbroadcasted_cov_factor
-        inner = _standard_normal((*shape[:-1], factor.shape[-1]), self.loc.dtype)
-        own = _standard_normal(shape, self.loc.dtype)
+        inner = _standard_normal((*shape[:-1], factor.shape[-1]), self.loc.dtype, self.loc.device)
+        own = _standard_normal(shape, self.loc.dtype, self.loc.device)
         return self.loc + _batch_mv(factor, inner) + self._unbroadcasted_cov_diag.sqrt() * own
 
     def _log_det(self) -> Tensor:

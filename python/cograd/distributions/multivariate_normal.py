@@ -158,7 +158,7 @@ class MultivariateNormal(_MatrixParameter):
         return squares.expand((*self._batch_shape, *self._event_shape))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        z = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype)
+        z = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
         return self.loc + _batch_mv(self._unbroadcasted_scale_tril, z)
 
     def _half_log_det(self) -> Tensor:

@@ -49,7 +49,7 @@ class Normal(LocScale, ExponentialFamily):
             return cograd.normal(self.loc.expand(shape), self.scale.expand(shape))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        z = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype)
+        z = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
         return self.loc + z * self.scale
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -69,7 +69,7 @@ class StudentT(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        z = _standard_normal(shape, self.df.dtype)
+        z = _standard_normal(shape, self.df.dtype, self.df.device)
         ratio = z * cograd.rsqrt(self._chi2.rsample(sample_shape) / self.df)
         return self.loc + self.scale * ratio
 
