@@ -198,7 +198,7 @@ class _Packer:
             packed["p"] = "parameter"
         if tensor.requires_grad:
             packed["g"] = True  # type: ignore[assignment]
-        if tensor.is_cuda:
+        if tensor.device.type not in ("cpu", "meta"):
             packed["d"] = str(tensor.device)
         return packed
 

@@ -105,6 +105,7 @@ std::vector<Tensor> call_backward(Node& node, std::span<const Tensor> given,
   }
   if (!more.empty()) args.needs_more = &more;
   const ProbingScope scope;
+  const PlaceGuard here(node.output(0).device);
   node.backward(args);
   return out;
 }

@@ -71,6 +71,7 @@ COGRAD_OP(TensorSplitIndices)
 struct TensorSplitTensor {
   static constexpr OpSpec spec{"tensor_split", "input, tensor_indices_or_sections, dim=0",
                                kFunctional | kView, kTensorSplitDoc, "none: tested by hand"};
+  static constexpr bool kMixesDevices = true;  // reads the other tensor
   static std::vector<Tensor> forward(const Tensor& x, const Tensor& at, Dim dim) {
     COGRAD_CHECK(at.dtype() == DType::Int64,
                  "tensor_split expected tensor_indices_or_sections to have dtype of long, but got ",
@@ -79,7 +80,11 @@ struct TensorSplitTensor {
                  "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
                  "one-dimensional tensor, but got a tensor with ",
                  at.dim(), " dims");
-    const std::vector<int64_t> values = host_values<int64_t>(raw_contiguous(at));
+    std::vector<int64_t> values;
+    {
+      const PlaceGuard there(at->device);
+      values = host_values<int64_t>(raw_contiguous(at));
+    }
     return at.dim() == 0 ? split_sections(x, values[0], dim) : split_indices(x, values, dim);
   }
 };

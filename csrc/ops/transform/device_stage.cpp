@@ -58,9 +58,12 @@ bool device_stage(const StagedCall& call) {
   const DeviceStage stage(call.record, call.args, targets);
   if (!stage.needed()) return false;
   if (call.form.form == Form::InPlace)
-    COGRAD_CHECK((*call.form.target)->device == stage.device(), call.record.spec.name,
-                 "_(): the tensor is on ", to_string((*call.form.target)->device),
-                 ", its arguments are on ", to_string(stage.device()));
+    COGRAD_CHECK((*call.form.target)->device == stage.device(),
+                 "Expected all tensors to be on the same device, but found at least two devices, ",
+                 to_string((*call.form.target)->device), " and ", to_string(stage.device()), "! ",
+                 call.record.spec.name, "_(): the tensor is on ",
+                 to_string((*call.form.target)->device), ", its arguments are on ",
+                 to_string(stage.device()));
   const PlaceGuard here(stage.device());
   CallForm form = call.form;
   if (!form.values.empty()) form.values = {stage.args(), call.record.args.size()};

@@ -132,7 +132,7 @@ PyObject* method_numpy(PyObject* self, PyObject* const* args, Py_ssize_t n, PyOb
       if (truth < 0) throw_python_error();
       force = truth == 1;
     }
-    if (force && backend_of(unwrap(self)->device.type) != nullptr)
+    if (force && may_lack_kernels(unwrap(self)->device))
       return ndarray_of(to_device(detach(unwrap(self)), kHost));
     COGRAD_CHECK_TYPE(unwrap(self)->device.type == DeviceType::CPU, "can't convert ",
                       to_string(unwrap(self)->device),

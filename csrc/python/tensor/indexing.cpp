@@ -5,6 +5,7 @@
 #include "autograd/transforms/batch.h"
 #include "ops/compute/overlap.h"
 #include "ops/compute/scalars.h"
+#include "ops/declare/device_stage.h"
 #include "python/exchange/interop.h"
 #include "python/ops/call.h"
 #include "python/ops/overrides.h"
@@ -308,6 +309,7 @@ bool set_by_mask(const Tensor& target, const std::vector<Tensor>& indices, const
   if (indices.size() != 1 || indices[0].dtype() != DType::Bool || value.numel() != 1) return false;
   Tensor mask = indices[0];
   if (mask.dim() > target.dim()) return false;
+  if (mask->device == kHost) mask = to_device(mask, target->device);  // as other indices may be
   Dims sizes(mask.sizes());
   Dims strides(mask.strides());
   sizes.resize(static_cast<size_t>(target.dim()), 1);

@@ -44,7 +44,7 @@ def _edges_of(flat: Tensor, bins: Sequence[int], range: Sequence[float] | None) 
                                f"{low} max {high} for dimension {i}")  # fmt: skip
         if low == high:
             low, high = low - 0.5, high + 0.5
-        edges.append(cograd.linspace(low, high, count + 1, dtype=flat.dtype))
+        edges.append(cograd.linspace(low, high, count + 1, dtype=flat.dtype, device=flat.device))
     return edges
 
 

@@ -47,6 +47,8 @@ def run(
     weights = list(params)
     if mode == LSTM and _C._autocast_enabled(input.is_cuda) and _projected(weights, options):
         return _with_wide_cells(input, batch_sizes, (h, c), weights, options)
+    if batch_sizes is not None:  # those of a packed sequence are on the CPU
+        batch_sizes = batch_sizes.to(input.device)
     values: tuple[Any, ...] = (input, h, weights, mode, *options, batch_sizes, c)
     out, h_n, c_n = _C._ops._rnn(*values)
     return (out, h_n, c_n) if mode == LSTM else (out, h_n)

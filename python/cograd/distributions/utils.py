@@ -108,7 +108,7 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
     n = mat.shape[-1]
     if not -n <= diag < n:
         raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
-    rows, columns = cograd.tril_indices(n, n, diag)
+    rows, columns = cograd.tril_indices(n, n, diag, device=vec.device)
     return mat[..., rows, columns]
 
 
@@ -127,7 +127,7 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
             "the lower triangular part of a square D x D matrix."
         )
     n = int(side) - diag
-    rows, columns = cograd.tril_indices(n, n, diag)
+    rows, columns = cograd.tril_indices(n, n, diag, device=vec.device)
     flat = vec.new_zeros((*vec.shape[:-1], n * n))
     index = (rows * n + columns).expand(vec.shape)
     return flat.scatter(-1, index, vec).unflatten(-1, (n, n))

@@ -61,7 +61,7 @@ class BackwardHook:
         self.grad_outputs: tuple[Any, ...] | None = None
         self.input_count = 0
         self.input_slots: list[int] = []  # inputs that require grad; the others are in ``others``
-        self.others: dict[int, tuple[Any, Any]] = {}  # (shape, dtype) by input slot
+        self.others: dict[int, tuple[Any, Any, Any]] = {}  # (shape, dtype, device) by input slot
         self.output_count = 0
         self.output_slots: list[int] = []
         self._entered: list[_Entered] = []
@@ -77,7 +77,7 @@ class BackwardHook:
         self.input_slots = _slots(values)
         if self.input_slots:
             self.others = {
-                i: (v.shape, v.dtype)
+                i: (v.shape, v.dtype, v.device)
                 for i, v in enumerate(values)
                 if isinstance(v, Tensor) and i not in self.input_slots
             }
@@ -141,8 +141,8 @@ class BackwardHook:
         import cograd
 
         full = list(grads)
-        for i, (shape, dtype) in self.others.items():
-            full[i] = cograd.zeros(shape, dtype=dtype)
+        for i, (shape, dtype, device) in self.others.items():
+            full[i] = cograd.zeros(shape, dtype=dtype, device=device)
         return tuple(full)
 
     def _at_outputs(self, zeros: _Zeros, *grads: Any) -> tuple[Any, ...]:
@@ -272,7 +272,9 @@ def _make_point_class() -> Any:
 
                 metas = ctx._input_metadata
                 return tuple(
-                    cograd.zeros(meta.shape, dtype=meta.dtype) if g is None else g
+                    cograd.zeros(meta.shape, dtype=meta.dtype, device=meta.device)
+                    if g is None
+                    else g
                     for g, meta in zip(some, metas, strict=True)
                 )
 

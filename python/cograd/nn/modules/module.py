@@ -79,7 +79,7 @@ def _indent(text: str) -> str:
 
 
 # Devices with memory, between which the data of a parameter can move.
-_REAL = {"cpu", "cuda"}
+_REAL = {"cpu", "cuda", "fake"}
 
 
 class Module(StateMixin, HookMixin, AccessMixin):
@@ -390,7 +390,11 @@ class Module(StateMixin, HookMixin, AccessMixin):
                 if made.device == param.device or {made.device.type, param.device.type} <= _REAL:
                     param.data = made
                 else:
-                    param = Parameter(made, param.requires_grad)
+                    if is_lazy(param):
+                        kind: Any = builtins.type(param)
+                        param = kind(param.requires_grad, made.device, made.dtype)
+                    else:
+                        param = Parameter(made, param.requires_grad)
                     self._parameters[name] = param
                 if grad is not None:
                     param.grad = fn(grad.detach()).requires_grad_(grad.requires_grad)

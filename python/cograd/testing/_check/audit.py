@@ -84,14 +84,16 @@ class Audit:
         """Returns the differentiated inputs."""
         return [leaves[i] for i in self.subject.targets]
 
-    def draw(self, shape: Sequence[int], dtype: Any) -> Tensor:
-        """Samples random values in [-1, 1]."""
-        values = cograd.rand(tuple(shape), dtype=cograd.float64, generator=self.random)
-        return (values * 2 - 1).to(dtype)
+    def draw(self, like: Tensor, batch: tuple[int, ...] = ()) -> Tensor:
+        """Samples random values in [-1, 1], like a tensor, or like a batch of such tensors."""
+        values = cograd.rand(
+            (*batch, *like.shape), dtype=cograd.float64, generator=self.random, device="cpu"
+        )
+        return (values * 2 - 1).to(like.device, like.dtype)
 
     def seeds(self, outputs: Sequence[Tensor]) -> list[Tensor | None]:
         """Returns a random gradient for each output that requires grad."""
-        return [self.draw(o.shape, o.dtype) if o.requires_grad else None for o in outputs]
+        return [self.draw(o) if o.requires_grad else None for o in outputs]
 
     def gradients(
         self,
@@ -194,11 +196,11 @@ class Audit:
         count = output.numel()
         if count > _MAX_SEEDS:
             for i in range(8):
-                seed = self.draw(output.shape, output.dtype)
+                seed = self.draw(output)
                 yield seed, array(seed).reshape(-1), f" (random combination {i})"
             return
         for i in range(count):
-            seed = cograd.zeros(tuple(output.shape), dtype=output.dtype)
+            seed = cograd.zeros(tuple(output.shape), dtype=output.dtype, device=output.device)
             seed.view(-1)[i] = 1.0
             values = np.zeros(count)
             values[i] = 1.0

@@ -72,7 +72,7 @@ class Samples:
         outputs = subject.run(audit.fresh())
         self.count = len(outputs)
         self.real = [k for k, o in enumerate(outputs) if o.dtype.is_floating_point]
-        self.seeds = [audit.draw(outputs[k].shape, outputs[k].dtype) for k in self.real]
+        self.seeds = [audit.draw(outputs[k]) for k in self.real]
         self.step = self._step()
 
     def _step(self) -> float:
@@ -128,7 +128,7 @@ class Samples:
 
     def draw_like(self, values: Sequence[Tensor]) -> list[Tensor]:
         """Returns random tensors of the shapes of others."""
-        return [self.audit.draw(t.shape, t.dtype) for t in values]
+        return [self.audit.draw(t) for t in values]
 
     def batches(self) -> Iterator[tuple[str, Batch]]:
         """Yields ways to batch the inputs. The size is that of no dim, so that no dims mix up."""
@@ -263,13 +263,13 @@ def check_batched_derivatives(audit: Audit) -> str:
 
 def _first_order(samples: Samples, results: _Comparison, label: str, batch: Batch) -> None:
     x = samples.stacked(samples.base, batch)
-    seeds = [samples.audit.draw((batch.size, *s.shape), s.dtype) for s in samples.seeds]
-    batched = [samples.audit.draw((batch.size, *t.shape), t.dtype) for t in samples.base]
+    seeds = [samples.audit.draw(s, (batch.size,)) for s in samples.seeds]
+    batched = [samples.audit.draw(t, (batch.size,)) for t in samples.base]
     with_seeds, with_tangents = batch.and_first(len(seeds)), batch.and_first(len(batched))
     directions = samples.draw_like(x)
     outer = Batch(2, (0,) * len(x))
     wide = samples.stacked(x, outer)
-    wide_seeds = [samples.audit.draw((2, *s.shape), s.dtype) for s in seeds]
+    wide_seeds = [samples.audit.draw(s, (2,)) for s in seeds]
 
     def pulled(function: Function, cotangents: Sequence[Tensor]) -> Function:
         return lambda *args: tuple(vjp(function, *args)[1](tuple(cotangents)))
@@ -300,7 +300,7 @@ def _first_order(samples: Samples, results: _Comparison, label: str, batch: Batc
 
 def _second_order(samples: Samples, results: _Comparison, label: str, batch: Batch) -> None:
     x = samples.stacked(samples.base, batch)
-    seeds = [samples.audit.draw((batch.size, *s.shape), s.dtype) for s in samples.seeds]
+    seeds = [samples.audit.draw(s, (batch.size,)) for s in samples.seeds]
     primals = [*x, *seeds]
     with_seeds = batch.and_first(len(seeds))
     directions = samples.draw_like(primals)

@@ -260,7 +260,7 @@ class _Inputs:
     def make(self) -> list[Any]:
         leaves = self.audit.fresh()
         for i in self.audit.subject.targets:
-            if leaves[i].dtype in (cograd.float64, cograd.float32):
+            if leaves[i].dtype in (cograd.float64, cograd.float32) and leaves[i].is_cpu:
                 values = leaves[i].detach().numpy().copy()
                 self.refs.append(weakref.ref(values))
                 leaves[i] = cograd.from_numpy(values).requires_grad_()

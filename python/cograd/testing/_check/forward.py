@@ -36,7 +36,7 @@ def _known(rows: Rows, direction: Tensor) -> Tensor:
     """Returns the direction with zeros where no numerical derivative was computed."""
     if len(rows.elements) == direction.numel():
         return direction
-    known = cograd.zeros(direction.numel(), dtype=direction.dtype)
+    known = direction.new_zeros(direction.numel())
     known[rows.elements] = direction.reshape(-1)[rows.elements]
     return known.view(direction.shape)
 
@@ -116,7 +116,7 @@ def check_forward_mode(audit: Audit) -> str:
     if not all(np.isfinite(array(o)).all() for o in outputs):
         raise Inapplicable("an output is not finite for these arguments")
     tangents = _Tangents(audit)
-    directions = [audit.draw(t.shape, t.dtype) for t in audit.targets(leaves)]
+    directions = [audit.draw(t) for t in audit.targets(leaves)]
     try:
         tangents.run(directions)
     except Exception as error:
@@ -165,7 +165,7 @@ def _compare_with_backward(
     for k, output in enumerate(outputs):
         if not output.requires_grad:
             continue
-        seed = audit.draw(output.shape, output.dtype)
+        seed = audit.draw(output)
         try:
             grads = audit.gradients([output], targets, [seed], retain_graph=True)
         except Exception:  # gradcheck reports it
@@ -217,9 +217,9 @@ class _Mixed:
         self.seeds = [s.detach() for s in self.seeds]
         self.names = [subject.names[i] for i in subject.targets]
         self.count = len(self.x)
-        self.v = [audit.draw(t.shape, t.dtype) for t in self.x]
+        self.v = [audit.draw(t) for t in self.x]
         self.w = [
-            _known(rows, audit.draw(t.shape, t.dtype))
+            _known(rows, audit.draw(t))
             for rows, t in zip(self.rows, [*self.x, *self.seeds], strict=True)
         ]
         kept = [k for k, o in enumerate(subject.run(audit.fresh())) if o.requires_grad]

@@ -34,7 +34,7 @@ def permuted(tensor: Tensor) -> Tensor:
 
 def spread(tensor: Tensor) -> Tensor:
     """Returns the same values in every second element of a longer tensor, from the second on."""
-    wide = cograd.full((*tensor.shape[:-1], 2 * tensor.shape[-1]), 77, dtype=tensor.dtype)
+    wide = tensor.new_full((*tensor.shape[:-1], 2 * tensor.shape[-1]), 77)
     place = wide[..., 1::2]
     place.copy_(tensor)
     return place
@@ -131,7 +131,7 @@ def check_missing_gradients(audit: Audit) -> str:
         targets = audit.targets(leaves)
         outputs = subject.run(leaves)
         zeros = [
-            s if s is None or i in keep else cograd.zeros(tuple(s.shape), dtype=s.dtype)
+            s if s is None or i in keep else s.new_zeros(tuple(s.shape))
             for i, s in enumerate(copies(plain))
         ]
         expected = audit.arrays(
@@ -409,7 +409,7 @@ def _small_gradcheck(
     if not kept or any(outputs[k].dtype is not audit.dtype for k in kept):
         return
     targets = audit.targets(leaves)
-    seeds = [audit.draw(outputs[k].shape, outputs[k].dtype) for k in kept]
+    seeds = [audit.draw(outputs[k]) for k in kept]
     grads = audit.gradients([outputs[k] for k in kept], targets, seeds)
 
     def run() -> list[Any]:

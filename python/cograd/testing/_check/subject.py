@@ -21,7 +21,7 @@ __all__ = ["Subject", "array", "tensors_in"]
 
 def array(tensor: Tensor) -> Any:
     """Returns a float64 NumPy copy of the values, for any dtype, strides and history."""
-    return np.array(tensor.detach().to(cograd.float64).contiguous().numpy(), copy=True)
+    return np.array(tensor.detach().to("cpu", cograd.float64).contiguous().numpy(), copy=True)
 
 
 def _paths(tree: Any, prefix: str) -> Iterator[str]:
