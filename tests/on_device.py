@@ -21,7 +21,8 @@ HERE = Path(__file__).resolve().parent
 FACTORIES = (
     "tensor as_tensor asarray zeros ones empty full eye arange range linspace logspace rand randn "
     "randint randperm empty_strided scalar_tensor tril_indices triu_indices from_numpy "
-    "sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_compressed_tensor"
+    "sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_compressed_tensor hann_window "
+    "hamming_window blackman_window bartlett_window kaiser_window"
 ).split()
 
 

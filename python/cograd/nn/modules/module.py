@@ -391,7 +391,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
                     param.data = made
                 else:
                     if is_lazy(param):
-                        kind: Any = builtins.type(param)
+                        kind: Any = type(param)
                         param = kind(param.requires_grad, made.device, made.dtype)
                     else:
                         param = Parameter(made, param.requires_grad)
