@@ -9,6 +9,7 @@
 
 #include "api/op_call.h"
 #include "autograd/run/backward_job.h"
+#include "ops/declare/fallback.h"
 #include "ops/declare/op.h"
 
 namespace cograd::api {
@@ -349,6 +350,11 @@ void set_result(const ForeignOp& op, std::vector<Result>& items, Result& out) {
 }
 
 namespace {
+[[maybe_unused]] const bool named = [] {
+  foreign_name = [](const ForeignOp& op) { return op.qualified; };
+  return true;
+}();
+
 [[noreturn, gnu::cold]] void fail_place(const ForeignOp& op) {
   detail::fail(ErrorKind::NotImplemented, "op '", op.qualified,
                "' computes on the CPU only, but a ", "tensor among its arguments is on '",

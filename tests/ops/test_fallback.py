@@ -157,9 +157,14 @@ void both(cograd::Tensor& x, cograd::Tensor& y) {
   x.copy_(cograd::add(x, 1.0));
   y.copy_(cograd::add(y, 1.0));
 }
+cograd::Tensor sly(const cograd::Tensor& x) {
+  static_cast<float*>(x.data_ptr())[x.numel() - 1] = 7;
+  return cograd::mul(x, 2.0);
+}
 COGRAD_LIBRARY(fallback_ops, m) {
   m.def("twice", &twice);
   m.def("both", &both);
+  m.def("sly", &sly);
 }
 """
 
@@ -177,7 +182,7 @@ def test_an_op_of_an_extension_falls_back():
     assert y.device.type == "fake"
     y.sum().backward()
     assert (y.tolist(), x.grad.tolist()) == ([2, 2], [2, 2])
-    assert list(torch._C._fallbacks()) == ["twice"]
+    assert list(torch._C._fallbacks()) == ["fallback_ops::twice"]
 
     x, y = torch.zeros(3, device="fake"), torch.zeros(3, device="fake")
     torch.ops.fallback_ops.both(x, y)
@@ -187,3 +192,15 @@ def test_an_op_of_an_extension_falls_back():
     with pytest.raises(RuntimeError, match="writes it|leaf"):
         torch.ops.fallback_ops.both(x, y.requires_grad_())
     assert (x.tolist(), y.tolist()) == ([1, 1, 1], [1, 1, 1])
+    torch._C._set_fallback("warn")
+    with pytest.raises(
+        RuntimeError, match=r"fallback_ops::sly\(\): it has written into a tensor of"
+    ):
+        torch.ops.fallback_ops.sly(torch.ones(3, device="fake"))
+    with pytest.warns(UserWarning, match=r"fallback_ops::twice\(\): there is no kernel for fake"):
+        torch._C._clear_fallbacks()
+        torch.ops.fallback_ops.twice(x)
+    torch._C._set_fallback("error")
+    with pytest.raises(NotImplementedError, match=r"fallback_ops::twice\(\): there is no kernel"):
+        torch.ops.fallback_ops.twice(x)
+    torch._C._set_fallback("warn")

@@ -366,9 +366,7 @@ static void check_tangent_stays(const Tensor& t, const TensorImpl* s) {
 // A leaf may move between the CPU and GPUs. What else refers to the former device, such as a base
 // or a grad_fn, would no longer fit.
 static bool may_move(const TensorImpl* t, Device to) {
-  const auto real = [](Device d) {
-    return d.type == DeviceType::CPU || d.type == DeviceType::CUDA;
-  };
+  const auto real = [](Device d) { return d.type != DeviceType::Meta; };
   return real(t->device) && real(to) && t->base == nullptr && t->grad_fn == nullptr;
 }
 

@@ -90,7 +90,9 @@ std::exception_ptr wait_for(Errand& e) {
 }  // namespace
 
 std::vector<Tensor> run_on_new_thread(BackwardRequest& request, bool* started) {
-  Errand e{request, thread_state, thread_place.by_default, current_run, current_node, {}, nullptr, {}, {}, false};
+  Errand e{
+      request, thread_state, thread_place.by_default, current_run, current_node, {}, nullptr, {},
+      {},      false};
   std::thread worker;
   try {
     worker = std::thread([&e] { act(e); });

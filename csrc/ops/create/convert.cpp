@@ -58,8 +58,7 @@ struct ToDevice {
       kMethod | kCast | kNoCpp, kToDoc, "none: the other overload is the same conversion"};
   static Tensor forward(const Tensor& x, std::optional<Device> d, std::optional<DType> t,
                         bool non_blocking, bool copy, Format format) {
-    return placed(x, d.value_or(x->device), t.value_or(x.dtype()), copy, format,
-                  non_blocking);
+    return placed(x, d.value_or(x->device), t.value_or(x.dtype()), copy, format, non_blocking);
   }
 };
 COGRAD_OP(ToDevice)

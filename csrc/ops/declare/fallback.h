@@ -22,6 +22,11 @@ struct FallbackCount {
 COGRAD_API std::vector<FallbackCount> fallbacks();
 COGRAD_API void clear_fallbacks();
 
+struct ForeignOp;
+// Returns the name of an extension's op with its library: "library::op" (api/registration.cpp).
+using ForeignName = std::string (*)(const ForeignOp& op);
+extern ForeignName foreign_name;
+
 // Makes every op but views, casts, factories and copies fall back: a test of the fallback.
 COGRAD_API void force_fallback(bool on) noexcept;
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -24,6 +25,8 @@
 
 namespace cograd {
 
+constinit ForeignName foreign_name = nullptr;
+
 namespace {
 
 constinit std::atomic<FallbackPolicy> g_policy{FallbackPolicy::Warn};
@@ -32,7 +35,7 @@ constinit std::atomic<bool> g_forced{false};
 class Counts {
  public:
   // Returns true at the first call for the op.
-  bool add(const char* op, int64_t bytes) {
+  bool add(const std::string& op, int64_t bytes) {
     const std::lock_guard lock(mutex_);
     FallbackCount& c = counts_[op];
     c.bytes += bytes;
@@ -58,6 +61,26 @@ Counts& counts() {
   return *c;
 }
 
+std::string name_of(const OpRecord& r) {
+  return r.foreign != nullptr ? foreign_name(*r.foreign) : std::string(r.spec.name);
+}
+
+// Returns a number that depends on every byte of a tensor whose elements are dense in memory.
+uint64_t checksum(const Tensor& t) noexcept {
+  constexpr uint64_t kPrime = 0x9E3779B97F4A7C15;
+  const char* p = t.bytes();
+  int64_t left = t.numel() * t.itemsize();
+  uint64_t sum = 0, word = 0;
+  for (; left >= 8; left -= 8, p += 8) {
+    std::memcpy(&word, p, 8);
+    sum = (sum ^ word) * kPrime;
+    sum ^= sum >> 32;
+  }
+  word = 0;
+  std::memcpy(&word, p, static_cast<size_t>(left));
+  return (sum ^ word) * kPrime;
+}
+
 // True if the device of the thread's place has kernels for the op.
 bool has_kernels(const OpRecord& r) {
   if (r.foreign != nullptr) return false;
@@ -71,7 +94,12 @@ bool has_kernels(const OpRecord& r) {
 class HostCall {
  public:
   explicit HostCall(const StagedCall& call)
-      : call_(call), device_(thread_place.now), args_(call.record, call.args) {
+      : call_(call),
+        name_(name_of(call.record)),
+        // An extension computes on pointers, so it can write what it does not declare to write.
+        suspicious_(call.record.foreign != nullptr && fallback_policy() != FallbackPolicy::Silent),
+        device_(thread_place.now),
+        args_(call.record, call.args) {
     args_.map([this](const Tensor& t) { return host(t); });
     for (size_t i = 0; i < args_.size(); ++i)
       if (args_[i].kind == COGRAD_DEVICE) args_[i].set_device(kHost);
@@ -95,6 +123,7 @@ class HostCall {
   struct Copy {
     Tensor there, here;
     uint32_t version;  // of `here`, before the call
+    uint64_t checksum;
   };
 
   // Returns the one copy of `t` on the host, so that arguments that are one tensor remain one.
@@ -104,7 +133,8 @@ class HostCall {
       if (c.there.is(t)) return c.here;
     Tensor here = to_device(t, kHost);
     bytes_ += t.numel() * t.itemsize();
-    copies_.push_back({t, here, here->version()});
+    const bool check = suspicious_ && !transformed(here);
+    copies_.push_back({t, here, here->version(), check ? checksum(here) : 0});
     return here;
   }
   Tensor back(const Tensor& t) {
@@ -114,6 +144,18 @@ class HostCall {
   void call_host(const CallForm& form, Result& out) {
     const PlaceGuard host(kHost);
     run_stages(call_.record, form, args_.data(), out);
+    if (suspicious_) check_unwritten();
+  }
+  // Raises if the op has written a copy and did not say so: the device's tensor would not change.
+  void check_unwritten() const {
+    for (const Copy& c : copies_)
+      COGRAD_CHECK(
+          transformed(c.here) || c.here->version() != c.version || checksum(c.here) == c.checksum,
+          name(), "(): it has written into a tensor of shape ", to_string(c.here.sizes()),
+          " that it takes as an input, on a copy of which it ran instead of on ",
+          to_string(device_),
+          ". Declare the parameter as one that is written (Tensor& in "
+          "C++, Tensor(a!) in a schema), or bump the tensor's version");
   }
 
   void run_inplace() {
@@ -195,15 +237,17 @@ class HostCall {
     return leaf;
   }
 
-  const char* name() const noexcept { return call_.record.spec.name; }
+  const char* name() const noexcept { return name_.c_str(); }
   void report() const {
-    if (counts().add(name(), bytes_) && fallback_policy() == FallbackPolicy::Warn)
+    if (counts().add(name_, bytes_) && fallback_policy() == FallbackPolicy::Warn)
       warn(detail::concat(name(), "(): there is no kernel for ", to_string(device_),
                           ", so it ran on the CPU; ", bytes_,
                           " bytes were copied to the CPU and back. This is said once per op"));
   }
 
   const StagedCall& call_;
+  std::string name_;
+  bool suspicious_;
   Device device_;
   std::vector<Copy> copies_;
   int64_t bytes_ = 0;
@@ -221,7 +265,7 @@ void force_fallback(bool on) noexcept { g_forced = on; }
 namespace {
 
 void fall_back(const StagedCall& call) {
-  COGRAD_CHECK_NOT_IMPLEMENTED(fallback_policy() != FallbackPolicy::Error, call.record.spec.name,
+  COGRAD_CHECK_NOT_IMPLEMENTED(fallback_policy() != FallbackPolicy::Error, name_of(call.record),
                                "(): there is no kernel for ", to_string(thread_place.now),
                                ", and set_fallback('error') forbids to run it on the CPU");
   HostCall(call).run();

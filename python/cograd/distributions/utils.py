@@ -108,7 +108,7 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
     n = mat.shape[-1]
     if not -n <= diag < n:
         raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
-    rows, columns = cograd.tril_indices(n, n, diag, device=vec.device)
+    rows, columns = cograd.tril_indices(n, n, diag, device=mat.device)
     return mat[..., rows, columns]
 
 

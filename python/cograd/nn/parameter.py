@@ -287,7 +287,8 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedBuffer:
         if id(self) not in memo:
-            memo[id(self)] = _rebuild_lazy_buffer(*self.__reduce_ex__(4)[1])
+            persistent = vars(self)["persistent"]
+            memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype, persistent)
         return memo[id(self)]  # type: ignore[no-any-return]
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
