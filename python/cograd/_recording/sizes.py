@@ -27,7 +27,7 @@ def resized(value: Any, axes: list[Any], change: Callable[[int], int]) -> Any:
         for axis in next(remaining):
             size = leaf.size(axis)
             if change(size) > 0 and size:
-                rows = cograd.arange(change(size)) % size
+                rows = cograd.arange(change(size), device=leaf.device) % size
                 leaf = leaf.detach().index_select(axis, rows)
         return leaf
 

@@ -139,13 +139,16 @@ def _is_shared(self: Tensor) -> bool:
 def _share_memory_(self: Tensor) -> Tensor:
     """Moves the memory to a shared mapping that child processes and receivers of a queue see.
 
-    Views, and all other tensors over the memory that Python objects refer to, move along.
+    Views, and all other tensors over the memory that Python objects refer to, move along. Does
+    nothing for tensors on other devices than the CPU.
 
     Raises:
         RuntimeError: arrays, buffers or a recorded graph use the memory and would not move along.
     """
     from cograd._tensor.sharers import tensors_over
 
+    if self.device.type != "cpu":
+        return self
     if not _C._share_tensor(self, []) and not _C._share_tensor(self, tensors_over(self)):
         raise RuntimeError(
             "share_memory_(): arrays, buffers or a recorded graph use the same memory and would no "
