@@ -35,7 +35,7 @@ def start(name):
         import fakes
 
         os.environ.update(fakes.environment())
-        torch.cuda.set_fallback("silent")
+    torch._C._set_fallback("silent")
     device = torch.device(name)
     for factory in FACTORIES:
         setattr(torch, factory, on_device(getattr(torch, factory), device))
