@@ -203,6 +203,17 @@ def test_sequences_and_losses():
 
 
 @on_device
+def test_transformers_look_at_their_mask():
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0)
+    encoder, x = nn.TransformerEncoder(layer, 1), torch.randn(5, 2, 4)
+    mask = nn.Transformer.generate_square_subsequent_mask(5)
+    wanted = encoder(x, mask)
+    found = encoder.to(DEVICE)(x.to(DEVICE), mask.to(DEVICE))
+    assert there(found) and torch.equal(found.cpu(), wanted)
+
+
+@on_device
 def test_what_else_creates_tensors():
     x = torch.randn(8, 2).to(DEVICE)
     found = torch.histogramdd(x, [2, 2])

@@ -139,6 +139,7 @@ struct Embedding {
     std::vector<int64_t> rows = host_values<int64_t>(index);
     check_rows(rows, weight.size(0));
     check_inplace(weight, "embedding_renorm_", false);
+    if (weight->device.type == DeviceType::Meta) return weight->bump_version();
     std::sort(rows.begin(), rows.end());
     rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
     for (int64_t r : rows) {

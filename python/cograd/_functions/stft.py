@@ -274,8 +274,8 @@ def _trimmed(
     if kept <= 0:
         raise RuntimeError(f"{what} : expected at least one sample in the result, got {kept}")
     envelope = envelope.narrow(1, start, kept)
-    lowest = envelope.detach().abs().min().item()
-    if not lowest >= _SMALLEST_ENVELOPE:
+    lowest = None if envelope.is_meta else envelope.detach().abs().min().item()
+    if lowest is not None and not lowest >= _SMALLEST_ENVELOPE:
         raise RuntimeError(f"{what} window overlap add min: {lowest}")
     result = signal.narrow(1, start, kept) / envelope
     if end <= covered:

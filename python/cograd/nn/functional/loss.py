@@ -285,7 +285,7 @@ def gaussian_nll_loss(
     """
     if not isinstance(var, Tensor):
         var = var * cograd.ones_like(input, requires_grad=False)
-    if bool((var < 0).any()):
+    if not var.is_meta and bool((var < 0).any()):
         raise ValueError("var has negative entry/entries")
     shape = tuple(input.shape)
     if tuple(var.shape) != shape:

@@ -142,7 +142,8 @@ class _BatchNorm(_NormBase):
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:  # cumulative mean over all batches
-                factor = 1.0 / float(self.num_batches_tracked)
+                seen = self.num_batches_tracked
+                factor = 1.0 if seen.is_meta else 1.0 / float(seen)
         return factor
 
 

@@ -38,9 +38,9 @@ def _is_causal(mask: Tensor | None, said: bool | None, length: int) -> bool:
     """Returns ``said`` if it is given, else whether ``mask`` hides all later positions."""
     if said is not None or mask is None:
         return bool(said)
-    if tuple(mask.shape) != (length, length):
+    if tuple(mask.shape) != (length, length) or mask.is_meta:
         return False
-    causal = _causal_mask(length, dtype=cograd.float32)
+    causal = _causal_mask(length, mask.device, cograd.float32)
     if mask.dtype == cograd.bool:
         return bool((mask == (causal != 0)).all())
     return bool((mask == causal).all())
