@@ -33,6 +33,9 @@ def pytest_addoption(parser):
     parser.addoption(
         "--device", help="run on this device, fake or cuda:0, what left_out.toml does not list"
     )
+    parser.addoption(
+        "--every", type=int, default=1, metavar="N", help="with --device: run every N-th test"
+    )
 
 
 def compile_through_ccache():
@@ -70,7 +73,7 @@ def leave_nightly_out(config, items):
 def pytest_collection_modifyitems(config, items):
     leave_nightly_out(config, items)
     if config.getoption("--device"):
-        on_device.deselect(config, items, config.getoption("--device"))
+        on_device.deselect(config, items)
     if config.getoption("sample"):
         config.hook.pytest_deselected(items=[i for i in items if not op_items.is_selected(i)])
         items[:] = [i for i in items if op_items.is_selected(i)]

@@ -87,7 +87,7 @@ def test_values_that_only_checks_and_limits_read():
     version = table.weight._version
     assert table(index).shape == (2, 3) and table.weight._version > version
     spectrum = torch.stft(x, 8, window=window, return_complex=True)
-    assert spectrum.shape == torch.stft(torch.ones(40), 8, return_complex=True).shape
+    assert spectrum.shape == (5, 21)
     assert torch.istft(spectrum, 8, window=window).shape == (40,)
     wanted = torch.fft.irfft2(torch.fft.rfft2(torch.ones(4, 5)), (4, 5))
     found = torch.fft.irfft2(torch.fft.rfft2(torch.empty(4, 5, device="meta")), (4, 5))

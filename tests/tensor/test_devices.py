@@ -38,6 +38,23 @@ def test_on_the_fake_device():
     assert " failed" not in done.stdout and " passed" in done.stdout, done.stdout[-300:]
 
 
+@pytest.mark.skipif(FAKE, reason="the other process does not repeat it")
+def test_a_tenth_of_the_suite_runs_on_the_fake_device():
+    """`make nightly` runs all of it."""
+    here = os.path.dirname(os.path.dirname(__file__))
+    files = [os.path.join(here, name) for name in ("nn", "autograd", "optim", "sparse")]
+    options = ["-q", "-p", "no:cacheprovider", "--device", "fake", "--every", "10"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *files],
+        env=os.environ | {"PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
 def ones(*shape, **options):
     return torch.ones(*shape, device=DEVICE, **options)
 

@@ -135,11 +135,11 @@ struct Embedding {
   static void renormalize(const Tensor& weight, const Tensor& input, double max_norm, double p) {
     if (is_batched(weight)) return renormalize_samples(weight, input, max_norm, p);
     const GradGuard no_grad(false);
+    if (weight->device.type == DeviceType::Meta) return weight->bump_version();
     const Tensor index = raw_contiguous(raw_cast(input, DType::Int64));
     std::vector<int64_t> rows = host_values<int64_t>(index);
     check_rows(rows, weight.size(0));
     check_inplace(weight, "embedding_renorm_", false);
-    if (weight->device.type == DeviceType::Meta) return weight->bump_version();
     std::sort(rows.begin(), rows.end());
     rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
     for (int64_t r : rows) {

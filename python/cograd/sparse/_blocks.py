@@ -65,6 +65,10 @@ class BlockPattern(Pattern):
         rows, cols = self.shape[-2] // height, self.shape[-1] // width
         return math.prod(self.batch), rows, cols, height, width
 
+    def _upto(self, n: int) -> Tensor:
+        """Returns 0, 1, ..., n - 1 on the device of the indices."""
+        return cograd.arange(n, device=self.parts[0].device)
+
     def _expand(self) -> Tensor:
         """Returns row and column of each block in the large matrix, of shape (2, blocks)."""
         count, rows, cols, _, _ = self.grid
@@ -75,12 +79,8 @@ class BlockPattern(Pattern):
         fits = (start[:, 0] == 0).all() & (start[:, -1] == self.nnz).all() & (steps >= 0).all()
         if not bool(fits & ((other >= 0) & (other < others)).all()):
             raise IndexError("the compressed indices of a sparse tensor are out of range")
-        line = cograd.repeat_interleave(
-            cograd.arange(count * lines, device=self.parts[0].device), steps.reshape(-1)
-        )
-        across = (
-            other + others * cograd.arange(count, device=self.parts[0].device)[:, None]
-        ).reshape(-1)
+        line = cograd.repeat_interleave(self._upto(count * lines), steps.reshape(-1))
+        across = (other + others * self._upto(count)[:, None]).reshape(-1)
         return cograd.stack((line, across) if self.by_rows else (across, line))
 
     def blocks(self) -> Tensor:
@@ -115,8 +115,8 @@ class BlockPattern(Pattern):
         row, col = self.blocks()
         shape = (len(row), height, width)
         down, right = (
-            cograd.arange(height, device=self.parts[0].device)[:, None],
-            cograd.arange(width, device=self.parts[0].device),
+            self._upto(height)[:, None],
+            self._upto(width),
         )
         at = cograd.stack(
             [
@@ -133,8 +133,8 @@ class BlockPattern(Pattern):
         _, _, _, height, width = self.grid
         along, across, deep, wide = 0, 1, height, width
         step, other_step = (
-            cograd.arange(height, device=self.parts[0].device)[:, None],
-            cograd.arange(width, device=self.parts[0].device),
+            self._upto(height)[:, None],
+            self._upto(width),
         )
         if not self.by_rows:
             along, across, deep, wide = 1, 0, width, height
@@ -147,21 +147,17 @@ class BlockPattern(Pattern):
         counts = cograd.bincount(line, minlength=lines)
         begins = counts.cumsum(0) - counts
         size = height * width
-        start = begins[:, None] * size + counts[:, None] * wide * cograd.arange(
-            deep, device=self.parts[0].device
-        )
+        start = begins[:, None] * size + counts[:, None] * wide * self._upto(deep)
         start = cograd.cat((start.reshape(-1), start.new_full((1,), len(line) * size)))
         narrow = max(at.shape[1], deep * lines, wide * other_lines) < 2**31
         kind = cograd.int32 if narrow else cograd.int64
         if size == 1:
             return start.to(kind), at[across].to(kind), None
         first, here = begins[line], counts[line]
-        rank = cograd.arange(len(line), device=self.parts[0].device) - first
+        rank = self._upto(len(line)) - first
         to = (first * size + rank * wide)[:, None, None] + other_step
         to = (to + here[:, None, None] * wide * step).reshape(-1)
-        place = cograd.empty_like(to).index_put_(
-            (to,), cograd.arange(len(to), device=self.parts[0].device)
-        )
+        place = cograd.empty_like(to).index_put_((to,), self._upto(len(to)))
         return start.to(kind), at[across][place].to(kind), place.to(kind)
 
     def transposed(self) -> BlockPattern:
