@@ -114,10 +114,7 @@ class BlockPattern(Pattern):
         count, rows, cols, height, width = self.grid
         row, col = self.blocks()
         shape = (len(row), height, width)
-        down, right = (
-            self._upto(height)[:, None],
-            self._upto(width),
-        )
+        down, right = self._upto(height)[:, None], self._upto(width)
         at = cograd.stack(
             [
                 (row[:, None, None] * height + down).expand(shape).reshape(-1),
@@ -132,10 +129,7 @@ class BlockPattern(Pattern):
         """Returns starts, the other index and places of the large matrix, without sorting."""
         _, _, _, height, width = self.grid
         along, across, deep, wide = 0, 1, height, width
-        step, other_step = (
-            self._upto(height)[:, None],
-            self._upto(width),
-        )
+        step, other_step = self._upto(height)[:, None], self._upto(width)
         if not self.by_rows:
             along, across, deep, wide = 1, 0, width, height
             step, other_step = other_step, step
