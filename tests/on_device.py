@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs the suite's tests on another device: `pytest --device fake`, or `--device cuda:0`.
 
-Factories that a test calls and modules create on the device, and what reads values into NumPy copies
-them to the CPU first, as a program for a GPU would. cograd's own calls of factories are left alone,
-so a tensor that it forgets to create on the device meets the others and raises. left_out.toml lists
-the tests that are about the CPU, with the reasons.
+Factories that a test calls and modules create on the device, and what reads values into NumPy
+copies them to the CPU first, as a program for a GPU would. cograd's own calls of factories are left
+alone, so a tensor that it forgets to create on the device meets the others and raises.
+left_out.toml lists the tests that are about the CPU, with the reasons.
 """
 
 import fnmatch

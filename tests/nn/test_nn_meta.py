@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every module on the meta device: the shapes, dtypes and strides of the CPU, by either way there."""
+"""Every module on the meta device: the shapes, dtypes and strides of the CPU."""
 
 import inspect
 import warnings

@@ -197,8 +197,8 @@ def test_an_op_of_an_extension_falls_back():
         RuntimeError, match=r"fallback_ops::sly\(\): it has written into a tensor of"
     ):
         torch.ops.fallback_ops.sly(torch.ones(3, device="fake"))
+    torch._C._clear_fallbacks()
     with pytest.warns(UserWarning, match=r"fallback_ops::twice\(\): there is no kernel for fake"):
-        torch._C._clear_fallbacks()
         torch.ops.fallback_ops.twice(x)
     torch._C._set_fallback("error")
     with pytest.raises(NotImplementedError, match=r"fallback_ops::twice\(\): there is no kernel"):

@@ -55,7 +55,7 @@ def restore(storage: UntypedStorage, location: str) -> UntypedStorage:
     """
     if location.startswith("cuda"):
         return storage.cuda(_gpu(location))
-    return storage.to(location) if location == "fake" else storage  # type: ignore[attr-defined]
+    return storage.to(location) if location == "fake" else storage
 
 
 def restorer(map_location: Any) -> Place:

@@ -37,9 +37,8 @@ def _values_of(data: Any, dtype: Any, device: Any) -> Tensor:
         return cograd.tensor(data, dtype=dtype, device=device)
     if isinstance(data, SparseTensor):
         raise RuntimeError("the values of a sparse tensor must be dense, got a sparse tensor")
-    if device is not None:
-        data = data.to(device)
-    return data if dtype is None else data.to(dtype)
+    values: Tensor = data if device is None else data.to(device)
+    return values if dtype is None else values.to(dtype)
 
 
 def _finish(pattern: Pattern, values: Tensor, requires_grad: bool) -> SparseTensor:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-import cograd
 from cograd import Tensor
 from cograd.autograd import forward_ad
 from cograd.func import jvp, vjp
