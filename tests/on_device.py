@@ -46,8 +46,14 @@ def start(name):
     torch.nn.Parameter.__new__ = parameter_on(torch.nn.Parameter.__new__, device)
     read_through_the_cpu()
     if device.type != "fake":  # its generator is the CPU's
-        generator = torch.Generator
-        torch.Generator = lambda at=device: generator(at)
+        torch.Generator = generator_on(torch.Generator, device)
+
+
+def generator_on(kind, device):
+    def create(at=None):
+        return kind(device if at is None and called_by_a_test() else at)
+
+    return create
 
 
 def called_by_a_test():
