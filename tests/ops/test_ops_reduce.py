@@ -224,6 +224,20 @@ def test_infinities():
     assert math.isnan(torch.tensor([INF, -INF]).sum().item())
 
 
+@pytest.mark.parametrize("at", [0, 2500, 4999])
+@pytest.mark.parametrize("other", [1000.0, -1000.0, 3e38])
+def test_logsumexp_of_an_infinite_term_is_infinite(at, other):
+    """The kernel scales the sums of blocks; a scale of 0 must not meet an infinite sum."""
+    x = torch.full((2, 5000), other)
+    x[1, at] = INF
+    for rows in (x.logsumexp(1), x.t().contiguous().logsumexp(0), x.double().logsumexp(1)):
+        assert rows[0].item() == pytest.approx(other + math.log(5000))
+        assert rows[1].item() == INF
+    assert x.logsumexp((0, 1)).item() == INF
+    x[0, 10] = NAN
+    assert math.isnan(x.logsumexp(1)[0].item())
+
+
 # ---------------------------------------------------------------- var, std, norm
 
 

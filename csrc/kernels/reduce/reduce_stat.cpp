@@ -158,6 +158,10 @@ struct Var {
 // Adds sum * exp(max) to the state. Equal maxima (both inf included) add without exp(inf - inf).
 void merge_lse(LseState& s, double max, double sum) {
   if (sum == 0) return;
+  if (std::isinf(sum)) {  // a term is inf: scaling the sum by exp(-1000) = 0 would give NaN
+    max = kInf;
+    sum = 1;
+  }
   if (max == s.max || s.sum == 0) {
     s = LseState{max, s.sum + sum};
   } else if (max < s.max) {
