@@ -16,37 +16,16 @@ import sys
 import tempfile
 import types
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-JOBS: dict[str, Callable[[], Any]] = {}
-MODULES = {"pyro-ppl": "pyro", "pytorch-lightning": "pytorch_lightning"}
+import package_jobs_science  # noqa: F401  its jobs enter the table
+from package_helpers import JOBS, data, job, net
 
-
-def job(name: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
-    """Registers a function that returns the numbers of the package ``name``."""
-
-    def register(function: Callable[[], Any]) -> Callable[[], Any]:
-        JOBS[name] = function
-        return function
-
-    return register
-
-
-def data(n: int = 64, d: int = 4) -> tuple[Any, Any]:
-    """Returns inputs and a target that depends on them."""
-    x = torch.linspace(-1, 1, n * d).reshape(n, d).sin()
-    return x, (x.sum(1, keepdim=True) * 3).sin()
-
-
-def net(d: int = 4, out: int = 1) -> Any:
-    """Returns a small network."""
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(d, 16), nn.Tanh(), nn.Linear(16, out))
+MODULES = {"laplace-torch": "laplace", "pyro-ppl": "pyro"}  # others: "_" for "-"
 
 
 @job("einops")
@@ -499,7 +478,7 @@ def main() -> int:
     failed = 0
     for name in sys.argv[1:] or JOBS:
         package = name.partition(".")[0]
-        if importlib.util.find_spec(MODULES.get(package, package)) is None:
+        if importlib.util.find_spec(MODULES.get(package, package.replace("-", "_"))) is None:
             continue
         try:
             said = numbers(JOBS[name]())

@@ -156,6 +156,35 @@ def test_placeholders_can_be_named(tmp_path):
     assert out[6].startswith("AttributeError type object 'ShardingStrategy' has no attribute")
 
 
+def test_the_answer_to_a_question_is_no(tmp_path):
+    out = run(
+        tmp_path,
+        """
+        import torch
+        import torch.distributed.autograd as autograd
+        import torch.distributed.rpc as rpc
+        print(autograd.is_available(), rpc.is_available())
+        """,
+    )
+    assert out == ["False False"]
+
+
+def test_names_of_the_functorch_binding(tmp_path):
+    out = run(
+        tmp_path,
+        """
+        import torch
+        from torch._C._functorch import _add_batch_dim, _remove_batch_dim
+        print(isinstance("cpu", torch.DeviceObjType))
+        try:
+            _add_batch_dim(torch.ones(2), 0, 1)
+        except NotImplementedError as error:
+            print("_add_batch_dim has no implementation in cograd" in str(error))
+        """,
+    )
+    assert out == ["False", "True"]
+
+
 def test_attributes_tell_the_truth(tmp_path):
     run(
         tmp_path,

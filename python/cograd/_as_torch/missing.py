@@ -18,7 +18,8 @@ __all__ = ["answering", "aten_op", "has_module", "loader_of"]
 
 # Names that attribute access gives, too: packages use them while they are imported.
 _ATTRIBUTES = {
-    "": "Event PyTorchFileReader PyTorchFileWriter ScriptModule ScriptFunction Stream",
+    "": "DeviceObjType Event PyTorchFileReader PyTorchFileWriter ScriptModule "
+    "ScriptFunction Stream",
     "_C": "PyTorchFileReader PyTorchFileWriter",
     "cuda": "stream",
     "distributed": "device_mesh",

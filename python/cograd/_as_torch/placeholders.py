@@ -274,7 +274,7 @@ def placeholder(path: str) -> Any:
     names, name = torch_names(), path.rpartition(".")[2]
     said = ("class", "enum", "error", "function", "metaclass", "truth", "typevar")
     kind = next((kind for kind in said if f"{path}={kind}" in names), guess(name))
-    if changes_nothing(path):
+    if changes_nothing(path) or _QUESTION.fullmatch(name):  # the filter may mistake their kind
         return _function(path)
     if kind in ("class", "enum"):
         return _class(path)
