@@ -225,7 +225,9 @@ class _Constant:
         return _shown(self._path)
 
     def __reduce__(self) -> Any:
-        return _member, tuple(self._path.rpartition(".")[::2])
+        if self._truth:  # a member of an enumeration
+            return _member, tuple(self._path.rpartition(".")[::2])
+        return placeholder, (self._path,)
 
 
 class AtenOp:
@@ -262,9 +264,7 @@ def _aten(name: str, *overload: str) -> Any:
 
 
 def _member(parent: str, name: str) -> Any:
-    """Returns a placeholder, or the member of a placeholder for an enumeration."""
-    if f"{parent}." in torch_names():
-        return placeholder(f"{parent}.{name}")
+    """Returns the member of a placeholder for an enumeration."""
     return getattr(placeholder(parent), name)
 
 
