@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import Any
 
 import torch
@@ -35,8 +37,6 @@ def _torchcde() -> Any:
 
 @job("deepxde")
 def _deepxde() -> Any:
-    import os
-
     os.environ["DDE_BACKEND"] = "pytorch"
     import deepxde as dde
 
@@ -176,7 +176,11 @@ def _sbi() -> Any:
     theta = prior.sample((64,))
     inference = NPE(prior, density_estimator="maf", show_progress_bars=False)
     inference.append_simulations(theta, theta + 0.1 * torch.randn(64, 2))
-    estimator = inference.train(max_num_epochs=3)
+    here = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)  # sbi writes its log into the working directory
+        estimator = inference.train(max_num_epochs=3)
+        os.chdir(here)
     return estimator.log_prob(theta[None, :4], torch.zeros(4, 2)).detach().flatten()
 
 

@@ -169,6 +169,30 @@ def test_the_answer_to_a_question_is_no(tmp_path):
     assert out == ["False False"]
 
 
+def test_placements_are_values(tmp_path):
+    out = run(
+        tmp_path,
+        """
+        import pickle
+        from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard
+        from torch.distributed.tensor.placement_types import Shard as Again, _StridedShard
+        assert Again is Shard and Shard(1) == Shard(1) != Shard(0) and Replicate() == Replicate()
+        assert {Shard(-1): 1, Replicate(): 2}[Shard(-1)] == 1 and Shard(0) != Replicate()
+        assert Shard(0).is_shard() and Shard(0).is_shard(0) and not Shard(0).is_shard(1)
+        assert Replicate().is_replicate() and Partial().is_partial("sum")
+        assert not Partial().is_partial("avg") and isinstance(Partial(), Placement)
+        assert pickle.loads(pickle.dumps(Shard(2))) == Shard(2)
+        print(Shard(1), repr(Shard(1)), Replicate(), repr(Partial("avg")))
+        print(repr(_StridedShard(0, split_factor=2)))
+        try:
+            DTensor()
+        except NotImplementedError:
+            print("refused")
+        """,
+    )
+    assert out == ["S(1) Shard(dim=1) R Partial(avg)", "_StridedShard(dim=0, sf=2)", "refused"]
+
+
 def test_names_of_the_functorch_binding(tmp_path):
     out = run(
         tmp_path,

@@ -72,6 +72,8 @@ _ELSEWHERE = {
     "_C._nn": "nn.functional",
     "_subclasses.fake_tensor": "_as_torch.tracing",
     "_tensor_str": "_tensor.str",
+    "distributed.tensor": "_as_torch.placements",
+    "distributed.tensor.placement_types": "_as_torch.placements",
     "distributed._tensor": "distributed.tensor",
     "distributed._tensor.api": "distributed.tensor",
     "fx.experimental.proxy_tensor": "_as_torch.tracing",
@@ -85,6 +87,6 @@ def find_working(path: str, name: str) -> Any:
         return SimpleNamespace(value=found[name])
     if path in _ELSEWHERE:
         module = import_module(f"cograd.{_ELSEWHERE[path]}")
-        if name in vars(module):
+        if name in vars(module) and not name.startswith("__"):
             return SimpleNamespace(value=vars(module)[name])
     return None
