@@ -499,7 +499,15 @@ def test_standalone_program(tmp_path):
 
 def test_depfile_escapes():
     text = "a.o: /x/a\\ b.h /y/c$$d.h \\\n  /z/e\\#f.h /w/back\\slash.h\n\n/other:\n"
-    assert _cache.read_depfile(text) == ["/x/a b.h", "/y/c$d.h", "/z/e#f.h", "/w/back\\slash.h"]
+    assert _cache.split_depfile(text) == ["/x/a b.h", "/y/c$d.h", "/z/e#f.h", "/w/back\\slash.h"]
+
+
+def test_dependency_files_of_ccache(tmp_path):
+    """A precompiled header's relative paths count, too: they are those of ccache's base_dir."""
+    folder = tmp_path / "build"
+    folder.mkdir()
+    depfile = write(folder / "deps", "a.gch: a.h /usr/include/b.h \\\n ../include/c.h\n")
+    assert _cache.read_depfile(depfile) == ["/usr/include/b.h", str(tmp_path / "include/c.h")]
 
 
 def test_debug_finds_undefined_behaviour(tmp_path):

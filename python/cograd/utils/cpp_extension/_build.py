@@ -245,13 +245,9 @@ def _compile(job: Job, folder: str, beat: Any, published: str = "") -> tuple[lis
     _check_written(job, folder, link[0], job.file_name)
     for name in objects:
         path = os.path.join(folder, f"{name}.d")
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            # ccache writes relative paths if its option base_dir asks for them.
-            deps += [
-                os.path.normpath(os.path.join(folder, d)) for d in _cache.read_depfile(file.read())
-            ]
+        deps += _cache.read_depfile(path)
         os.unlink(path)
-    return [d for d in deps if not d.startswith(folder + os.sep)], objects
+    return deps, objects
 
 
 def _check_written(job: Job, folder: str, program: str, *names: str) -> None:

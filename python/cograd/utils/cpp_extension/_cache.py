@@ -242,8 +242,20 @@ def make_temporary(directory: str) -> str:
     return tempfile.mkdtemp(prefix=f"{TEMPORARY}{os.getpid()}-{hash_host()}-", dir=directory)
 
 
-def read_depfile(text: str) -> list[str]:
-    """Returns the files that a compiler's dependency file lists."""
+def read_depfile(path: str) -> list[str]:
+    """Returns the files that a dependency file lists, which a compiler wrote in its folder.
+
+    The compiler's own files in that folder are left out. Other relative paths come from ccache,
+    which writes them if its option base_dir asks for them.
+    """
+    folder = os.path.dirname(path)
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        files = [os.path.normpath(os.path.join(folder, d)) for d in split_depfile(file.read())]
+    return [f for f in files if not f.startswith(folder + os.sep)]
+
+
+def split_depfile(text: str) -> list[str]:
+    """Returns the files that the text of a compiler's dependency file lists."""
     import re
 
     text = text.replace("\\\n", " ")

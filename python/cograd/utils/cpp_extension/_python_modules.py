@@ -47,8 +47,7 @@ class Precompiling:
             self.lock.release()
 
     def _publish(self) -> None:
-        with open(os.path.join(self.temporary, "deps"), encoding="utf-8") as file:
-            deps = [d for d in _cache.read_depfile(file.read()) if os.path.isabs(d)]
+        deps = _cache.read_depfile(os.path.join(self.temporary, "deps"))
         record = {
             "name": HEADER,
             "file": self.output,
