@@ -33,6 +33,14 @@ if __name__ == "__main__":
 '''
 
 
+@pytest.fixture(scope="module", autouse=True)
+def own_objects():
+    """Makes the compiler write each object: ccache's may name the folder of another run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CCACHE_DISABLE", "1")
+        yield
+
+
 def own_describe(x):
     """Returns the debuggers' text about a tensor of this process."""
     spec = importlib.util.spec_from_file_location("t_debugger", SCRIPT)
@@ -81,9 +89,8 @@ def test_strides_sizes_and_flags_are_described(address):
     assert own_describe(0) == "undefined"
 
 
-def test_sources_are_kept_where_the_debug_information_says(tmp_path, monkeypatch):
+def test_sources_are_kept_where_the_debug_information_says(tmp_path):
     """The directory of compilation in the object is the published one, in all forms of -g."""
-    monkeypatch.setenv("CCACHE_DISABLE", "1")  # else it returns an object of another run's folder
     if shutil.which("readelf") is None or not any(map(shutil.which, ("c++", "g++"))):
         pytest.skip("there is no compiler, or binutils are not installed")
     source = "cograd::Tensor f(const cograd::Tensor& x) { return x; }"
