@@ -130,7 +130,11 @@ def tidy_files(which: str) -> list[str]:
     sources = tracked("csrc/*.cpp")
     if which == "all":
         return sources
-    chosen = tracked("csrc/autograd/*.cpp", "csrc/tensor/*.cpp") if which == "core" else []
+    chosen = (
+        tracked("csrc/autograd/*.cpp", "csrc/transforms/*.cpp", "csrc/tensor/*.cpp")
+        if which == "core"
+        else []
+    )
     diff = ["git", "diff", "--name-only", "main", "--", "csrc"]
     out = subprocess.run(diff, cwd=ROOT, check=False, capture_output=True, text=True).stdout
     changed = [name for name in out.splitlines() if name in sources and name not in chosen]

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <new>
 
-#include "autograd/transforms/batch.h"
+#include "transforms/batch.h"
 
 namespace cograd::api {
 

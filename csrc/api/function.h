@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "api/handles.h"
-#include "autograd/function/custom_function.h"
+#include "transforms/custom_function.h"
 
 namespace cograd {
 

@@ -2,8 +2,8 @@
 // The results that a callback of the C interface pushed, and the tensors among them.
 #pragma once
 #include "api/function.h"
-#include "autograd/transforms/custom_samples.h"
 #include "ops/declare/registry.h"
+#include "transforms/custom_samples.h"
 
 struct cograd_results_s {
   std::vector<cograd::Result> items;

@@ -6,10 +6,10 @@
 #include <limits>
 
 #include "api/handles.h"
-#include "autograd/transforms/batch.h"
 #include "ops/index/indexing.h"
 #include "tensor/foreign.h"
 #include "tensor/sparse.h"
+#include "transforms/batch.h"
 
 namespace cograd::api {
 

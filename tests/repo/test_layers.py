@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CSRC = ROOT / "csrc"
 # From bottom to top. kernels are beside tensor: they may use its threads, but never its Tensor.
-LAYERS = ["include", "tensor", "kernels", "autograd", "ops", "api", "python"]
+LAYERS = ["include", "tensor", "kernels", "autograd", "transforms", "ops", "api", "python"]
 # libcograd_cuda.so, which libcograd.so loads: it uses these, and nothing uses it.
 SEPARATE = {"cuda": ["include", "tensor", "kernels"]}
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
@@ -93,6 +93,7 @@ def test_folders_are_layers():
         ("python", '#include "cuda/driver/gpu.h"', "must not use cuda"),
         ("tensor", '#include "cuda/driver/gpu.h"', "must not use cuda"),
         ("cuda", '#include "ops/declare/op.h"', "must not use ops"),
+        ("autograd", '#include "transforms/batch.h"', "must not use transforms"),
         ("autograd", "#include <pybind11/pybind11.h>", "csrc/python only"),
         ("ops", '#include "nowhere/at_all.h"', "names no file"),
     ],

@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "autograd/run/engine.h"
-#include "autograd/transforms/batch.h"
 #include "tensor/sparse.h"
 
 namespace cograd {

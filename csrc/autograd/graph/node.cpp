@@ -9,13 +9,16 @@
 #include <optional>
 
 #include "autograd/graph/copy_slices.h"
+#include "autograd/graph/transform_hooks.h"
 #include "autograd/run/engine.h"
-#include "autograd/transforms/function_scope.h"
 
 namespace cograd {
 
 constinit thread_local ThreadState thread_state;
+constinit std::atomic<uint32_t> open_stages{0};
 void (*release_python_object)(void*) noexcept = nullptr;
+
+void open_device_stage() noexcept { open_stages.fetch_or(kDeviceStage, std::memory_order_relaxed); }
 
 // Only this thread writes its count; live_nodes() on another thread may read it.
 static void count_nodes(int64_t n) noexcept {
@@ -75,7 +78,7 @@ uint64_t add_hook(Node& n, HookList list, std::shared_ptr<Hook> hook, uint32_t o
   static std::atomic<uint64_t> next_id{1};
   const uint64_t id = next_id.fetch_add(1, std::memory_order_relaxed);
   NodeExtra& extra = n.extra();
-  const uint32_t scope = scope_of(n);
+  const uint32_t scope = transform_hooks.scope_of(n);
   const std::lock_guard lock(n);
   (extra.*list).push_back({id, output_nr, scope, std::move(hook)});
   return id;

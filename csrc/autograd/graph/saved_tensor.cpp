@@ -6,8 +6,6 @@
 
 #include "autograd/graph/copy_slices.h"
 #include "autograd/modes/in_use.h"
-#include "autograd/transforms/batch.h"
-#include "autograd/transforms/levels.h"
 #include "tensor/threads.h"
 
 namespace cograd {
@@ -97,7 +95,7 @@ Tensor made_by(Tensor alias, Node* maker, uint32_t output_nr) {
 
 Tensor detached(const Tensor& t) {
   Tensor alias = detach(t);
-  if (transforms_open()) copy_tangents(t, alias);
+  if (transforms_open()) transform_hooks.copy_tangents(t, alias);
   return alias;
 }
 }  // namespace
@@ -256,7 +254,7 @@ void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* scope)
   slot->device = t->device;
   slot->sizes = Dims(t.sizes());
   slot->strides = Dims(t.strides());
-  if (transforms_open() && transformed(t)) slot->keep_tangents(t);
+  if (transforms_open() && transformed(t)) slot->tangents = transform_hooks.keep_tangents(t);
   if (!output) slot->edge = gradient_edge(t.impl());
   {
     const GradGuard no_grad(false);
@@ -342,26 +340,6 @@ Tensor for_kernels(Tensor t, int64_t size, const Node* owner) {
 }
 }  // namespace
 
-void PackedSlot::keep_tangents(const Tensor& t) {
-  if (is_batched(t)) return;
-  for (const auto& level : entered_levels())
-    if (Tensor value = tangent_of(t, level->id()); value.defined())
-      tangents.push_back(std::make_unique<Tangent>(level, std::move(value)));
-}
-
-// True if `t`, which a hook returned, lacks a tangent at a level where the original has one.
-bool PackedSlot::lacks_tangent(const Tensor& t) const {
-  return std::any_of(tangents.begin(), tangents.end(), [&](const auto& kept) {
-    return kept->value().defined() && !tangent_of(t, kept->id()).defined();
-  });
-}
-
-void PackedSlot::set_tangents(const Tensor& t) const {
-  for (const auto& kept : tangents)
-    if (Tensor value = kept->value(); value.defined() && !tangent_of(t, kept->id()).defined())
-      set_tangent(t, kept->level(), std::move(value));
-}
-
 // Returns the result of the unpack hooks in the dtype of the original and, if the original had no
 // gaps, in its layout.
 Tensor PackedSlot::unpacked_values(Node* owner) {
@@ -388,7 +366,7 @@ Tensor PackedSlot::unpacked_values(Node* owner) {
 Tensor PackedSlot::unpack(Node* owner) {
   Tensor t = unpacked_values(owner);
   Node* maker = is_output ? owner : edge.node;
-  const bool lacks = !tangents.empty() && lacks_tangent(t);
+  const bool lacks = tangents != nullptr && tangents->missing_on(t);
   if (!lacks) {
     if (maker == nullptr && !requires_grad(t)) return for_kernels(std::move(t), 0, owner);
     if (maker != nullptr && maker->is_accumulator()) {
@@ -397,8 +375,8 @@ Tensor PackedSlot::unpack(Node* owner) {
     }
   }
   const Tensor given = std::exchange(t, detach(t));
-  copy_tangents(given, t);
-  if (lacks) set_tangents(t);
+  transform_hooks.copy_tangents(given, t);
+  if (lacks) tangents->set_missing_on(t);
   if (maker == nullptr) return t;
   if (is_output) return made_by_owner(std::move(t), owner, output_nr);
   return made_by(std::move(t), maker, edge.input_nr);
@@ -439,7 +417,7 @@ Tensor unpack_saved(Node* owner, SavedTensor& s) {
   if (!is_output) return for_kernels(std::move(t), kHeavyWork, owner);
   Tensor out = Tensor::steal(t->alias());
   if (transforms_open()) [[unlikely]]
-    copy_tangents(t, out);
+    transform_hooks.copy_tangents(t, out);
   return made_by_owner(std::move(out), owner, ids.output_nr);
 }
 

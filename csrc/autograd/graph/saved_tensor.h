@@ -57,17 +57,14 @@ struct COGRAD_API PackedSlot {
   DType dtype = DType::Float32;
   Device device = kHost;
   Dims sizes, strides;
-  std::vector<std::unique_ptr<Tangent>> tangents;  // of the original; hooks may return values only
+  std::unique_ptr<KeptTangents> tangents;  // of the original; null if it has none
   PackedSlot();
   ~PackedSlot();
   void release() noexcept;
-  void keep_tangents(const Tensor& t);
   Tensor unpack(Node* owner);
 
  private:
   Tensor unpacked_values(Node* owner);
-  bool lacks_tangent(const Tensor& t) const;
-  void set_tangents(const Tensor& t) const;
 };
 
 class COGRAD_API SavedTensor {

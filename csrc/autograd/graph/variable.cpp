@@ -9,10 +9,7 @@
 #include "autograd/graph/saved_tensor.h"
 #include "autograd/graph/shared_writes.h"
 #include "autograd/modes/in_use.h"
-#include "autograd/transforms/batch.h"
-#include "autograd/transforms/function_scope.h"
-#include "autograd/transforms/sample_hook.h"
-#include "autograd/transforms/sparse.h"
+#include "tensor/sparse.h"
 
 namespace cograd {
 
@@ -76,7 +73,7 @@ void stop_retaining(Node& n, const TensorImpl* t) noexcept {
 }
 void start_retaining(Node& n, uint32_t nr, TensorImpl* t) {
   NodeExtra& extra = n.extra();
-  const uint32_t scope = scope_of(n);
+  const uint32_t scope = transform_hooks.scope_of(n);
   const std::lock_guard lock(n);
   extra.retained.push_back({nr, scope, t});
 }
@@ -171,11 +168,11 @@ Tensor connected_with_base(const TensorImpl* t) {
 }  // namespace
 
 bool requires_grad_slow(const TensorImpl* t) noexcept {
-  return requires_grad(is_batched(t) ? t->meta->transform->whole.impl() : t->base);
+  return requires_grad(is_batched(t) ? transform_hooks.unchecked_whole(t).impl() : t->base);
 }
 
 Node* renewed_grad_fn(TensorImpl* t) {
-  if (is_batched(t)) return grad_fn(physical_tensor(Tensor::borrow(t)).impl());
+  if (is_batched(t)) return grad_fn(transform_hooks.physical_tensor(Tensor::borrow(t)).impl());
   if (t->base == nullptr) return shared_history(t);
   if (!has_grad_fn(t) && !requires_grad(t->base)) return nullptr;
   const std::atomic_ref known(t->view_version);
@@ -204,15 +201,15 @@ namespace {
 [[gnu::noinline, gnu::cold]] Edge gradient_edge_of_handle(TensorImpl* t) {
   if (is_sparse(t)) {
     COGRAD_CHECK_NOT_IMPLEMENTED(
-        !requires_grad(sparse_values(Tensor::borrow(t))),
+        !requires_grad(transform_hooks.sparse_values(Tensor::borrow(t))),
         "a Function does not pass gradients to a sparse tensor that requires grad: pass its "
         "values() and build the sparse tensor inside, or detach() it");
     return {};
   }
-  return gradient_edge(physical_tensor(Tensor::borrow(t)).impl());
+  return gradient_edge(transform_hooks.physical_tensor(Tensor::borrow(t)).impl());
 }
 [[gnu::noinline, gnu::cold]] Tensor detach_handle(const Tensor& t) {
-  return make_batched(detach(wrapped_tensor(t)), batch_dim(t), batch_level(t));
+  return transform_hooks.wrapped_like(t, detach(transform_hooks.wrapped_tensor(t)));
 }
 }  // namespace
 
@@ -234,7 +231,8 @@ Edge gradient_edge(TensorImpl* t) {
 }
 
 void check_inplace(const Tensor& t, const char* op, bool tracked) {
-  check_one_value(t, op);
+  if (is_batched(t)) [[unlikely]]
+    transform_hooks.fail_one_value(op);
   check_not_sparse(t, op);
   TensorImpl* p = t.impl();
   COGRAD_CHECK(!p->storage->read_only, op,
@@ -294,7 +292,7 @@ void rebase_history(const Tensor& t, Node* node, uint32_t nr, size_t edge) {
 
 void set_requires_grad(const Tensor& t, bool value) {
   TensorImpl* p = t.impl();
-  if (is_batched(p)) return set_requires_grad(wrapped_tensor(t), value);
+  if (is_batched(p)) return set_requires_grad(transform_hooks.wrapped_tensor(t), value);
   if (value == requires_grad(p)) return;
   COGRAD_CHECK(!value || is_differentiable(p->dtype),
                "only Tensors of floating point and complex dtype can require gradients, got ",
@@ -310,7 +308,7 @@ void set_requires_grad(const Tensor& t, bool value) {
 }
 
 void retain_grad(const Tensor& t) {
-  if (is_batched(t)) return retain_grad(wrapped_tensor(t));
+  if (is_batched(t)) return retain_grad(transform_hooks.wrapped_tensor(t));
   COGRAD_CHECK(requires_grad(t), "can't retain_grad on Tensor that has requires_grad=False");
   TensorImpl* p = t.impl();
   Node* fn = grad_fn(p);
@@ -327,7 +325,7 @@ Tensor detach(const Tensor& t) {
 
 Tensor variable_data(const Tensor& t) {
   if (is_batched(t))
-    return make_batched(variable_data(wrapped_tensor(t)), batch_dim(t), batch_level(t));
+    return transform_hooks.wrapped_like(t, variable_data(transform_hooks.wrapped_tensor(t)));
   TensorImpl* p = t->alias();
   if (p->own_version != nullptr) p->release_own_version();
   p->own_version = new VersionCounter;
@@ -351,7 +349,7 @@ uint32_t geometry_number(const TensorImpl* t) noexcept {
 // Raises if `t.data = s` would give `t` another geometry than its tangent: rules compute the
 // geometry once for both.
 static void check_tangent_stays(const Tensor& t, const TensorImpl* s) {
-  if (!transforms_open() || !has_tangent(t)) return;
+  if (!transforms_open() || !transform_hooks.has_tangent(t)) return;
   const bool by_base = t->base != nullptr && (t->base->flags & kDual) != 0;
   COGRAD_CHECK(!by_base && same(t.sizes(), s->sizes()) && t.dtype() == s->dtype &&
                    same(t.strides(), s->strides()),
@@ -361,6 +359,12 @@ static void check_tangent_stays(const Tensor& t, const TensorImpl* s) {
                "strides and dtype, got ",
                to_string(s->sizes()), " and ", dtype_name(s->dtype),
                ". Give the new values a tangent of their own by make_dual().");
+}
+
+// Raises unless `t` is a tensor of its own, whose object `who` may change.
+static void check_own_values(const Tensor& t, const char* who) {
+  if (is_batched(t)) transform_hooks.fail_batched(who);
+  check_not_sparse(t, who);
 }
 
 // A leaf may move between the CPU and GPUs. What else refers to the former device, such as a base
@@ -378,10 +382,7 @@ void set_data(const Tensor& tensor, const Tensor& source) {
   TensorImpl* t = tensor.impl();
   const TensorImpl* s = source.impl();
   if (t == s) return;
-  check_not_batched(tensor, "x.data = y");
-  check_not_sparse(tensor, "x.data = y");
-  check_not_batched(source, "x.data = y");
-  check_not_sparse(source, "x.data = y");
+  for (const Tensor* each : {&tensor, &source}) check_own_values(*each, "x.data = y");
   check_not_in_use(t, "x.data = y", false);
   check_tangent_stays(tensor, s);
   // From here on `t` has its own counter, which continues from the former value.
@@ -410,8 +411,7 @@ void set_data(const Tensor& tensor, const Tensor& source) {
 }
 
 void detach_(const Tensor& t) {
-  check_not_batched(t, "detach_()");
-  check_not_sparse(t, "detach_()");
+  check_own_values(t, "detach_()");
   TensorImpl* p = t.impl();
   COGRAD_CHECK(p->base == nullptr,
                "Can't detach views in-place. Use detach() instead. If you are using "
@@ -419,14 +419,14 @@ void detach_(const Tensor& t) {
   if ((p->flags & kSharesWrites) != 0) note_detach(p);
   replace_history(p, nullptr, 0);
   p->flags &= ~uint32_t{kRequiresGrad | kRetainsGrad};
-  if (p->meta != nullptr && p->meta->transform != nullptr) p->meta->transform->tangents.clear();
+  transform_hooks.drop_tangents(p);
 }
 
 NodeRef add_tensor_hook(const Tensor& t, std::shared_ptr<Hook> hook, uint64_t* id) {
   COGRAD_CHECK(requires_grad(t),
                "cannot register a hook on a tensor that doesn't require gradient");
   if (is_batched(t)) [[unlikely]]
-    hook = hook_on_samples(t, std::move(hook));
+    hook = transform_hooks.hook_on_samples(t, std::move(hook));
   Edge e = gradient_edge(t.impl());
   if (e.node == nullptr) {  // `t` is a view made without recording: no gradient will arrive
     e.node = accumulator_of(t.impl());

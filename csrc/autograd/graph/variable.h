@@ -2,19 +2,19 @@
 // The autograd state of a tensor: leaf gradients, history, views and the rules of in-place writes.
 #pragma once
 #include "autograd/graph/node.h"
+#include "autograd/graph/transform_hooks.h"
 
 namespace cograd {
 
 class AccumulateGrad;
 class Sharer;
-struct TransformMeta;
 
 // The autograd state of a tensor besides its grad_fn. It is created when it is first needed.
 struct AutogradMeta {
   Tensor grad;
-  Published<AccumulateGrad> accumulator;     // owned; references on it count as the tensor's
-  std::unique_ptr<TransformMeta> transform;  // null: the tensor never took part in a transform
-  std::shared_ptr<Sharer> sharer;            // set if kSharesWrites is
+  Published<AccumulateGrad> accumulator;      // owned; references on it count as the tensor's
+  std::unique_ptr<TransformState> transform;  // null: the tensor never took part in a transform
+  std::shared_ptr<Sharer> sharer;             // set if kSharesWrites is
   AutogradMeta();
   ~AutogradMeta();
 };

@@ -9,8 +9,8 @@
 #include <thread>
 #include <unordered_map>
 
+#include "autograd/graph/transform_hooks.h"
 #include "autograd/modes/thread_waits.h"
-#include "autograd/transforms/function_scope.h"
 #include "kernels/reduce/nonfinite.h"
 #include "tensor/memory_stats.h"
 
@@ -95,7 +95,7 @@ void set_watch(uint32_t modes, bool on) noexcept {
 }
 
 void log_write(const Tensor& t, const char* op) {
-  if (watching(kWatchCaptures)) check_captured(t, op);
+  if (watching(kWatchCaptures)) transform_hooks.check_captured(t, op);
   if (watching(kWatchCallback) && watch_handlers.before_write != nullptr)
     watch_handlers.before_write(t, op);
   if (!watching(kWatchWrites)) return;

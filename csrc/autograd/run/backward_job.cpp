@@ -2,8 +2,6 @@
 // Checks of roots, gradients and inputs before a backward.
 #include "autograd/run/backward_job.h"
 
-#include "autograd/transforms/batch.h"
-
 namespace cograd {
 
 Tensor BackwardJob::root_gradient(IntList sizes, DType dtype, const Tensor& grad,
@@ -37,7 +35,7 @@ void BackwardJob::add_root(const Tensor& t, const Tensor& grad, size_t index) {
   const PlaceGuard here(t->device);  // for the gradient of ones
   Tensor g = root_gradient(t.sizes(), t.dtype(), grad, index);
   if (is_batched(t)) [[unlikely]] {  // the graph is that of the physical tensor
-    g = physical_like(t, g);
+    g = transform_hooks.physical_like(t, g);
     batched_roots_ = true;
   }
   request.grads.push_back(std::move(g));
@@ -75,12 +73,15 @@ std::vector<Tensor> BackwardJob::run() {
                "over the samples");
   std::vector<Tensor> found = run_backward(std::move(request));
   for (size_t i = 0; i < found.size(); ++i)
-    if (handles_[i].defined() && found[i].defined()) found[i] = batched_like(handles_[i], found[i]);
+    if (handles_[i].defined() && found[i].defined())
+      found[i] = transform_hooks.batched_like(handles_[i], found[i]);
   return found;
 }
 
 void set_gradient(const Tensor& t, const Tensor& g) {
-  if (is_batched(t)) return set_gradient(wrapped_tensor(t), g.defined() ? physical_like(t, g) : g);
+  if (is_batched(t))
+    return set_gradient(transform_hooks.wrapped_tensor(t),
+                        g.defined() ? transform_hooks.physical_like(t, g) : g);
   COGRAD_CHECK(!g.defined() || g->device == t->device,
                "assigned grad has data located on a different device: ", to_string(g->device),
                " for a tensor on ", to_string(t->device));

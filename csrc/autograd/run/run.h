@@ -6,8 +6,6 @@
 #include <unordered_map>
 
 #include "autograd/run/engine.h"
-#include "autograd/transforms/batch.h"
-#include "autograd/transforms/function_scope.h"
 
 namespace cograd {
 
@@ -35,7 +33,7 @@ class Run {
   // True if this run calls hooks with this HookEntry::scope.
   bool serves(uint32_t scope) const noexcept {
     const auto& list = request_.functions;
-    return scope == 0 || function_runs(scope) ||
+    return scope == 0 || transform_hooks.function_runs(scope) ||
            std::find(list.begin(), list.end(), scope) != list.end();
   }
   void append_function_ids(std::vector<uint32_t>& to) const {
@@ -109,8 +107,7 @@ void deliver(ParallelRun& parallel, Node* from, size_t index, const Edge& edge, 
 
 // Executes a run whose nodes have their run state, on several threads (parallel.cpp).
 void execute_shared(Run& run, int threads);
-// Runs a node's backward on its device, and on gradients that may be batched
-// (transforms/engine_samples.cpp).
+// Runs a node's backward on its device, and on gradients that may be batched (staged.cpp).
 COGRAD_API void staged_backward(Node& n, BackwardArgs& args);
 // Runs a node's backward on gradients that may be batched.
 inline void call_backward(Node& n, BackwardArgs& args) {

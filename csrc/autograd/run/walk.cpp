@@ -7,7 +7,6 @@
 
 #include "autograd/graph/saved_tensor.h"
 #include "autograd/run/run.h"
-#include "autograd/transforms/levels.h"
 
 namespace cograd {
 
@@ -54,7 +53,7 @@ ActiveRuns& active_runs() {
 namespace {
 // True if this thread has open vmap or dual levels: its gradients may be batched or have tangents.
 bool transforms_here() noexcept {
-  return transforms_open() && (thread_state.vmaps > 0 || !entered_levels().empty());
+  return transforms_open() && (thread_state.vmaps > 0 || transform_hooks.level_entered());
 }
 }  // namespace
 

@@ -2,15 +2,15 @@
 // Implements the ops that the autograd layer calls; autograd does not depend on the op table.
 #include <cmath>
 
-#include "autograd/transforms/batch.h"
-#include "autograd/transforms/custom_samples.h"
-#include "autograd/transforms/double_vjp.h"
-#include "autograd/transforms/sparse.h"
 #include "ops/compute/elementwise.h"
 #include "ops/compute/host_values.h"
 #include "ops/declare/ops.h"
 #include "ops/random/generator.h"
 #include "ops/shape/geometry.h"
+#include "transforms/batch.h"
+#include "transforms/custom_samples.h"
+#include "transforms/double_vjp.h"
+#include "transforms/sparse.h"
 
 namespace cograd {
 

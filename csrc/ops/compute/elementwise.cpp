@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-#include "autograd/transforms/batch.h"
+#include "transforms/batch.h"
 #include "ops/compute/scalars.h"
 #include "ops/compute/strides.h"
 #include "ops/compute/unsigned.h"

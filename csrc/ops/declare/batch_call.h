@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // BatchCall: a call with batched tensors, as an op's member batch() sees it.
 #pragma once
-#include "autograd/transforms/batch.h"
 #include "ops/declare/op.h"
 #include "ops/declare/ops.h"
+#include "transforms/batch.h"
 
 namespace cograd {
 

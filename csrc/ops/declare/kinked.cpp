@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ops/declare/kinked.h"
 
-#include "autograd/transforms/probing.h"
 #include "ops/declare/batch_call.h"
 #include "ops/declare/ops.h"
+#include "transforms/probing.h"
 
 namespace cograd {
 

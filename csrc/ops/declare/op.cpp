@@ -6,12 +6,12 @@
 #include <cctype>
 
 #include "autograd/modes/inference.h"
-#include "autograd/transforms/batch.h"
 #include "ops/compute/elementwise.h"
 #include "ops/compute/overlap.h"
 #include "ops/compute/resize.h"
 #include "ops/declare/ops.h"
 #include "tensor/sparse.h"
+#include "transforms/batch.h"
 
 namespace cograd {
 

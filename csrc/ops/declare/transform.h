@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The stages in front of ops: devices and transforms. Their calls arrive boxed.
 #pragma once
-#include "autograd/transforms/double_vjp.h"
-#include "autograd/transforms/levels.h"
 #include "ops/declare/device_stage.h"
+#include "transforms/double_vjp.h"
+#include "transforms/levels.h"
 
 namespace cograd {
 

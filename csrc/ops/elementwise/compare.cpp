@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Comparisons of whole tensors.
-#include "autograd/transforms/batch.h"
 #include "ops/reduce/reduce.h"
 #include "tensor/sparse.h"
+#include "transforms/batch.h"
 
 namespace cograd {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Shared by ops on matrices: checks, messages and the column-major layout that LAPACK uses.
-#include "autograd/transforms/batch.h"
-#include "autograd/transforms/probing.h"
 #include "ops/compute/host_values.h"
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"
+#include "transforms/batch.h"
+#include "transforms/probing.h"
 
 namespace cograd {
 

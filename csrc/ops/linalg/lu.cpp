@@ -3,11 +3,11 @@
 // "Differentiation of matrix functionals using triangular factorization" (2011).
 #include <algorithm>
 
-#include "autograd/transforms/batch.h"
 #include "ops/compute/host_values.h"
 #include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"
+#include "transforms/batch.h"
 
 namespace cograd {
 

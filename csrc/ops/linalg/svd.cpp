@@ -4,10 +4,10 @@
 // pseudo-inverses and nonlinear least squares problems whose variables separate" (1973), 4.12.
 #include <algorithm>
 
-#include "autograd/transforms/probing.h"
 #include "ops/compute/host_values.h"
 #include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
+#include "transforms/probing.h"
 
 namespace cograd {
 

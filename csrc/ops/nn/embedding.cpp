@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // embedding: selects rows of a table by index.
-#include "autograd/transforms/batch.h"
-#include "autograd/transforms/function_inputs.h"
 #include "kernels/index/index.h"
 #include "kernels/reduce/reduce.h"
 #include "ops/compute/host_values.h"
 #include "ops/declare/batch_call.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/geometry.h"
+#include "transforms/batch.h"
+#include "transforms/function_inputs.h"
 
 namespace cograd {
 

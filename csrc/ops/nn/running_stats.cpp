@@ -3,12 +3,12 @@
 
 #include <algorithm>
 
-#include "autograd/transforms/batch.h"
-#include "autograd/transforms/function_inputs.h"
-#include "autograd/transforms/levels.h"
 #include "ops/compute/overlap.h"
 #include "ops/declare/constants.h"
 #include "ops/declare/ops.h"
+#include "transforms/batch.h"
+#include "transforms/function_inputs.h"
+#include "transforms/levels.h"
 
 namespace cograd {
 

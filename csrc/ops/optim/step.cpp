@@ -5,10 +5,10 @@
 #include <functional>
 #include <vector>
 
-#include "autograd/transforms/levels.h"
 #include "ops/compute/elementwise.h"
 #include "ops/compute/host_values.h"
 #include "ops/compute/overlap.h"
+#include "transforms/levels.h"
 
 namespace cograd {
 namespace {

@@ -2,12 +2,12 @@
 // Covariance and correlation; each row is a variable, each column an observation.
 #include <algorithm>
 
-#include "autograd/transforms/batch.h"
 #include "ops/compute/host_values.h"
 #include "ops/declare/autocast.h"
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"
 #include "tensor/warn.h"
+#include "transforms/batch.h"
 
 namespace cograd {
 

@@ -2,12 +2,12 @@
 // In-place changes of a tensor's geometry: resize_, resize_as_ and helpers of in-place view ops.
 #include "ops/shape/inplace_geometry.h"
 
-#include "autograd/transforms/batch.h"
 #include "ops/compute/elementwise.h"
 #include "ops/compute/resize.h"
 #include "ops/compute/scalars.h"
 #include "ops/compute/strides.h"
 #include "tensor/sparse.h"
+#include "transforms/batch.h"
 
 namespace cograd {
 

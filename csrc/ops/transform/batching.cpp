@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "autograd/transforms/function_scope.h"
 #include "ops/compute/promote.h"
 #include "ops/declare/ops.h"
 #include "ops/random/generator.h"
+#include "transforms/function_scope.h"
 
 namespace cograd {
 

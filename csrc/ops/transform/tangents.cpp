@@ -2,7 +2,6 @@
 // The stage of forward mode: which level's tangents a call carries, and writes in place.
 #include <algorithm>
 
-#include "autograd/transforms/function_scope.h"
 #include "ops/compute/elementwise.h"
 #include "ops/declare/changed_arguments.h"
 #include "ops/declare/ops.h"
@@ -10,6 +9,7 @@
 #include "ops/transform/batching.h"
 #include "ops/transform/forward_mode.h"
 #include "tensor/sparse.h"
+#include "transforms/function_scope.h"
 
 namespace cograd {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Custom Functions written in Python: the ctx object and the graph node are one object.
 #pragma once
-#include "autograd/function/custom_function.h"
 #include "python/autograd/nodes.h"
+#include "transforms/custom_function.h"
 
 namespace cograd::python {
 

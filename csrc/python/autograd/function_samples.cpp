@@ -2,7 +2,7 @@
 // Calls Python Functions with batched tensors: through their vmap rule, or sample by sample.
 #include "python/autograd/function_samples.h"
 
-#include "autograd/transforms/custom_samples.h"
+#include "transforms/custom_samples.h"
 
 namespace cograd::python {
 

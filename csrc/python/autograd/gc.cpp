@@ -5,10 +5,10 @@
 #include <unordered_map>
 
 #include "autograd/run/engine.h"
-#include "autograd/transforms/levels.h"
 #include "python/autograd/function_apply.h"
 #include "python/autograd/saved.h"
 #include "tensor/sparse.h"
+#include "transforms/levels.h"
 
 namespace cograd::python {
 
@@ -61,7 +61,7 @@ void visit_tensor(TensorImpl* t, GraphVisitor& v) {
   if (t->meta != nullptr) {
     if (t->meta->grad.defined()) v.tensor(t->meta->grad.impl());
     if (t->meta->accumulator != nullptr) t->meta->accumulator->visit(v);
-    if ((t->flags & (kBatched | kSparse)) != 0) v.tensor(t->meta->transform->whole.impl());
+    if ((t->flags & (kBatched | kSparse)) != 0) v.tensor(transform_or_null(t)->whole.impl());
   }
   if ((t->flags & kOwnsPyObject) != 0) v.object(t->pyobj);
 }

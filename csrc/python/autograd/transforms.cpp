@@ -4,12 +4,12 @@
 #include <optional>
 
 #include "autograd/run/engine.h"
-#include "autograd/transforms/batch.h"
-#include "autograd/transforms/open_transforms.h"
 #include "ops/transform/batching.h"
 #include "ops/transform/forward_mode.h"
 #include "python/runtime/class.h"
 #include "python/runtime/held.h"
+#include "transforms/batch.h"
+#include "transforms/open_transforms.h"
 
 namespace cograd::python {
 

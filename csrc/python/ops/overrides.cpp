@@ -4,10 +4,10 @@
 
 #include <cstring>
 #include "autograd/graph/shared_writes.h"
-#include "autograd/transforms/levels.h"
 #include "ops/transform/forward_mode.h"
 #include "python/runtime/class.h"
 #include "python/runtime/held.h"
+#include "transforms/levels.h"
 
 namespace cograd::python {
 

@@ -2,8 +2,8 @@
 // Registers the tensors that calls from Python use while they run; see autograd/modes/in_use.h.
 #pragma once
 #include "autograd/modes/in_use.h"
-#include "autograd/transforms/batch.h"
 #include "ops/declare/registry.h"
+#include "transforms/batch.h"
 
 namespace cograd::python {
 

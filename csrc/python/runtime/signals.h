@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Signal handlers are Python code that may run during a backward run, but not in that run's modes.
 #pragma once
-#include "autograd/transforms/levels.h"
+#include "transforms/levels.h"
 
 namespace cograd::python {
 

@@ -2,7 +2,6 @@
 // Implements x[key] and x[key] = value. One pass over the key makes one view; index tensors then
 // apply to it.
 #include "ops/index/indexing.h"
-#include "autograd/transforms/batch.h"
 #include "ops/compute/overlap.h"
 #include "ops/compute/scalars.h"
 #include "ops/declare/device_stage.h"
@@ -11,6 +10,7 @@
 #include "python/ops/overrides.h"
 #include "python/runtime/held.h"
 #include "python/tensor/index_data.h"
+#include "transforms/batch.h"
 
 namespace cograd::python {
 

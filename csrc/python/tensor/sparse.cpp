@@ -3,8 +3,8 @@
 // a pattern, and to set the operations that the engine calls.
 #include "python/tensor/sparse.h"
 
-#include "autograd/transforms/sparse.h"
 #include "ops/linalg/csr.h"
+#include "transforms/sparse.h"
 
 namespace cograd::python {
 

@@ -10,8 +10,6 @@
 #include <stdexcept>
 
 #include "autograd/graph/shared_writes.h"
-#include "autograd/transforms/batch.h"
-#include "autograd/transforms/written.h"
 #include "kernels/core/isa_names.h"
 #include "ops/linalg/linalg.h"
 #include "python/exchange/interop.h"
@@ -20,6 +18,8 @@
 #include "tensor/interrupt.h"
 #include "tensor/processors.h"
 #include "tensor/threads.h"
+#include "transforms/batch.h"
+#include "transforms/written.h"
 
 namespace cograd::python {
 
@@ -88,7 +88,7 @@ void preserve_written(TensorImpl* t) noexcept {
 [[gnu::noinline, gnu::cold]] void preserve_physical(TensorImpl* t) noexcept {
   if (!is_batched(t)) return pass_history_on(t);
   while (is_batched(t)) {
-    t = t->meta->transform->whole.impl();
+    t = transform_or_null(t)->whole.impl();
     preserve_written(t);
   }
   preserve_written(t->base);

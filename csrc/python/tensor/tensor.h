@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The Python type Tensor. A tensor has at most one Python object.
 #pragma once
-#include "autograd/transforms/batch.h"
+#include "transforms/batch.h"
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <pybind11/pybind11.h>

@@ -52,12 +52,9 @@ class COGRAD_API Tangent {
 };
 
 // State of a tensor that takes part in transforms. `tangents` are ordered by ascending level.
-struct TransformMeta {
-  TransformMeta() = default;
-  TransformMeta(const TransformMeta&) = delete;
-  TransformMeta& operator=(const TransformMeta&) = delete;
+struct TransformMeta final : TransformState {
   // A batched tensor counts as an open level, so that ops still detect one that outlives its vmap.
-  ~TransformMeta() {
+  ~TransformMeta() override {
     if (batch_level != 0) open_stages.fetch_sub(1, std::memory_order_relaxed);
   }
 
@@ -67,6 +64,9 @@ struct TransformMeta {
   int batch_dim = 0;
 };
 COGRAD_API TransformMeta& transform_of(TensorImpl* t);
+inline TransformMeta* transform_or_null(const TensorImpl* t) noexcept {
+  return t->meta == nullptr ? nullptr : static_cast<TransformMeta*>(t->meta->transform.get());
+}
 // Returns a new level id, for a dual level or a vmap level.
 COGRAD_API LevelId next_level() noexcept;
 
@@ -79,12 +79,6 @@ COGRAD_API const std::shared_ptr<TangentLevel>& enter_level();
 // Raises if `level` is not the innermost one.
 COGRAD_API void leave_level(const TangentLevel& level);
 
-// True if transform rules may apply to `t`: it, or its base, may have a tangent, or it is batched.
-inline bool transformed(const TensorImpl* t) noexcept {
-  return (t->flags & (kDual | kBatched)) != 0 ||
-         (t->base != nullptr && (t->base->flags & kDual) != 0);
-}
-inline bool transformed(const Tensor& t) noexcept { return t.defined() && transformed(t.impl()); }
 // True if `t`, its base or its physical tensor has a tangent, at a visible level or not.
 COGRAD_API bool has_tangent(const Tensor& t);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Makes sparse tensors.
-#include "autograd/transforms/sparse.h"
+#include "transforms/sparse.h"
 
 #include <array>
 
@@ -42,7 +42,7 @@ Tensor make_sparse(IntList sizes, const Tensor& values) {
 
 const Tensor& sparse_values(const Tensor& t) {
   COGRAD_CHECK(is_sparse(t), "expected a sparse tensor");
-  return t->meta->transform->whole;
+  return transform_or_null(t.impl())->whole;
 }
 
 void set_sparse_values(const Tensor& t, const Tensor& values) {
@@ -50,7 +50,7 @@ void set_sparse_values(const Tensor& t, const Tensor& values) {
   check_not_sparse(values, "the values of a sparse tensor");
   COGRAD_CHECK(values.dtype() == t.dtype(), "the values of a sparse tensor of dtype ",
                dtype_name(t.dtype()), " cannot be of dtype ", dtype_name(values.dtype()));
-  t->meta->transform->whole = values;
+  transform_or_null(t.impl())->whole = values;
 }
 
 }  // namespace cograd

@@ -3,8 +3,8 @@
 // tensor with one more dim, the batch dim, which may itself be batched at an outer level; the
 // innermost one is the physical tensor, which has the history and the tangents.
 #pragma once
-#include "autograd/transforms/levels.h"
 #include "tensor/sparse.h"
+#include "transforms/levels.h"
 
 namespace cograd {
 
@@ -37,16 +37,9 @@ class HiddenVmap {
 // Returns the level; raises, naming `who`, if it has ended or belongs to another thread.
 COGRAD_API const VmapLevel& vmap_level(LevelId id, const char* who);
 
-inline bool is_batched(const TensorImpl* t) noexcept { return (t->flags & kBatched) != 0; }
-inline bool is_batched(const Tensor& t) noexcept { return t.defined() && is_batched(t.impl()); }
 // Returns the vmap level of a batched tensor; 0 for other tensors.
 COGRAD_API LevelId batch_level(const Tensor& t) noexcept;
 COGRAD_API LevelId highest_batch_level(std::span<const Tensor> list) noexcept;
-inline bool any_batched(std::span<const Tensor> list) noexcept {
-  for (const Tensor& t : list)
-    if (is_batched(t)) return true;
-  return false;
-}
 // In the following, `handle` is a batched tensor, and `whole` is a tensor that one wraps.
 // Returns the tensor that `handle` wraps, one vmap level further out. Raises if that tensor got
 // another geometry or memory meanwhile.
@@ -92,9 +85,6 @@ COGRAD_API Tensor expand_samples(const Tensor& t, LevelId level, int64_t samples
 class CannotBatch : public Error {
  public:
   using Error::Error;
-  // Saved-tensor hooks that were running at the throw. If the catcher's differ, a hook threw, not
-  // the formula that called it.
-  const SavedHookInUse* hooks = thread_state.hooks_in_use;
 };
 // Throws CannotBatch.
 [[noreturn]] COGRAD_API void throw_cannot_batch(std::string text);

@@ -2,7 +2,7 @@
 // Calls of custom functions with batched tensors: the graph is built on the physical tensors.
 #include <algorithm>
 
-#include "autograd/function/custom_function.h"
+#include "transforms/custom_function.h"
 
 namespace cograd {
 

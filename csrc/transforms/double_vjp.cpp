@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Computes the JVP of an operation as the VJP of its VJP, as backward is linear in its gradient.
-#include "autograd/transforms/double_vjp.h"
+#include "transforms/double_vjp.h"
 
 #include <algorithm>
 #include <cmath>
 #include <unordered_set>
 
-#include "autograd/function/custom_function.h"
-#include "autograd/transforms/batch.h"
-#include "autograd/transforms/probing.h"
+#include "transforms/batch.h"
+#include "transforms/custom_function.h"
+#include "transforms/probing.h"
 
 namespace cograd {
 

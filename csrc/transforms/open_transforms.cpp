@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Hides the transforms of a thread that began after an earlier point in time.
-#include "autograd/transforms/open_transforms.h"
+#include "transforms/open_transforms.h"
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Calls on batched tensors: by the user's vmap rule, or sample by sample with stacked results.
-#include "autograd/transforms/custom_samples.h"
+#include "transforms/custom_samples.h"
 
 #include <algorithm>
 
-#include "autograd/function/custom_function.h"
+#include "transforms/custom_function.h"
 
 namespace cograd {
 

@@ -2,7 +2,7 @@
 // The inputs that a transformed function is differentiated with respect to, and exceptions from the
 // rule that it must not write captured tensors.
 #pragma once
-#include "autograd/transforms/function_scope.h"
+#include "transforms/function_scope.h"
 
 namespace cograd {
 

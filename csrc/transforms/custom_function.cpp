@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Calls of custom functions, which connect inputs and outputs to the graph; the node's backward.
-#include "autograd/function/custom_function.h"
+#include "transforms/custom_function.h"
 
 #include <algorithm>
 
 #include "autograd/graph/copy_slices.h"
 #include "autograd/modes/inference.h"
-#include "autograd/transforms/batch.h"
 #include "tensor/sparse.h"
+#include "transforms/batch.h"
 
 namespace cograd {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // OpenTransforms: the open transforms of a thread, so that code can run later with only these.
 #pragma once
-#include "autograd/transforms/batch.h"
-#include "autograd/transforms/function_scope.h"
+#include "transforms/batch.h"
+#include "transforms/function_scope.h"
 
 namespace cograd {
 

@@ -4,8 +4,8 @@
 #pragma once
 #include "autograd/graph/error_node.h"
 #include "autograd/graph/saved_tensor.h"
-#include "autograd/transforms/custom_samples.h"
-#include "autograd/transforms/levels.h"
+#include "transforms/custom_samples.h"
+#include "transforms/levels.h"
 
 namespace cograd {
 

@@ -2,8 +2,8 @@
 // Forward mode of custom functions: tangents come from the user's jvp, or else from backward.
 #include <algorithm>
 
-#include "autograd/function/custom_function.h"
-#include "autograd/transforms/double_vjp.h"
+#include "transforms/custom_function.h"
+#include "transforms/double_vjp.h"
 
 namespace cograd {
 

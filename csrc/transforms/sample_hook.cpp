@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tensor hooks inside a vmap: they see batched gradients.
-#include "autograd/transforms/sample_hook.h"
+#include "transforms/sample_hook.h"
 
-#include "autograd/transforms/custom_samples.h"
-#include "autograd/transforms/function_inputs.h"
+#include "transforms/custom_samples.h"
+#include "transforms/function_inputs.h"
 
 namespace cograd {
 

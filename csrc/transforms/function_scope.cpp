@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Scopes of transformed functions, and the search for leaves that results depend on.
-#include "autograd/transforms/function_inputs.h"
+#include "transforms/function_inputs.h"
 
 #include <algorithm>
 #include <mutex>
@@ -8,7 +8,7 @@
 #include <unordered_set>
 
 #include "autograd/modes/watch.h"
-#include "autograd/transforms/batch.h"
+#include "transforms/batch.h"
 
 namespace cograd {
 

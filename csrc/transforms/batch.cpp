@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Batched tensors, and the vmaps they belong to.
-#include "autograd/transforms/batch.h"
+#include "transforms/batch.h"
 
 #include <algorithm>
 #include <mutex>
@@ -17,7 +17,9 @@ std::vector<VmapLevel>& my_vmaps() noexcept {
   return levels;
 }
 
-const TransformMeta& meta_of_handle(const Tensor& t) noexcept { return *t->meta->transform; }
+const TransformMeta& meta_of_handle(const Tensor& t) noexcept {
+  return *transform_or_null(t.impl());
+}
 const Tensor& unchecked_whole(const Tensor& handle) noexcept {
   return meta_of_handle(handle).whole;
 }
@@ -276,8 +278,9 @@ Tensor taken_out(const Tensor& t, LevelId level, int64_t samples) {
 bool has_tangent_samples(const Tensor& t, LevelId level) {
   if (any_batched(t, level)) return false;
   const Tensor& memory = physical_tensor(t);
-  if (memory->meta == nullptr || memory->meta->transform == nullptr) return false;
-  for (const auto& entry : memory->meta->transform->tangents) {
+  const TransformMeta* m = transform_or_null(memory.impl());
+  if (m == nullptr) return false;
+  for (const auto& entry : m->tangents) {
     const Tensor value = entry->value();
     if (value.defined() && (any_batched(value, level) || has_tangent_samples(value, level)))
       return true;
@@ -288,7 +291,7 @@ bool has_tangent_samples(const Tensor& t, LevelId level) {
 Tensor expand_samples(const Tensor& t, LevelId level, int64_t samples) {
   if (!has_tangent_samples(t, level)) return expanded(t, samples);
   if (is_batched(t)) return wrapped_like(t, expand_samples(physical_tensor(t), level, samples), 1);
-  const auto& tangents = t->meta->transform->tangents;
+  const auto& tangents = transform_or_null(t.impl())->tangents;
   Tensor out;
   {
     const LevelsBelow mask(tangents.front()->id());

@@ -1,64 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs a node's backward on its device, and on batched gradients if the graph was recorded outside
-// of the vmap. A formula that reads values, and a user's function that accepts no batched tensors,
-// run sample by sample.
+// Runs a node's backward while a stage is open: on the node's device and stream, or on batched
+// gradients.
 #include <algorithm>
+#include <vector>
 
-#include "autograd/function/custom_function.h"
+#include "autograd/graph/transform_hooks.h"
 #include "autograd/run/run.h"
-#include "autograd/transforms/batch.h"
 #include "tensor/backend.h"
 #include "tensor/slot.h"
 
 namespace cograd {
 
 namespace {
-
-Tensor sample(const Tensor& g, LevelId level, int64_t at) {
-  if (!g.defined() || batch_level(g) != level) return g;
-  return autograd_ops.select(batch_dim_first(g), 0, at);
-}
-
-void sample_by_sample(Node& n, BackwardArgs& args) {
-  const std::vector<Tensor> grads(args.grads.begin(), args.grads.end());
-  const VmapLevel level = vmap_level(highest_batch_level(grads), "backward");
-  std::vector<std::vector<Tensor>> found(args.out.size());
-  for (int64_t b = 0; b < level.size; ++b) {
-    std::vector<Tensor> one, out(args.out.size());
-    for (const Tensor& g : grads) one.push_back(sample(g, level.id, b));
-    BackwardArgs part = args;
-    part.grads = one;
-    part.out = out;
-    part.keep_graph = true;
-    call_backward(n, part);
-    for (size_t i = 0; i < out.size(); ++i) found[i].push_back(std::move(out[i]));
-  }
-  for (size_t i = 0; i < found.size(); ++i) {
-    const auto some =
-        std::find_if(found[i].begin(), found[i].end(), [](const Tensor& t) { return t.defined(); });
-    if (some == found[i].end()) continue;
-    const Tensor zeros = autograd_ops.zeros(some->sizes(), some->dtype());
-    for (Tensor& t : found[i])
-      if (!t.defined()) t = zeros;
-    args.out[i] = make_batched(autograd_ops.stack(found[i]), 0, level.id);
-  }
-}
-
-void backward_of_samples(Node& n, BackwardArgs& args) {
-  if (const auto* custom = dynamic_cast<const CustomNode*>(&n))
-    return custom->accepts_batched() ? n.backward(args) : sample_by_sample(n, args);
-  // A node that is not an op runs user code: do not catch its errors and run it a second time.
-  if (n.op_text().name == nullptr) return n.backward(args);
-  const std::vector<Tensor> grads(args.grads.begin(), args.grads.end());
-  try {
-    n.backward(args);
-  } catch (const CannotBatch& e) {
-    if (e.hooks != thread_state.hooks_in_use) throw;
-    for (Tensor& t : args.out) t.reset();
-    std::copy(grads.begin(), grads.end(), args.grads.begin());
-    sample_by_sample(n, args);
-  }
-}
 
 // A formula that runs a kernel by itself cannot fall back to the host. The one that is used when a
 // graph is recorded consists of ops, each of which can.
@@ -121,7 +74,7 @@ void staged_backward(Node& n, BackwardArgs& args) {
                  ": a hook, a Function or the call of backward gave it");
   }
   const PlaceGuard here(n.output(0).device);
-  if (any_batched(args.grads)) return backward_of_samples(n, args);
+  if (any_batched(args.grads)) return transform_hooks.backward_of_samples(n, args);
   if (may_lack_kernels(thread_place.now)) return backward_on_device(n, args);
   n.backward(args);
 }

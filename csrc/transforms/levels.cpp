@@ -3,15 +3,12 @@
 #include <algorithm>
 
 #include "autograd/graph/copy_slices.h"
-#include "autograd/transforms/batch.h"
-#include "autograd/transforms/written.h"
+#include "transforms/batch.h"
+#include "transforms/written.h"
 
 namespace cograd {
 
 void (*keep_for_collector)(TensorImpl*) noexcept = nullptr;
-constinit std::atomic<uint32_t> open_stages{0};
-
-void open_device_stage() noexcept { open_stages.fetch_or(kDeviceStage, std::memory_order_relaxed); }
 
 namespace {
 
@@ -23,16 +20,17 @@ std::vector<std::shared_ptr<TangentLevel>>& my_levels() noexcept {
 }
 
 Tangent* own_tangent(const TensorImpl* t, LevelId level) noexcept {
-  if (t->meta == nullptr || t->meta->transform == nullptr) return nullptr;
-  for (const auto& entry : t->meta->transform->tangents)
+  const TransformMeta* m = transform_or_null(t);
+  if (m == nullptr) return nullptr;
+  for (const auto& entry : m->tangents)
     if (entry->id() == level) return entry.get();
   return nullptr;
 }
 
 std::shared_ptr<TangentLevel> highest_of(const TensorImpl* t) {
-  if ((t->flags & kDual) == 0 || t->meta == nullptr || t->meta->transform == nullptr)
-    return nullptr;
-  const auto& list = t->meta->transform->tangents;
+  const TransformMeta* m = (t->flags & kDual) != 0 ? transform_or_null(t) : nullptr;
+  if (m == nullptr) return nullptr;
+  const auto& list = m->tangents;
   for (size_t i = list.size(); i-- > 0;)
     if (list[i]->id() < thread_state.max_visible_level && list[i]->value().defined())
       return list[i]->level();
@@ -89,7 +87,7 @@ void attach(TensorImpl* t, const std::shared_ptr<TangentLevel>& level, Tensor va
 TransformMeta& transform_of(TensorImpl* t) {
   AutogradMeta& m = meta_of(t);
   if (m.transform == nullptr) m.transform = std::make_unique<TransformMeta>();
-  return *m.transform;
+  return static_cast<TransformMeta&>(*m.transform);
 }
 
 LevelId next_level() noexcept { return last_level.fetch_add(1, std::memory_order_relaxed) + 1; }
@@ -184,8 +182,9 @@ std::shared_ptr<TangentLevel> tangent_level(const Tensor& t) {
 bool has_tangent(const Tensor& t) {
   if (is_batched(t)) return has_tangent(physical_tensor(t));
   const auto any = [](const TensorImpl* p) {
-    if (p == nullptr || p->meta == nullptr || p->meta->transform == nullptr) return false;
-    const auto& list = p->meta->transform->tangents;
+    const TransformMeta* m = p != nullptr ? transform_or_null(p) : nullptr;
+    if (m == nullptr) return false;
+    const auto& list = m->tangents;
     return std::any_of(list.begin(), list.end(),
                        [](const auto& entry) { return entry->value().defined(); });
   };
@@ -219,8 +218,9 @@ void set_tangent(const Tensor& t, const std::shared_ptr<TangentLevel>& level, Te
 }
 
 void copy_tangents(const Tensor& from, const Tensor& to) {
-  if (from->meta == nullptr || from->meta->transform == nullptr) return;
-  for (const auto& entry : from->meta->transform->tangents)
+  const TransformMeta* m = transform_or_null(from.impl());
+  if (m == nullptr) return;
+  for (const auto& entry : m->tangents)
     if (Tensor value = entry->value(); value.defined())
       attach(to.impl(), entry->level(), std::move(value));
 }

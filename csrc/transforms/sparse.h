@@ -2,8 +2,8 @@
 // Sparse tensors as the core sees them: sizes, a dtype and a tensor of values. What the elements
 // are, and every op on them, is in python/cograd/sparse; an op of the core raises.
 #pragma once
-#include "autograd/transforms/levels.h"
 #include "tensor/sparse.h"
+#include "transforms/levels.h"
 
 namespace cograd {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "autograd/graph/node.h"
-#include "autograd/transforms/batch.h"
+#include "transforms/batch.h"
 
 namespace cograd {
 
