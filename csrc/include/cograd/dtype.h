@@ -8,21 +8,8 @@
 namespace cograd {
 
 enum class DType : uint8_t {
-  Bool,
-  UInt8,
-  Int8,
-  Int16,
-  Int32,
-  Int64,
-  Float16,
-  BFloat16,
-  Float32,
-  Float64,
-  Complex64,
-  Complex128,
-  UInt16,
-  UInt32,
-  UInt64,
+#define COGRAD_DTYPE_ROW(name, ...) name,
+#include "cograd/dtypes.def"
   // torch's other names.
   Byte = UInt8,
   Char = Int8,
@@ -86,39 +73,76 @@ struct BFloat16 {
   }
 };
 
+template <class T>
+struct DTypeOf;
+namespace detail {
+template <DType t>
+struct ElementOf;
+// The type of real and imaginary parts; `T` itself for other types.
+template <class T>
+struct PartOf {
+  using type = T;
+};
+template <class T>
+struct PartOf<Complex<T>> {
+  using type = T;
+};
+}  // namespace detail
+#define COGRAD_DTYPE_ROW(name, element, ...)    \
+  template <>                                   \
+  struct DTypeOf<element> {                     \
+    static constexpr DType value = DType::name; \
+  };                                            \
+  template <>                                   \
+  struct detail::ElementOf<DType::name> {       \
+    using type = element;                       \
+  };
+#include "cograd/dtypes.def"
+template <class T>
+inline constexpr DType dtype_of = DTypeOf<T>::value;
+// The C++ type of an element.
+template <DType t>
+using element_of = typename detail::ElementOf<t>::type;
+
 enum class DTypeCategory : uint8_t { Bool, Integer, Floating, Complex };
 
-// The properties of a dtype. This is the only table of names.
+// The properties of a dtype: a row of the table.
 struct DTypeInfo {
-  const char* name;    // "float32": the attribute of the package
-  const char* alias;   // "Float": used in error messages and in FloatTensor
-  const char* c_name;  // "float": torch's spelling in error messages of matrix products
-  uint8_t size;        // bytes
+  const char* name;
+  const char* alias;
+  const char* c_name;
+  uint8_t size;  // bytes
   DTypeCategory category;
   bool is_signed;
+  DType wide, twin, part;  // of the arithmetic, of the loops, of real and imaginary parts
+  const char* format;      // of the buffer protocol; empty: it has none
 };
 inline constexpr DTypeInfo kDTypes[] = {
-    {"bool", "Bool", "bool", 1, DTypeCategory::Bool, false},
-    {"uint8", "Byte", "unsigned char", 1, DTypeCategory::Integer, false},
-    {"int8", "Char", "signed char", 1, DTypeCategory::Integer, true},
-    {"int16", "Short", "short", 2, DTypeCategory::Integer, true},
-    {"int32", "Int", "int", 4, DTypeCategory::Integer, true},
-    {"int64", "Long", "int64_t", 8, DTypeCategory::Integer, true},
-    {"float16", "Half", "c10::Half", 2, DTypeCategory::Floating, true},
-    {"bfloat16", "BFloat16", "c10::BFloat16", 2, DTypeCategory::Floating, true},
-    {"float32", "Float", "float", 4, DTypeCategory::Floating, true},
-    {"float64", "Double", "double", 8, DTypeCategory::Floating, true},
-    {"complex64", "ComplexFloat", "c10::complex<float>", 8, DTypeCategory::Complex, true},
-    {"complex128", "ComplexDouble", "c10::complex<double>", 16, DTypeCategory::Complex, true},
-    {"uint16", "UInt16", "unsigned short", 2, DTypeCategory::Integer, false},
-    {"uint32", "UInt32", "unsigned int", 4, DTypeCategory::Integer, false},
-    {"uint64", "UInt64", "unsigned long", 8, DTypeCategory::Integer, false},
+#define COGRAD_DTYPE_ROW(name, element, attribute, alias, c_name, kind, wide, twin, format) \
+  {attribute,                                                                               \
+   alias,                                                                                   \
+   c_name,                                                                                  \
+   sizeof(element),                                                                         \
+   DTypeCategory::kind,                                                                     \
+   !std::is_unsigned_v<element>,                                                            \
+   DType::wide,                                                                             \
+   DType::twin,                                                                             \
+   dtype_of<detail::PartOf<element>::type>,                                                 \
+   format},
+#include "cograd/dtypes.def"
 };
 inline constexpr int kNumDTypes = sizeof(kDTypes) / sizeof(kDTypes[0]);
 
 constexpr const DTypeInfo& dtype_info(DType t) noexcept { return kDTypes[static_cast<int>(t)]; }
 constexpr const char* dtype_name(DType t) noexcept { return dtype_info(t).name; }
 constexpr const char* scalar_type_name(DType t) noexcept { return dtype_info(t).alias; }
+
+// A set of dtypes: bit i is that of the dtype with the number i.
+using DTypeMask = uint32_t;
+constexpr DTypeMask dtype_bit(DType t) noexcept { return DTypeMask{1} << static_cast<int>(t); }
+constexpr bool is_in(DTypeMask set, DType t) noexcept {
+  return (set >> static_cast<int>(t) & 1) != 0;
+}
 
 namespace detail {
 // Small tables and masks made from the rows, so that queries in every op take one load or shift.
@@ -129,165 +153,98 @@ struct DTypeSizes {
   }
 };
 inline constexpr DTypeSizes kDTypeSizes;
-constexpr uint32_t category_mask(DTypeCategory c) noexcept {
-  uint32_t mask = 0;
+template <class F>
+constexpr DTypeMask dtypes_where(F f) noexcept {
+  DTypeMask mask = 0;
   for (int i = 0; i < kNumDTypes; ++i)
-    if (kDTypes[i].category == c) mask |= uint32_t{1} << i;
+    if (f(kDTypes[i], static_cast<DType>(i))) mask |= DTypeMask{1} << i;
   return mask;
+}
+constexpr DTypeMask category_mask(DTypeCategory c) noexcept {
+  return dtypes_where([c](const DTypeInfo& row, DType) { return row.category == c; });
 }
 }  // namespace detail
 
+inline constexpr DTypeMask kComplexDTypes = detail::category_mask(DTypeCategory::Complex);
+inline constexpr DTypeMask kFloatingDTypes = detail::category_mask(DTypeCategory::Floating);
+inline constexpr DTypeMask kIntegralDTypes = detail::category_mask(DTypeCategory::Integer);
+// The 16-bit floats, whose arithmetic is done in another dtype.
+inline constexpr DTypeMask kHalfDTypes =
+    detail::dtypes_where([](const DTypeInfo& row, DType t) { return row.wide != t; });
+inline constexpr DTypeMask kWideUnsignedDTypes =
+    detail::dtypes_where([](const DTypeInfo& row, DType t) { return row.twin != t; });
+
 constexpr int dtype_size(DType t) noexcept { return detail::kDTypeSizes.of[static_cast<int>(t)]; }
-constexpr bool is_floating(DType t) noexcept {
-  constexpr uint32_t kMask = detail::category_mask(DTypeCategory::Floating);
-  return (kMask >> static_cast<int>(t) & 1) != 0;
-}
-constexpr bool is_half(DType t) noexcept { return t == DType::Float16 || t == DType::BFloat16; }
+constexpr bool is_floating(DType t) noexcept { return is_in(kFloatingDTypes, t); }
+constexpr bool is_half(DType t) noexcept { return is_in(kHalfDTypes, t); }
 // Returns the dtype in which 16-bit floats are computed; `t` itself for other dtypes.
-constexpr DType wide_dtype(DType t) noexcept { return is_half(t) ? DType::Float32 : t; }
-constexpr bool is_integral(DType t) noexcept {
-  constexpr uint32_t kMask = detail::category_mask(DTypeCategory::Integer);
-  return (kMask >> static_cast<int>(t) & 1) != 0;
-}
+constexpr DType wide_dtype(DType t) noexcept { return dtype_info(t).wide; }
+constexpr bool is_integral(DType t) noexcept { return is_in(kIntegralDTypes, t); }
 constexpr bool is_signed(DType t) noexcept { return dtype_info(t).is_signed; }
-constexpr bool is_complex(DType t) noexcept {
-  return static_cast<unsigned>(t) - static_cast<unsigned>(DType::Complex64) <= 1;
-}
+constexpr bool is_complex(DType t) noexcept { return is_in(kComplexDTypes, t); }
 // True for uint16, uint32 and uint64. Most kernels treat these as the signed dtype of the same
 // size: in two's complement, sums, products, bit operations and copies are the same.
-constexpr bool is_wide_unsigned(DType t) noexcept { return t >= DType::UInt16; }
-constexpr DType signed_twin(DType t) noexcept {
-  return t == DType::UInt16   ? DType::Int16
-         : t == DType::UInt32 ? DType::Int32
-         : t == DType::UInt64 ? DType::Int64
-                              : t;
-}
+constexpr bool is_wide_unsigned(DType t) noexcept { return is_in(kWideUnsignedDTypes, t); }
+constexpr DType signed_twin(DType t) noexcept { return dtype_info(t).twin; }
 // True if tensors of the dtype can require grad.
-constexpr bool is_differentiable(DType t) noexcept { return is_floating(t) || is_complex(t); }
+constexpr bool is_differentiable(DType t) noexcept {
+  return is_in(kFloatingDTypes | kComplexDTypes, t);
+}
 constexpr bool is_real(DType t) noexcept { return !is_complex(t); }
 // Returns the dtype of real and imaginary parts of a complex dtype; `t` itself for other dtypes.
-constexpr DType real_dtype(DType t) noexcept {
-  return t == DType::Complex64 ? DType::Float32 : t == DType::Complex128 ? DType::Float64 : t;
-}
+constexpr DType real_dtype(DType t) noexcept { return dtype_info(t).part; }
 // Returns the complex dtype whose parts have a floating dtype; 16-bit parts become 32-bit ones.
 constexpr DType complex_dtype(DType t) noexcept {
   return t == DType::Float64 || t == DType::Complex128 ? DType::Complex128 : DType::Complex64;
 }
 
 template <class T>
-struct DTypeOf;
-template <>
-struct DTypeOf<bool> {
-  static constexpr DType value = DType::Bool;
-};
-template <>
-struct DTypeOf<uint8_t> {
-  static constexpr DType value = DType::UInt8;
-};
-template <>
-struct DTypeOf<int8_t> {
-  static constexpr DType value = DType::Int8;
-};
-template <>
-struct DTypeOf<int16_t> {
-  static constexpr DType value = DType::Int16;
-};
-template <>
-struct DTypeOf<int32_t> {
-  static constexpr DType value = DType::Int32;
-};
-template <>
-struct DTypeOf<int64_t> {
-  static constexpr DType value = DType::Int64;
-};
-template <>
-struct DTypeOf<Half> {
-  static constexpr DType value = DType::Float16;
-};
-template <>
-struct DTypeOf<BFloat16> {
-  static constexpr DType value = DType::BFloat16;
-};
-template <>
-struct DTypeOf<float> {
-  static constexpr DType value = DType::Float32;
-};
-template <>
-struct DTypeOf<double> {
-  static constexpr DType value = DType::Float64;
-};
-template <>
-struct DTypeOf<Complex<float>> {
-  static constexpr DType value = DType::Complex64;
-};
-template <>
-struct DTypeOf<Complex<double>> {
-  static constexpr DType value = DType::Complex128;
-};
-template <>
-struct DTypeOf<uint16_t> {
-  static constexpr DType value = DType::UInt16;
-};
-template <>
-struct DTypeOf<uint32_t> {
-  static constexpr DType value = DType::UInt32;
-};
-template <>
-struct DTypeOf<uint64_t> {
-  static constexpr DType value = DType::UInt64;
-};
-template <class T>
-inline constexpr DType dtype_of = DTypeOf<T>::value;
-
-template <class T>
 struct TypeTag {
   using type = T;
 };
 
-// Calls f(TypeTag<T>{}) with the C++ type of `t`, which must not be complex; uint16, uint32 and
-// uint64 use the type of their signed twin.
-template <class F>
-decltype(auto) dispatch_real(DType t, F&& f) {
-  switch (t) {
-    case DType::Bool:
-      return f(TypeTag<bool>{});
-    case DType::UInt8:
-      return f(TypeTag<uint8_t>{});
-    case DType::Int8:
-      return f(TypeTag<int8_t>{});
-    case DType::Int16:
-    case DType::UInt16:
-      return f(TypeTag<int16_t>{});
-    case DType::Int32:
-    case DType::UInt32:
-      return f(TypeTag<int32_t>{});
-    case DType::Int64:
-    case DType::UInt64:
-      return f(TypeTag<int64_t>{});
-    case DType::Float16:
-      return f(TypeTag<Half>{});
-    case DType::BFloat16:
-      return f(TypeTag<BFloat16>{});
-    case DType::Float32:
-      return f(TypeTag<float>{});
-    default:
-      return f(TypeTag<double>{});
-  }
-}
-// Like dispatch_real, and covers complex dtypes too.
-template <class F>
-decltype(auto) dispatch_all(DType t, F&& f) {
-  if (t == DType::Complex64) return f(TypeTag<Complex<float>>{});
-  if (t == DType::Complex128) return f(TypeTag<Complex<double>>{});
-  return dispatch_real(t, f);
-}
-// Like dispatch_all, but with the exact type of unsigned elements, to read or write single values.
+// Calls f(TypeTag<T>{}) with the exact C++ type of `t`, to read or write single values.
 template <class F>
 decltype(auto) dispatch_values(DType t, F&& f) {
-  if (t == DType::UInt16) return f(TypeTag<uint16_t>{});
-  if (t == DType::UInt32) return f(TypeTag<uint32_t>{});
-  if (t == DType::UInt64) return f(TypeTag<uint64_t>{});
-  return dispatch_all(t, f);
+  switch (t) {
+#define COGRAD_DTYPE_ROW(name, ...)              \
+  case DType::name:                              \
+    if constexpr (DType::name == DType::Float64) \
+      break;                                     \
+    else                                         \
+      return f(TypeTag<element_of<DType::name>>{});
+#include "cograd/dtypes.def"
+  }
+  return f(TypeTag<double>{});
+}
+// Like dispatch_values, but uint16, uint32 and uint64 use the type of their signed twin.
+template <class F>
+decltype(auto) dispatch_all(DType t, F&& f) {
+  switch (signed_twin(t)) {
+#define COGRAD_DTYPE_ROW(name, ...)                                               \
+  case DType::name:                                                               \
+    if constexpr (DType::name == DType::Float64 || is_wide_unsigned(DType::name)) \
+      break;                                                                      \
+    else                                                                          \
+      return f(TypeTag<element_of<DType::name>>{});
+#include "cograd/dtypes.def"
+  }
+  return f(TypeTag<double>{});
+}
+// Like dispatch_all; `t` must not be complex.
+template <class F>
+decltype(auto) dispatch_real(DType t, F&& f) {
+  switch (signed_twin(t)) {
+#define COGRAD_DTYPE_ROW(name, ...)                                                 \
+  case DType::name:                                                                 \
+    if constexpr (DType::name == DType::Float64 || is_wide_unsigned(DType::name) || \
+                  is_complex(DType::name))                                          \
+      break;                                                                        \
+    else                                                                            \
+      return f(TypeTag<element_of<DType::name>>{});
+#include "cograd/dtypes.def"
+  }
+  return f(TypeTag<double>{});
 }
 
 }  // namespace cograd

@@ -8,27 +8,13 @@ namespace {
 
 // The type in which values of a dtype are computed, and how they are stored.
 template <DType t>
-struct Element;
-#define COGRAD_ELEMENT(dtype, type, stored_as, kind) \
-  template <>                                        \
-  struct Element<DType::dtype> {                     \
-    using T = type;                                  \
-    static constexpr Form kForm = Form::stored_as;   \
-    static constexpr bool kFloat = kind;             \
-  };
-COGRAD_ELEMENT(Bool, bool, plain, false)
-COGRAD_ELEMENT(UInt8, uint8_t, plain, false)
-COGRAD_ELEMENT(Int8, int8_t, plain, false)
-COGRAD_ELEMENT(Int16, int16_t, plain, false)
-COGRAD_ELEMENT(Int32, int32_t, plain, false)
-COGRAD_ELEMENT(Int64, int64_t, plain, false)
-COGRAD_ELEMENT(Float16, float, half, true)
-COGRAD_ELEMENT(BFloat16, float, bfloat, true)
-COGRAD_ELEMENT(Float32, float, plain, true)
-COGRAD_ELEMENT(Float64, double, plain, true)
-COGRAD_ELEMENT(Complex64, Complex<float>, plain, true)
-COGRAD_ELEMENT(Complex128, Complex<double>, plain, true)
-#undef COGRAD_ELEMENT
+struct Element {
+  using T = element_of<wide_dtype(t)>;
+  static constexpr Form kForm = t == DType::Float16    ? Form::half
+                                : t == DType::BFloat16 ? Form::bfloat
+                                                       : Form::plain;
+  static constexpr bool kFloat = is_differentiable(t);
+};
 
 template <class T>
 constexpr bool same_bool(T) {
@@ -184,40 +170,14 @@ struct Tables {
 template <DType from>
 constexpr void fill_row(Tables& t) {
   LoopFn* row = t.cast[static_cast<int>(from)];
-  row[static_cast<int>(DType::Bool)] = unsigned_cast<from, DType::Bool>();
-  row[static_cast<int>(DType::UInt8)] = unsigned_cast<from, DType::UInt8>();
-  row[static_cast<int>(DType::Int8)] = unsigned_cast<from, DType::Int8>();
-  row[static_cast<int>(DType::Int16)] = unsigned_cast<from, DType::Int16>();
-  row[static_cast<int>(DType::Int32)] = unsigned_cast<from, DType::Int32>();
-  row[static_cast<int>(DType::Int64)] = unsigned_cast<from, DType::Int64>();
-  row[static_cast<int>(DType::Float16)] = unsigned_cast<from, DType::Float16>();
-  row[static_cast<int>(DType::BFloat16)] = unsigned_cast<from, DType::BFloat16>();
-  row[static_cast<int>(DType::Float32)] = unsigned_cast<from, DType::Float32>();
-  row[static_cast<int>(DType::Float64)] = unsigned_cast<from, DType::Float64>();
-  row[static_cast<int>(DType::Complex64)] = unsigned_cast<from, DType::Complex64>();
-  row[static_cast<int>(DType::Complex128)] = unsigned_cast<from, DType::Complex128>();
-  row[static_cast<int>(DType::UInt16)] = unsigned_cast<from, DType::UInt16>();
-  row[static_cast<int>(DType::UInt32)] = unsigned_cast<from, DType::UInt32>();
-  row[static_cast<int>(DType::UInt64)] = unsigned_cast<from, DType::UInt64>();
+#define COGRAD_DTYPE_ROW(name, ...) *row++ = unsigned_cast<from, DType::name>();
+#include "cograd/dtypes.def"
   t.fill[0][static_cast<int>(from)] = fill_of_size<from>();
 }
 constexpr Tables make_tables() {
   Tables t{};
-  fill_row<DType::Bool>(t);
-  fill_row<DType::UInt8>(t);
-  fill_row<DType::Int8>(t);
-  fill_row<DType::Int16>(t);
-  fill_row<DType::Int32>(t);
-  fill_row<DType::Int64>(t);
-  fill_row<DType::Float16>(t);
-  fill_row<DType::BFloat16>(t);
-  fill_row<DType::Float32>(t);
-  fill_row<DType::Float64>(t);
-  fill_row<DType::Complex64>(t);
-  fill_row<DType::Complex128>(t);
-  fill_row<DType::UInt16>(t);
-  fill_row<DType::UInt32>(t);
-  fill_row<DType::UInt64>(t);
+#define COGRAD_DTYPE_ROW(name, ...) fill_row<DType::name>(t);
+#include "cograd/dtypes.def"
   return t;
 }
 constexpr Tables kTables = make_tables();

@@ -6,30 +6,55 @@ namespace cograd {
 
 namespace {
 
-// Promotes `a` with b, which is uint16, uint32 or uint64. The result follows torch for floats, the
-// array API standard for integers, and NumPy for uint64 with signed integers.
-DType promote_unsigned(DType a, DType b) noexcept {
-  if (is_differentiable(a)) return a;
-  if (a == DType::Bool || !is_signed(a)) return dtype_size(a) > dtype_size(b) ? a : b;
-  if (dtype_size(a) > dtype_size(b)) return a;
-  return b == DType::UInt16 ? DType::Int32 : b == DType::UInt32 ? DType::Int64 : DType::Float64;
+// Promotes integers or bools. The result follows the array API standard, and NumPy for uint64 with
+// signed integers.
+constexpr DType promote_integers(DType a, DType b) noexcept {
+  if (a == DType::Bool) return b;
+  if (b == DType::Bool) return a;
+  const DType larger = dtype_size(a) > dtype_size(b) ? a : b;
+  if (is_signed(a) == is_signed(b) || (is_signed(larger) && dtype_size(a) != dtype_size(b)))
+    return larger;
+  switch (dtype_size(is_signed(a) ? b : a)) {  // a signed dtype wider than the unsigned one
+    case 1:
+      return DType::Int16;
+    case 2:
+      return DType::Int32;
+    case 4:
+      return DType::Int64;
+    default:
+      return DType::Float64;
+  }
 }
+
+constexpr DType promote(DType a, DType b) noexcept {
+  if (a == b) return a;
+  if (!is_differentiable(a) && !is_differentiable(b)) return promote_integers(a, b);
+  if (!is_differentiable(a)) return b;
+  if (!is_differentiable(b)) return a;
+  const bool complex = is_complex(a) || is_complex(b);
+  const DType x = real_dtype(a), y = real_dtype(b);
+  if (dtype_size(x) != dtype_size(y)) {
+    const DType larger = dtype_size(x) > dtype_size(y) ? x : y;
+    return complex ? complex_dtype(larger) : larger;
+  }
+  if (complex) return complex_dtype(x);
+  return wide_dtype(x);  // float16 with bfloat16
+}
+
+struct Promotions {
+  DType of[kNumDTypes][kNumDTypes] = {};
+  constexpr Promotions() noexcept {
+    for (int a = 0; a < kNumDTypes; ++a)
+      for (int b = 0; b < kNumDTypes; ++b)
+        of[a][b] = promote(static_cast<DType>(a), static_cast<DType>(b));
+  }
+};
+constexpr Promotions kPromotions;
 
 }  // namespace
 
 DType promote_types(DType a, DType b) noexcept {
-  if (a == b) return a;
-  if (a > b) std::swap(a, b);  // a comes first in the enum
-  if (is_wide_unsigned(b)) return promote_unsigned(a, b);
-  if (a == DType::Bool) return b;
-  if (is_complex(b)) return a == DType::Float64 ? DType::Complex128 : b;
-  if (is_floating(b)) {
-    if (is_floating(a) && a == DType::Float16 && b == DType::BFloat16) return DType::Float32;
-    return b;
-  }
-  // Both are integer types; only uint8 with int8 needs a third type.
-  if (a == DType::UInt8 && b == DType::Int8) return DType::Int16;
-  return b;
+  return kPromotions.of[static_cast<int>(a)][static_cast<int>(b)];
 }
 
 bool can_cast(DType from, DType to) noexcept {

@@ -375,7 +375,7 @@ bool needs_signed_order([[maybe_unused]] const char* op, [[maybe_unused]] const 
     if constexpr (kUnsigned == Unsigned::Taken) {
       if (is_complex(t)) [[unlikely]]
         fail_dtype(op, t);
-    } else if (t >= DType::Complex64) [[unlikely]] {  // and the unsigned dtypes, which follow it
+    } else if (is_in(kComplexDTypes | kWideUnsignedDTypes, t)) [[unlikely]] {
       if (kUnsigned == Unsigned::Refused || is_complex(t)) fail_dtype(op, t);
       return true;
     }

@@ -44,22 +44,21 @@ COGRAD_API const char* kind_name(uint32_t flags) noexcept;
 
 // Dtypes with which samples create their T and P tensors (or their I tensors if there are no
 // others).
-using DTypeSet = uint32_t;
+using DTypeSet = DTypeMask;
 constexpr DTypeSet dtype_set(std::initializer_list<DType> list) noexcept {
   DTypeSet s = 0;
-  for (const DType t : list) s |= 1u << static_cast<int>(t);
+  for (const DType t : list) s |= dtype_bit(t);
   return s;
 }
-inline constexpr DTypeSet kWideTypes = dtype_set({DType::Float32, DType::Float64});
-inline constexpr DTypeSet kFloatTypes = kWideTypes | dtype_set({DType::Float16, DType::BFloat16});
-inline constexpr DTypeSet kIntegerTypes =
-    dtype_set({DType::UInt8, DType::Int8, DType::Int16, DType::Int32, DType::Int64});
+inline constexpr DTypeSet kFloatTypes = kFloatingDTypes;
+inline constexpr DTypeSet kWideTypes = kFloatTypes & ~kHalfDTypes;
+// Few kernels support these: see UnsignedRule.
+inline constexpr DTypeSet kUnsignedTypes = kWideUnsignedDTypes;
+inline constexpr DTypeSet kIntegerTypes = kIntegralDTypes & ~kUnsignedTypes;
 inline constexpr DTypeSet kBitTypes = kIntegerTypes | dtype_set({DType::Bool});
 inline constexpr DTypeSet kNumericTypes = kIntegerTypes | kFloatTypes;
 inline constexpr DTypeSet kAllTypes = kBitTypes | kFloatTypes;
-inline constexpr DTypeSet kComplexTypes = dtype_set({DType::Complex64, DType::Complex128});
-// Few kernels support these: see UnsignedRule.
-inline constexpr DTypeSet kUnsignedTypes = dtype_set({DType::UInt16, DType::UInt32, DType::UInt64});
+inline constexpr DTypeSet kComplexTypes = kComplexDTypes;
 inline constexpr DTypeSet kEveryType = kAllTypes | kComplexTypes | kUnsignedTypes;
 
 // How the outputs' tangents are computed from the inputs' tangents.

@@ -155,10 +155,8 @@ PyObject* py_from_numpy(PyObject*, PyObject* o) {
 // ---- buffer protocol -------------------------------------------------------------------------
 
 constexpr char* format_of(DType t) {
-  constexpr const char* kFormat[kNumDTypes] = {"?", "B", "b",  "h",  "i", "l", "e", "",
-                                               "f", "d", "Zf", "Zd", "H", "I", "L"};
   static_assert(sizeof(long) == 8, "'l' is int64");
-  return const_cast<char*>(kFormat[static_cast<int>(t)]);
+  return const_cast<char*>(dtype_info(t).format);
 }
 
 // Data of a buffer view besides the bytes; freed by release_buffer.
