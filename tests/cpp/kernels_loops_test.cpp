@@ -65,7 +65,7 @@ struct View {
 };
 
 void test_strided() {
-  const LoopFn fn = ternary_loop(TernaryOp::addcmul, DType::Int32);
+  const LoopFn fn = ElementRow(TernaryOp::addcmul).loop(DType::Int32);
   for (int round = 0; round < 1500; ++round) {
     std::vector<int64_t> shape(static_cast<size_t>(random_up_to(6)));
     const int64_t limit = shape.size() <= 2 ? 400 : shape.size() <= 3 ? 40 : 9;
@@ -193,7 +193,7 @@ T call_binary(BinaryOp op, T a, T b, int* flag) {
   char* ptrs[] = {reinterpret_cast<char*>(&out), reinterpret_cast<char*>(&a),
                   reinterpret_cast<char*>(&b)};
   const int64_t size = sizeof(T), strides[] = {size, size, size};
-  binary_loop(op, dtype_of<T>)(ptrs, strides, 1, &p);
+  ElementRow(op).loop(dtype_of<T>)(ptrs, strides, 1, &p);
   return out;
 }
 

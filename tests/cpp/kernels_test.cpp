@@ -159,7 +159,7 @@ template <class T>
 void test_accuracy(DType t) {
   for (const Accuracy& row : kAccuracy) {
     const std::vector<T> x = sample_inputs<T>(row.lo, row.hi);
-    const std::vector<T> y = run<T>(unary_loop(row.op, t), nullptr, x);
+    const std::vector<T> y = run<T>(ElementRow(row.op).loop(t), nullptr, x);
     double worst = 0;
     size_t where = 0;
     for (size_t i = 0; i < x.size(); ++i) {
@@ -210,7 +210,7 @@ void test_accuracy2(DType t) {
         a.push_back(u);
       }
     }
-    const std::vector<T> y = run<T>(binary_loop(row.op, t), nullptr, a, b);
+    const std::vector<T> y = run<T>(ElementRow(row.op).loop(t), nullptr, a, b);
     double worst = 0;
     size_t where = 0;
     for (size_t i = 0; i < a.size(); ++i) {
@@ -248,7 +248,7 @@ void expect_slope(const char* name, double got, double up, double down, double h
 void check_unary_gradient(const char* name, UnaryOp op, char saves, double lo, double hi) {
   const LoopFn backward = unary_backward_loop(op, DType::Float64);
   if (backward == nullptr) return;
-  const LoopFn forward = unary_loop(op, DType::Float64);
+  const LoopFn forward = ElementRow(op).loop(DType::Float64);
   const ElementParams p = sample_params(name);
   constexpr double kStep = 1e-6;
   std::uniform_real_distribution<double> d(lo, hi);
@@ -275,7 +275,7 @@ void check_binary_gradient(const char* name, BinaryOp op, int which, const std::
                            double lo, double hi) {
   const LoopFn backward = binary_backward_loop(op, which, DType::Float64);
   if (backward == nullptr) return;
-  const LoopFn forward = binary_loop(op, DType::Float64);
+  const LoopFn forward = ElementRow(op).loop(DType::Float64);
   const ElementParams p = sample_params(name);
   constexpr double kStep = 1e-6;
   std::uniform_real_distribution<double> d(lo, hi);
@@ -319,7 +319,7 @@ template <class T>
 void test_placement(DType t) {
   constexpr size_t kN = 700;
   for (int op = 0; op < static_cast<int>(UnaryOp::kCount); ++op) {
-    const LoopFn fn = unary_loop(static_cast<UnaryOp>(op), t);
+    const LoopFn fn = ElementRow(static_cast<UnaryOp>(op)).loop(t);
     if (fn == nullptr) continue;
     const ElementParams p = sample_params(kUnaryNames[op]);
     std::vector<T> x(kN * 3);

@@ -177,9 +177,9 @@ void add_far_powers(Tables& t) {
 
 Tables make_tables() {
   Tables t;
-  add_forward(t, kUnary, "v", [](int k, DType d) { return unary_loop(UnaryOp(k), d); });
-  add_forward(t, kBinary, "ab", [](int k, DType d) { return binary_loop(BinaryOp(k), d); });
-  add_forward(t, kTernary, "abc", [](int k, DType d) { return ternary_loop(TernaryOp(k), d); });
+  add_forward(t, kUnary, "v", [](int k, DType d) { return ElementRow(UnaryOp(k)).loop(d); });
+  add_forward(t, kBinary, "ab", [](int k, DType d) { return ElementRow(BinaryOp(k)).loop(d); });
+  add_forward(t, kTernary, "abc", [](int k, DType d) { return ElementRow(TernaryOp(k)).loop(d); });
   add_gradients(t, kUnaryGradients,
                 [](int k, DType d) { return unary_backward_loop(UnaryOp(k), d); });
   add_gradients(t, kGradientsA,

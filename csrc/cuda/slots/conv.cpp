@@ -100,7 +100,7 @@ void conv_forward(DType t, const ConvShape& s, const void* x, const void* w, con
   char* out = static_cast<char*>(y);
   char* add = const_cast<char*>(static_cast<const char*>(bias));
   const kernels::Operand ops[3] = {{out, whole}, {out, whole}, {add, by_channel}};
-  kernels::run_loop(kernels::binary_loop(kernels::BinaryOp::add, t), 3, shape, ops, 3, nullptr);
+  kernels::run_loop(kernels::ElementRow(kernels::BinaryOp::add).loop(t), 3, shape, ops, 3, nullptr);
 }
 COGRAD_CUDA_SLOT(conv_forward)
 

@@ -165,7 +165,7 @@ int chosen_row(int row, const void* params) noexcept {
   int found = -1;
   const auto take = [&](UnaryOp op) {
     found = find_loop(gradient ? kernels::unary_backward_loop(op, r.type)
-                               : kernels::unary_loop(op, r.type));
+                               : kernels::ElementRow(op).loop(r.type));
   };
   if (e == 2) take(UnaryOp::square);
   if (e == 3) take(UnaryOp::cube);

@@ -55,15 +55,23 @@ constexpr unsigned kTernaryTypes[] = {
 
 }  // namespace
 
-LoopFn unary_loop(UnaryOp op, DType t) noexcept {
-  return unary_forward()[static_cast<int>(op)][static_cast<int>(t)];
+LoopFn ElementRow::loop(DType t) const noexcept {
+  const LoopTable table = operands_ == 1   ? unary_forward()
+                          : operands_ == 2 ? binary_forward()
+                                           : ternary_forward();
+  return table[index_][static_cast<int>(t)];
 }
-LoopFn binary_loop(BinaryOp op, DType t) noexcept {
-  return binary_forward()[static_cast<int>(op)][static_cast<int>(t)];
+int ElementRow::cost() const noexcept {
+  const int* of_rows = operands_ == 1 ? kUnaryCost : operands_ == 2 ? kBinaryCost : kTernaryCost;
+  return of_rows[index_];
 }
-LoopFn ternary_loop(TernaryOp op, DType t) noexcept {
-  return ternary_forward()[static_cast<int>(op)][static_cast<int>(t)];
+unsigned ElementRow::types() const noexcept {
+  const unsigned* of_rows = operands_ == 1   ? kUnaryTypes
+                            : operands_ == 2 ? kBinaryTypes
+                                             : kTernaryTypes;
+  return of_rows[index_];
 }
+
 LoopFn unary_backward_loop(UnaryOp op, DType t) noexcept {
   return unary_backward()[static_cast<int>(op)][static_cast<int>(t)];
 }
@@ -71,13 +79,5 @@ LoopFn binary_backward_loop(BinaryOp op, int which, DType t) noexcept {
   const LoopTable table = which == 0 ? binary_backward_a() : binary_backward_b();
   return table[static_cast<int>(op)][static_cast<int>(t)];
 }
-
-int unary_cost(UnaryOp op) noexcept { return kUnaryCost[static_cast<int>(op)]; }
-int binary_cost(BinaryOp op) noexcept { return kBinaryCost[static_cast<int>(op)]; }
-int ternary_cost(TernaryOp op) noexcept { return kTernaryCost[static_cast<int>(op)]; }
-
-unsigned unary_types(UnaryOp op) noexcept { return kUnaryTypes[static_cast<int>(op)]; }
-unsigned binary_types(BinaryOp op) noexcept { return kBinaryTypes[static_cast<int>(op)]; }
-unsigned ternary_types(TernaryOp op) noexcept { return kTernaryTypes[static_cast<int>(op)]; }
 
 }  // namespace cograd::kernels

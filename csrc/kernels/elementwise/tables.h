@@ -38,20 +38,19 @@ struct ElementParams {
 
 // Values of the `types` column: one bit per dtype.
 namespace types {
-constexpr unsigned bit(DType t) { return 1u << static_cast<int>(t); }
-constexpr unsigned WIDE = bit(DType::Float32) | bit(DType::Float64);
-constexpr unsigned FLOATS = WIDE | bit(DType::Float16) | bit(DType::BFloat16);
-constexpr unsigned INTEGER = bit(DType::UInt8) | bit(DType::Int8) | bit(DType::Int16) |
-                             bit(DType::Int32) | bit(DType::Int64);
+constexpr unsigned bit(DType t) { return dtype_bit(t); }
+constexpr unsigned FLOATS = kFloatingDTypes;
+constexpr unsigned WIDE = FLOATS & ~kHalfDTypes;
+constexpr unsigned INTEGER = kIntegralDTypes & ~kWideUnsignedDTypes;
 constexpr unsigned BITS = INTEGER | bit(DType::Bool);
 constexpr unsigned NUMERIC = INTEGER | FLOATS;
 constexpr unsigned ALL = BITS | FLOATS;
-constexpr unsigned COMPLEX = bit(DType::Complex64) | bit(DType::Complex128);
+constexpr unsigned COMPLEX = kComplexDTypes;
 constexpr unsigned COUNTED = NUMERIC | 1u << 31;  // no dtype has this bit
 // uint16, uint32 and uint64 use the loops of signed integers: unchanged (UNSIGNED), with the
 // highest bit of inputs and result flipped (ORDERED), or on wider integers (WIDENED; uint64 has its
 // own loop).
-constexpr unsigned UNSIGNED = bit(DType::UInt16) | bit(DType::UInt32) | bit(DType::UInt64);
+constexpr unsigned UNSIGNED = kWideUnsignedDTypes;
 constexpr unsigned ORDERED = 1u << 30;
 constexpr unsigned WIDENED = bit(DType::UInt64) | 1u << 29;
 constexpr unsigned MARKS = 1u << 31 | 1u << 30 | 1u << 29;
@@ -104,12 +103,23 @@ enum class TernaryOp : uint8_t {
 };
 #undef COGRAD_ROW
 
-// Return null if the row has no kernel for that dtype (integer input of a float-only row: cast
-// first). Operands: the output, then the inputs in the row's order, all of dtype `t`; the output of
-// a _BOOL row is bool, and `where` takes a bool condition first.
-COGRAD_API LoopFn unary_loop(UnaryOp op, DType t) noexcept;
-COGRAD_API LoopFn binary_loop(BinaryOp op, DType t) noexcept;
-COGRAD_API LoopFn ternary_loop(TernaryOp op, DType t) noexcept;
+// A row of elementwise.def, with any number of operands.
+class ElementRow {
+ public:
+  ElementRow(UnaryOp op) noexcept : operands_(1), index_(static_cast<uint8_t>(op)) {}    // NOLINT
+  ElementRow(BinaryOp op) noexcept : operands_(2), index_(static_cast<uint8_t>(op)) {}   // NOLINT
+  ElementRow(TernaryOp op) noexcept : operands_(3), index_(static_cast<uint8_t>(op)) {}  // NOLINT
+  // Returns null if the row has no kernel for that dtype (integer input of a float-only row: cast
+  // first). Operands: the output, then the inputs in the row's order, all of dtype `t`; the output
+  // of a _BOOL row is bool, and `where` takes a bool condition first.
+  COGRAD_API LoopFn loop(DType t) const noexcept;
+  // Returns the relative cost of one element, for run_loop's cost_per_element.
+  COGRAD_API int cost() const noexcept;
+  unsigned types() const noexcept;  // the row's types column
+
+ private:
+  uint8_t operands_, index_;
+};
 
 // Returns the fused gradient of a unary row, for floating dtypes only: ptrs = gx, g, then x or y if
 // the row saves it; params as in the forward loop. Null if the row has no such loop.
@@ -117,15 +127,5 @@ COGRAD_API LoopFn unary_backward_loop(UnaryOp op, DType t) noexcept;
 // Returns the fused gradient of a binary row with respect to input `which` (0 or 1): ptrs = the
 // gradient, g, then those of a, b, y that its saves column names, in this order.
 COGRAD_API LoopFn binary_backward_loop(BinaryOp op, int which, DType t) noexcept;
-
-// Return the relative cost of one element, for run_loop's cost_per_element.
-COGRAD_API int unary_cost(UnaryOp op) noexcept;
-COGRAD_API int binary_cost(BinaryOp op) noexcept;
-COGRAD_API int ternary_cost(TernaryOp op) noexcept;
-
-// Return a row's types column.
-unsigned unary_types(UnaryOp op) noexcept;
-unsigned binary_types(BinaryOp op) noexcept;
-unsigned ternary_types(TernaryOp op) noexcept;
 
 }  // namespace cograd::kernels

@@ -28,6 +28,8 @@ struct ScalarBytes {
   ScalarBytes(Scalar s, DType t);
 };
 
+// Tensors of more elements are split over threads.
+inline constexpr int64_t kDirectMax = 16384;
 // Writes fn over tensors broadcast to out's shape into out, which may have any geometry.
 void run_elementwise(kernels::LoopFn fn, const Tensor& out, std::span<const Tensor* const> inputs,
                      const void* params, int cost = 1);

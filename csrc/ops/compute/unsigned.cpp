@@ -9,8 +9,6 @@
 
 namespace cograd {
 
-using kernels::LoopFn;
-
 namespace {
 
 // Returns a view of the same bytes as signed integers.
@@ -26,57 +24,21 @@ void flip_highest(const Tensor& to, const Tensor& x) {
   const auto highest = static_cast<int64_t>(~uint64_t{0} << (8 * dtype_size(t) - 1));
   const Tensor bit = wrapped_number(Scalar(highest), t);
   const Tensor* inputs[2] = {&x, &bit};
-  run_elementwise(kernels::binary_loop(kernels::BinaryOp::bitwise_xor, t), to, inputs, nullptr);
+  const kernels::ElementRow exclusive_or(kernels::BinaryOp::bitwise_xor);
+  run_elementwise(exclusive_or.loop(t), to, inputs, nullptr);
 }
 
-// How a row is computed for an unsigned dtype.
-struct Way {
-  DType inner;  // the dtype that its loop runs on
-  bool ordered;
-};
-Way way_of(unsigned types, DType t, const char* name) {
+}  // namespace
+
+RowWay way_of(kernels::ElementRow row, DType t, const char* name) {
+  if (row.loop(t) != nullptr) return {t, false};
   if (is_wide_unsigned(t)) {
-    if ((types & kernels::types::ORDERED) != 0) return {signed_twin(t), true};
-    if ((types & kernels::types::WIDENED) == kernels::types::WIDENED)
+    if ((row.types() & kernels::types::ORDERED) != 0) return {signed_twin(t), true};
+    if ((row.types() & kernels::types::WIDENED) == kernels::types::WIDENED)
       return {t == DType::UInt16 ? DType::Int32 : DType::Int64, false};
   }
   detail::fail(ErrorKind::NotImplemented, name, "(): not implemented for dtype ", dtype_name(t));
 }
-
-Tensor as_dtype(const TensorOrScalar& v, DType t) {
-  return v.is_tensor() ? raw_cast(v.tensor(), t) : raw_full({}, t, v.scalar());
-}
-
-// Returns the result of `fn` over inputs of dtype `t`, for which it has no loop.
-Tensor run_signed(CtxBase& ctx, LoopFn fn, Way way, std::span<const Tensor> in, DType t, Rule rule,
-                  const char* name, const void* params, int cost) {
-  Dims shape(in[0].sizes());
-  const Tensor* given[3];
-  const Tensor* inner[3];
-  Tensor held[3];
-  for (size_t i = 0; i < in.size(); ++i) {
-    Dims wider;
-    if (!broadcast_shapes(shape, in[i].sizes(), wider)) fail_broadcast(name, shape, in[i].sizes());
-    shape = wider;
-    given[i] = &in[i];
-    held[i] = way.ordered ? in_signed_order(in[i]) : raw_cast(in[i], way.inner);
-    inner[i] = &held[i];
-  }
-  Tensor out = ctx.out(shape, rule == Rule::Bool ? DType::Bool : t, {given, in.size()});
-  if (rule == Rule::Bool) {
-    run_elementwise(fn, out, {inner, in.size()}, params, cost);
-    return out;
-  }
-  const Tensor made = empty(shape, way.inner);
-  run_elementwise(fn, made, {inner, in.size()}, params, cost);
-  if (way.ordered)
-    flip_highest(twin_of(out), made);
-  else
-    raw_copy(out, made);
-  return out;
-}
-
-}  // namespace
 
 int64_t unsigned_bits(const Scalar& s) noexcept {
   const double v = s.to_double();
@@ -91,31 +53,7 @@ Tensor in_signed_order(const Tensor& x) {
   return out;
 }
 
-Tensor unsigned_unary(CtxBase& ctx, kernels::UnaryOp op, const Tensor& x, DType t, Rule rule,
-                      const char* name, const void* params) {
-  const Way way = way_of(kernels::unary_types(op), t, name);
-  const Tensor in[1] = {raw_cast(x, t)};
-  return run_signed(ctx, kernels::unary_loop(op, way.inner), way, in, t, rule, name, params,
-                    kernels::unary_cost(op));
-}
-
-Tensor unsigned_binary(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
-                       const TensorOrScalar& b, DType t, Rule rule, const char* name,
-                       const void* params) {
-  const Way way = way_of(kernels::binary_types(op), t, name);
-  const Tensor in[2] = {as_dtype(a, t), as_dtype(b, t)};
-  return run_signed(ctx, kernels::binary_loop(op, way.inner), way, in, t, rule, name, params,
-                    kernels::binary_cost(op));
-}
-
-Tensor unsigned_ternary(CtxBase& ctx, kernels::TernaryOp op, const Tensor& a,
-                        const TensorOrScalar& b, const TensorOrScalar& c, DType t, const char* name,
-                        const void* params) {
-  const Way way = way_of(kernels::ternary_types(op), t, name);
-  const Tensor in[3] = {raw_cast(a, t), as_dtype(b, t), as_dtype(c, t)};
-  return run_signed(ctx, kernels::ternary_loop(op, way.inner), way, in, t, Rule::Same, name, params,
-                    kernels::ternary_cost(op));
-}
+void from_signed_order(const Tensor& out, const Tensor& x) { flip_highest(twin_of(out), x); }
 
 namespace {
 
@@ -137,7 +75,7 @@ struct UnsignedOrder {
   static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<UnsignedOrder>&, const Tensor& x, DType t) {
     Tensor out = empty_preserving(x, t);
-    flip_highest(twin_of(out), x);
+    from_signed_order(out, x);
     return out;
   }
 };

@@ -8,18 +8,18 @@ namespace cograd {
 // Returns a scalar as the 64 bits of an unsigned element; narrower dtypes truncate them.
 int64_t unsigned_bits(const Scalar& s) noexcept;
 
-// Run elementwise rows that have no loop for `t`, as their types column says (ORDERED, WIDENED).
-// Raise if the types column does not allow unsigned dtypes or `t` is not one.
-Tensor unsigned_unary(CtxBase& ctx, kernels::UnaryOp op, const Tensor& x, DType t, Rule rule,
-                      const char* name, const void* params);
-Tensor unsigned_binary(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
-                       const TensorOrScalar& b, DType t, Rule rule, const char* name,
-                       const void* params);
-Tensor unsigned_ternary(CtxBase& ctx, kernels::TernaryOp op, const Tensor& a,
-                        const TensorOrScalar& b, const TensorOrScalar& c, DType t, const char* name,
-                        const void* params);
+// How a row computes in a dtype.
+struct RowWay {
+  DType inner;   // the dtype that its loop runs on
+  bool ordered;  // operands are mapped to signed integers of the same order
+};
+// A row without a loop for an unsigned dtype computes as its types column says (ORDERED, WIDENED).
+// Raises if the row cannot compute in `t`.
+RowWay way_of(kernels::ElementRow row, DType t, const char* name);
 
 // Maps to signed integers of the same size and order, without autograd; other dtypes are unchanged.
 Tensor in_signed_order(const Tensor& x);
+// Inverts in_signed_order(): writes `x`, which is signed, to the unsigned `out` of the same size.
+void from_signed_order(const Tensor& out, const Tensor& x);
 
 }  // namespace cograd

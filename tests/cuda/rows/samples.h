@@ -52,7 +52,7 @@ class Samples {
   }
   kernels::LoopFn loop() const {
     if (row_.name == "pow_far")
-      return kernels::unary_loop(kernels::UnaryOp::pow_scalar, DType::Float32);
+      return kernels::ElementRow(kernels::UnaryOp::pow_scalar).loop(DType::Float32);
     if (row_.name == "pow_far_grad")
       return kernels::unary_backward_loop(kernels::UnaryOp::pow_scalar, DType::Float32);
     return row_.loop;
