@@ -55,11 +55,14 @@ constexpr unsigned kTernaryTypes[] = {
 
 }  // namespace
 
-LoopFn ElementRow::loop(DType t) const noexcept {
-  const LoopTable table = operands_ == 1   ? unary_forward()
-                          : operands_ == 2 ? binary_forward()
-                                           : ternary_forward();
-  return table[index_][static_cast<int>(t)];
+LoopFn ElementRow::unary(int index, DType t) noexcept {
+  return unary_forward()[index][static_cast<int>(t)];
+}
+LoopFn ElementRow::binary(int index, DType t) noexcept {
+  return binary_forward()[index][static_cast<int>(t)];
+}
+LoopFn ElementRow::ternary(int index, DType t) noexcept {
+  return ternary_forward()[index][static_cast<int>(t)];
 }
 int ElementRow::cost() const noexcept {
   const int* of_rows = operands_ == 1 ? kUnaryCost : operands_ == 2 ? kBinaryCost : kTernaryCost;

@@ -112,12 +112,19 @@ class ElementRow {
   // Returns null if the row has no kernel for that dtype (integer input of a float-only row: cast
   // first). Operands: the output, then the inputs in the row's order, all of dtype `t`; the output
   // of a _BOOL row is bool, and `where` takes a bool condition first.
-  COGRAD_API LoopFn loop(DType t) const noexcept;
+  LoopFn loop(DType t) const noexcept {
+    return operands_ == 1   ? unary(index_, t)
+           : operands_ == 2 ? binary(index_, t)
+                            : ternary(index_, t);
+  }
   // Returns the relative cost of one element, for run_loop's cost_per_element.
   COGRAD_API int cost() const noexcept;
   unsigned types() const noexcept;  // the row's types column
 
  private:
+  COGRAD_API static LoopFn unary(int index, DType t) noexcept;
+  COGRAD_API static LoopFn binary(int index, DType t) noexcept;
+  COGRAD_API static LoopFn ternary(int index, DType t) noexcept;
   uint8_t operands_, index_;
 };
 

@@ -60,10 +60,7 @@ Tensor out_like(CtxBase& ctx, const Tensor& x, DType dtype) {
 
 // Converts an operand as raw_cast does, but without counting a reference if it has the dtype.
 struct Cast {
-  Cast(const Tensor& x, DType t) : converted_(x.dtype() == t ? Tensor() : raw_cast(x, t)), x_(x) {
-    check_one_value(x, "an operation that reads values");
-    check_not_sparse(x, "an operation that reads values");
-  }
+  Cast(const Tensor& x, DType t) : converted_(x.dtype() == t ? Tensor() : raw_cast(x, t)), x_(x) {}
   const Tensor& get() const noexcept { return converted_.defined() ? converted_ : x_; }
 
  private:
@@ -73,6 +70,11 @@ struct Cast {
 
 DType result_dtype(DType compute, Rule rule) noexcept {
   return rule == Rule::Bool ? DType::Bool : compute;
+}
+
+inline void check_values(const Tensor& x) {
+  check_one_value(x, "an operation that reads values");
+  check_not_sparse(x, "an operation that reads values");
 }
 
 // A call of a row, and how it computes.
@@ -86,55 +88,71 @@ struct RowCall {
   bool new_layout = false;       // a new result is contiguous
 };
 
-// Brings an operand to the dtype of the loop. A number may stay on the host.
+// Returns an operand in the dtype of the loop. A number may stay on the host.
 Tensor converted(const TensorOrScalar& v, DType t, const RowWay& way) {
-  if (!v.is_tensor() && way.inner == t) return wrapped_number(v.scalar(), t);
+  if (way.inner == t)
+    return v.is_tensor() ? raw_cast(v.tensor(), t) : wrapped_number(v.scalar(), t);
   const Tensor x = v.is_tensor() ? raw_cast(v.tensor(), t) : raw_full({}, t, v.scalar());
   return way.ordered ? in_signed_order(x) : raw_cast(x, way.inner);
 }
 
-// Runs a row over operands of any dtypes and geometry. The layout of a new result follows the
-// tensors as they were given.
-Tensor run_row_over(const RowCall& call, std::span<const TensorOrScalar* const> given) {
-  constexpr size_t kMost = kernels::kMaxOperands - 1;
-  const RowWay way = way_of(call.row, call.compute, call.name);
-  Tensor held[kMost];
-  const Tensor *inputs[kMost], *tensors[kMost];
-  size_t n = 0;
-  Dims shape;
-  for (size_t i = 0; i < given.size(); ++i) {
-    const TensorOrScalar& v = *given[i];
-    held[i] = call.condition_first && i == 0 ? raw_cast(v.tensor(), DType::Bool)
-                                             : converted(v, call.compute, way);
-    inputs[i] = &held[i];
-    if (!v.is_tensor()) continue;
-    tensors[n++] = &v.tensor();
-    Dims wider;
-    if (!broadcast_shapes(shape, v.tensor().sizes(), wider))
-      fail_broadcast(call.name, shape, v.tensor().sizes());
-    shape = wider;
-  }
-  Tensor out = call.new_layout ? call.ctx.out(shape, call.result)
-                               : call.ctx.out(shape, call.result, {tensors, n});
-  const std::span<const Tensor* const> in(inputs, given.size());
-  const LoopFn fn = call.row.loop(way.inner);
-  const int cost = call.row.cost();
-  if (way.inner == call.compute || call.result == DType::Bool) {
-    run_elementwise(fn, out, in, call.params, cost);
-    return out;
-  }
-  const Tensor made = empty(shape, way.inner);
-  run_elementwise(fn, made, in, call.params, cost);
+// Runs the loop of a dtype that can hold the values, and converts what it computed.
+[[gnu::noinline]] void run_by_way(const RowWay& way, const Tensor& out,
+                                  std::span<const Tensor* const> inputs, const void* params,
+                                  int cost) {
+  const Tensor made = empty(out.sizes(), way.inner);
+  run_elementwise(way.fn, made, inputs, params, cost);
   if (way.ordered)
     from_signed_order(out, made);
   else
     raw_copy(out, made);
+}
+
+// Runs a row over operands of any dtypes and geometry. The layout of a new result follows the
+// tensors as they were given.
+template <size_t kCount>
+Tensor run_row_over(const RowCall& call, const TensorOrScalar* const (&given)[kCount]) {
+  const RowWay way = way_of(call.row, call.compute, call.name);
+  const bool direct = way.inner == call.compute;
+  Tensor held[kCount];
+  const Tensor *inputs[kCount], *tensors[kCount];
+  size_t n = 0;
+  IntList shape;
+  Dims wider;
+  for (size_t i = 0; i < kCount; ++i) {
+    const TensorOrScalar& v = *given[i];
+    const bool condition = call.condition_first && i == 0;
+    const DType t = condition ? DType::Bool : call.compute;
+    if (v.is_tensor() && v.tensor().dtype() == t && (direct || condition)) [[likely]] {
+      check_values(v.tensor());
+      inputs[i] = &v.tensor();
+    } else {
+      held[i] = condition ? raw_cast(v.tensor(), t) : converted(v, t, way);
+      inputs[i] = &held[i];
+    }
+    if (!v.is_tensor()) continue;
+    const IntList sizes = v.tensor().sizes();
+    if (n == 0) {
+      shape = sizes;
+    } else if (!same(shape, sizes)) {
+      Dims joint;
+      if (!broadcast_shapes(shape, sizes, joint)) fail_broadcast(call.name, shape, sizes);
+      wider = joint;
+      shape = wider;
+    }
+    tensors[n++] = &v.tensor();
+  }
+  Tensor out = call.new_layout ? call.ctx.out(shape, call.result)
+                               : call.ctx.out(shape, call.result, {tensors, n});
+  if (direct || call.result == DType::Bool) [[likely]]
+    run_elementwise(way.fn, out, inputs, call.params, call.row.cost());
+  else
+    run_by_way(way, out, inputs, call.params, call.row.cost());
   return out;
 }
 
 [[gnu::always_inline]] inline bool is_direct(const Tensor& x) {
-  check_one_value(x, "an operation that reads values");
-  check_not_sparse(x, "an operation that reads values");
+  check_values(x);
   return x.is_contiguous() && x.numel() <= kDirectMax;
 }
 

@@ -31,11 +31,15 @@ void flip_highest(const Tensor& to, const Tensor& x) {
 }  // namespace
 
 RowWay way_of(kernels::ElementRow row, DType t, const char* name) {
-  if (row.loop(t) != nullptr) return {t, false};
+  if (kernels::LoopFn fn = row.loop(t)) [[likely]]
+    return {fn, t, false};
   if (is_wide_unsigned(t)) {
-    if ((row.types() & kernels::types::ORDERED) != 0) return {signed_twin(t), true};
-    if ((row.types() & kernels::types::WIDENED) == kernels::types::WIDENED)
-      return {t == DType::UInt16 ? DType::Int32 : DType::Int64, false};
+    if ((row.types() & kernels::types::ORDERED) != 0)
+      return {row.loop(signed_twin(t)), signed_twin(t), true};
+    if ((row.types() & kernels::types::WIDENED) == kernels::types::WIDENED) {
+      const DType wider = t == DType::UInt16 ? DType::Int32 : DType::Int64;
+      return {row.loop(wider), wider, false};
+    }
   }
   detail::fail(ErrorKind::NotImplemented, name, "(): not implemented for dtype ", dtype_name(t));
 }

@@ -10,6 +10,7 @@ int64_t unsigned_bits(const Scalar& s) noexcept;
 
 // How a row computes in a dtype.
 struct RowWay {
+  kernels::LoopFn fn;
   DType inner;   // the dtype that its loop runs on
   bool ordered;  // operands are mapped to signed integers of the same order
 };
