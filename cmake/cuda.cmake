@@ -16,7 +16,7 @@ install(TARGETS cograd_cuda LIBRARY DESTINATION cograd/lib COMPONENT wheel)
 # NVRTC reads these when a kernel is first used.
 install(DIRECTORY csrc/cuda/text/ csrc/cuda/args/ DESTINATION cograd/lib/cuda COMPONENT wheel
   FILES_MATCHING PATTERN "*.h")
-# Parts that kernels on the CPU and on GPUs share.
+# NVRTC also reads these sources of the CPU's kernels, which the GPU's kernels use.
 file(GLOB cuda_shared CONFIGURE_DEPENDS csrc/kernels/elementwise/special_*.h
   csrc/kernels/elementwise/special_*.cpp csrc/kernels/optim/optim_flags.h
   csrc/kernels/optim/optim_rules.h)

@@ -156,7 +156,7 @@ cograd_status cograd_grad(const cograd_tensor* roots, const cograd_tensor* grads
                    "grad(): One of the differentiated Tensors appears to not have been used in the "
                    "graph (input ",
                    i, "). Set allow_unused=True if this is the desired behavior.");
-    for (size_t i = 0; i < n_inputs; ++i) out[i] = give(std::move(found[i]));
+    for (size_t i = 0; i < n_inputs; ++i) out[i] = owned_handle(std::move(found[i]));
   });
 }
 

@@ -80,12 +80,12 @@ void check_elements(const OpRecord& r, const ArgInfo& a, const Value& v) {
                       " is None (an undefined Tensor), expected a Tensor");
 }
 
-bool fill(const OpRecord& r, std::span<const cograd_value> args, Room& room, Value* out) {
+bool fill(const OpRecord& r, std::span<const cograd_value> args, OwnedLists& lists, Value* out) {
   if (args.size() > r.args.size()) return false;
   for (size_t i = 0; i < r.args.size(); ++i) {
     const ArgInfo& a = r.args[i];
     if (i < args.size() && args[i].kind != COGRAD_DEFAULT) {
-      if (!fit(a, args[i], room, out[i])) return false;
+      if (!fit(a, args[i], lists, out[i])) return false;
       if (r.foreign == nullptr && a.kind == ArgKind::Tensors) check_elements(r, a, out[i]);
     } else if (!fill_missing(a, out[i])) {
       return false;
@@ -130,8 +130,8 @@ void run(const cograd_op_s& op, std::span<const cograd_value> args, cograd_value
     alignas(Value) unsigned char bytes[kMaxArgs * sizeof(Value)];
     auto* values = reinterpret_cast<Value*>(bytes);
     for (size_t i = 0; i < r->args.size(); ++i) new (values + i) Value;
-    Room room;
-    if (!fill(*r, args, room, values)) continue;
+    OwnedLists lists;
+    if (!fill(*r, args, lists, values)) continue;
     if (op.inplace) {
       if (args.empty() || args[0].kind != COGRAD_TENSOR || args[0].u.tensor == nullptr) continue;
       const Tensor& self = view_of(args[0].u.tensor, op.name.c_str());

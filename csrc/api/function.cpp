@@ -274,7 +274,7 @@ cograd_status cograd_function_end(cograd_context ctx, cograd_tensor* outputs, si
     for (size_t i = 0; i < n; ++i)
       list.push_back(Tensor::steal(impl(std::exchange(outputs[i], nullptr))));
     node_of(ctx)->finish({list.data(), list.size()});
-    for (size_t i = 0; i < n; ++i) outputs[i] = give(std::move(list[i]));
+    for (size_t i = 0; i < n; ++i) outputs[i] = owned_handle(std::move(list[i]));
   });
 }
 

@@ -10,8 +10,8 @@ inline TensorImpl* impl(cograd_tensor t) noexcept { return reinterpret_cast<Tens
 inline cograd_tensor handle(TensorImpl* p) noexcept { return reinterpret_cast<cograd_tensor>(p); }
 inline cograd_tensor handle(const Tensor& t) noexcept { return handle(t.impl()); }
 inline Tensor borrow(cograd_tensor t) noexcept { return Tensor::borrow(impl(t)); }
-// Transfers the reference to the caller.
-inline cograd_tensor give(Tensor t) noexcept { return handle(t.release()); }
+// Returns a pointer that owns the reference; the caller of the C interface must release it.
+inline cograd_tensor owned_handle(Tensor t) noexcept { return handle(t.release()); }
 
 // Returns the variable `t` as a Tensor, without taking a reference.
 inline const Tensor& view_of(const cograd_tensor& t) noexcept {
@@ -47,7 +47,7 @@ std::span<T> given_list(T* p, size_t n, const char* who, const char* what) {
 // Stores `t` in *out, which takes over the reference.
 inline void put(cograd_tensor* out, const char* who, Tensor t) {
   cograd_tensor& place = given(out, who, "out");
-  place = give(std::move(t));
+  place = owned_handle(std::move(t));
 }
 inline TensorList list_of(const cograd_tensor* t, size_t n, const char* who, const char* what) {
   given_list(t, n, who, what);

@@ -20,8 +20,8 @@ void each_tensor(const OpRecord& r, const Value* args, F&& f) {
   }
 }
 
-// Returns the arguments in the form that callbacks get. `room` owns lists that are created for it.
-SmallVec<cograd_value, 8> boxed_args(const ForeignOp& op, const Value* values, Room& room);
+// Returns the arguments in the form that callbacks get. `lists` owns lists that are created for it.
+SmallVec<cograd_value, 8> boxed_args(const ForeignOp& op, const Value* values, OwnedLists& lists);
 // Combines the values that a callback pushed into the op's result.
 void set_result(const ForeignOp& op, std::vector<Result>& items, Result& out);
 // Makes a call inside a vmap. Returns false, without a call, if no argument is batched or the op

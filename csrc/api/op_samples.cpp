@@ -58,8 +58,8 @@ class OpSamples final : public SampledCall {
                                 std::span<const SampleDim> dims,
                                 std::vector<SampleDim>& out_dims) override {
     const Given given(op_, values_, inputs);
-    Room room;
-    const auto args = boxed_args(op_, given.values.data(), room);
+    OwnedLists lists;
+    const auto args = boxed_args(op_, given.values.data(), lists);
     const cograd_batch_info info = batch_info(level);
     const std::vector<int32_t> in_dims = dims_to_c(dims);
     cograd_results_s results;

@@ -122,7 +122,7 @@ class Written {
   const std::vector<Tensor>& tensors() const noexcept { return tensors_; }
   bool tracked() const noexcept { return tracked_; }
   // True if differentiable ops wrote tensor i, so that its history is already right.
-  bool recorded(size_t i) const { return maker(tensors_[i]) != makers_[i].get(); }
+  bool recorded(size_t i) const { return history_of(tensors_[i]) != histories_[i].get(); }
   // Bumps the versions of tensors whose version did not change: they were written by data pointer.
   void bump() const {
     for (size_t i = 0; i < tensors_.size(); ++i)
@@ -130,8 +130,8 @@ class Written {
   }
 
  private:
-  // Returns the grad_fn; for a view the base's, as a write to either replaces that one.
-  static Node* maker(const Tensor& t) noexcept {
+  // Returns the grad_fn, for a view that of its base: a write to either replaces it.
+  static Node* history_of(const Tensor& t) noexcept {
     return t->base != nullptr ? t->base->grad_fn : t->grad_fn;
   }
   static bool any_requires_grad(const OpRecord& r, const Value* values) {
@@ -144,13 +144,13 @@ class Written {
     check_inplace(t, op_.qualified.c_str(), tracked_);
     tensors_.push_back(t);
     versions_.push_back(t->current_version());
-    makers_.push_back(NodeRef::borrow(maker(t)));
+    histories_.push_back(NodeRef::borrow(history_of(t)));
   }
   const ForeignOp& op_;
   bool tracked_ = false;
   std::vector<Tensor> tensors_;
   std::vector<uint32_t> versions_;
-  std::vector<NodeRef> makers_;
+  std::vector<NodeRef> histories_;
 };
 
 void run_forward(const ForeignOp& op, UserNode* node, std::span<const cograd_value> args,
@@ -304,22 +304,22 @@ Loaded end_loading() {
 namespace {
 
 // Expands the argument of a parameter int[N], which accepts N integers or one for all.
-cograd_value sized(const ForeignOp& op, size_t i, cograd_value v, Room& room) {
+cograd_value sized(const ForeignOp& op, size_t i, cograd_value v, OwnedLists& lists) {
   const size_t n = op.record.args[i].count;
   if (n == 0 || v.kind == COGRAD_NONE || v.length == n) return v;
   COGRAD_CHECK_VALUE(v.kind == COGRAD_INTS && v.length == 1, op.qualified, "(): argument '",
                      op.record.args[i].name, "' has ", v.length, " elements, expected ", n);
-  v.u.list = room.emplace_front(n, *static_cast<const int64_t*>(v.u.list)).data();
+  v.u.list = lists.emplace_front(n, *static_cast<const int64_t*>(v.u.list)).data();
   v.length = n;
   return v;
 }
 
 }  // namespace
 
-SmallVec<cograd_value, 8> boxed_args(const ForeignOp& op, const Value* values, Room& room) {
+SmallVec<cograd_value, 8> boxed_args(const ForeignOp& op, const Value* values, OwnedLists& lists) {
   SmallVec<cograd_value, 8> args;
   for (size_t i = 0; i < op.record.args.size(); ++i)
-    args.push_back(sized(op, i, values[i].to_c(), room));
+    args.push_back(sized(op, i, values[i].to_c(), lists));
   return args;
 }
 
@@ -373,8 +373,8 @@ void run_foreign(const ForeignOp& op, const Value* values, Result& out) {
     fail_place(op);
   if (thread_state.vmaps > 0 && call_foreign_samples(op, values, out)) [[unlikely]]
     return;
-  Room room;
-  const auto args = boxed_args(op, values, room);
+  OwnedLists lists;
+  const auto args = boxed_args(op, values, lists);
   const std::span<const cograd_value> given(args.data(), args.size());
   cograd_results_s results;
   const Written written(op, values);

@@ -228,7 +228,8 @@ cograd_status cograd_tensor_empty_strided(int32_t dtype, int32_t dim, const int6
     const Tensor whole = empty_checked("empty_strided", count, DType::UInt8);
     Storage* storage = whole->storage;
     storage->retain();
-    *out = give(tensor_of_storage(storage, t, shape, steps, static_cast<char*>(storage->data)));
+    *out = owned_handle(
+        tensor_of_storage(storage, t, shape, steps, static_cast<char*>(storage->data)));
   });
 }
 
@@ -255,7 +256,7 @@ cograd_status cograd_tensor_from_blob(void* data, int32_t dtype, int32_t dim, co
     Tensor made = tensor_of_storage(storage, t, shape, steps, static_cast<char*>(data));
     storage->deleter = deleter;  // set last: after an error the caller still owns the memory
     storage->context = context;
-    *out = give(std::move(made));
+    *out = owned_handle(std::move(made));
   });
 }
 

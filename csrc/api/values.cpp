@@ -55,7 +55,7 @@ const char* list_fault(const cograd_value& v) noexcept {
 }
 }  // namespace
 
-bool fit(const ArgInfo& a, const cograd_value& given, Room& room, Value& v) {
+bool fit(const ArgInfo& a, const cograd_value& given, OwnedLists& lists, Value& v) {
   const char* fault = list_fault(given);
   COGRAD_CHECK_TYPE(fault == nullptr, "argument '", a.name, "' is a list of ",
                     static_cast<int64_t>(given.length), " ", fault);
@@ -87,7 +87,7 @@ bool fit(const ArgInfo& a, const cograd_value& given, Room& room, Value& v) {
     case ArgKind::DimList:
     case ArgKind::Shape:
       if (v.kind == COGRAD_INT)
-        v.set_list(COGRAD_INTS, room.emplace_front(1, v.integer()).data(), 1);
+        v.set_list(COGRAD_INTS, lists.emplace_front(1, v.integer()).data(), 1);
       return v.kind == COGRAD_INTS;
     case ArgKind::DType:
       return v.kind == COGRAD_DTYPE && v.integer() >= 0 && v.integer() < kNumDTypes;
@@ -130,13 +130,13 @@ cograd_value result_to_c(Result& r) {
       break;
     case Result::Kind::Tensor:
       v.kind = COGRAD_TENSOR;
-      v.u.tensor = give(std::move(r.tensor));
+      v.u.tensor = owned_handle(std::move(r.tensor));
       v.owned = 1;
       break;
     case Result::Kind::Tuple:
     case Result::Kind::List: {
       auto* list = owned_list<cograd_tensor>(v, COGRAD_TENSORS, r.tensors.size());
-      for (size_t i = 0; i < r.tensors.size(); ++i) list[i] = give(std::move(r.tensors[i]));
+      for (size_t i = 0; i < r.tensors.size(); ++i) list[i] = owned_handle(std::move(r.tensors[i]));
       break;
     }
     case Result::Kind::Int:
@@ -160,7 +160,8 @@ cograd_value result_to_c(Result& r) {
       });
       if (tensors) {
         auto* list = owned_list<cograd_tensor>(v, COGRAD_TENSORS, items.size());
-        for (size_t i = 0; i < items.size(); ++i) list[i] = give(std::move(items[i].tensor));
+        for (size_t i = 0; i < items.size(); ++i)
+          list[i] = owned_handle(std::move(items[i].tensor));
         break;
       }
       auto* list =

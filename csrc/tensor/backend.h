@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a kind of device with memory and kernels of its own implements. Its library registers one
-// object; the seam (slot.h, device.h, Storage::make) calls it where the place is such a device.
+// A device with memory and kernels of its own implements this interface. Its library registers one
+// object, which slot.h, device.h and Storage::make call if the thread's place is such a device.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -64,8 +64,8 @@ struct GpuMemory {
   int64_t retries = 0, failures = 0;
 };
 
-// What the Python module calls of libcograd_cuda.so. Streams and events are handles: 0 is the
-// default stream.
+// The Python module calls these functions of libcograd_cuda.so. Streams and events are handles: 0
+// is the default stream.
 class COGRAD_API CudaRuntime : public Backend {
  public:
   virtual void set_current(int device) = 0;
@@ -99,7 +99,7 @@ class COGRAD_API CudaRuntime : public Backend {
   struct Library {
     std::string name, path, version, missing;  // `missing` says why there is none
   };
-  // What was found of the libraries besides the driver.
+  // Describes which libraries besides the driver were found.
   virtual std::vector<Library> libraries() = 0;
 };
 

@@ -48,9 +48,8 @@ class Pool {
   static constexpr int kClaimBits = 10;  // of Line::claims: epoch, number of chunks taken
 
   // A worker sets `inside` and then reads word_; the caller closes word_ and then reads `inside`.
-  // All are sequentially consistent, so either the worker finds the loop closed, or the caller
-  // waits for it, and sees what its chunks wrote because it reads `inside` after the worker reset
-  // it.
+  // All are sequentially consistent: either the worker finds the loop closed, or the caller waits
+  // until the worker has reset `inside`, and then sees what the worker's chunks wrote.
   struct alignas(64) Line {
     std::atomic<uint64_t> claims{0};  // chunks taken of the share of the loop that is this worker's
     std::atomic<bool> inside{false};

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Mistakes in C++ ops: an access to what does not exist raises and says what there is."""
+"""Checks that mistakes in C++ ops raise errors that say what was expected and what there is."""
 
 import shutil
 import subprocess
@@ -114,7 +114,7 @@ MISUSES = {
     "hook": (RuntimeError, "undefined Tensor"),
     "no_op": (RuntimeError, "there is no op 't_mistakes::nothing'"),
     "too_few": (TypeError, r"cannot be called with \(Tensor\)"),
-    "result_kind": (TypeError, "expected a int"),
+    "result_kind": (TypeError, "an op returned a result of kind .*, but its type must be int"),
     "parallel": (ValueError, "thrown by a worker"),
 }
 

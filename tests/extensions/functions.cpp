@@ -55,7 +55,7 @@ struct Double : Function<Double> {
   }
   static variable_list backward(AutogradContext*, variable_list grads) { return {grads[0] * 2}; }
 };
-// The same through the data pointer, which no version counter sees.
+// Does the same through the data pointer, which does not count a write.
 struct DoubleRaw : Function<DoubleRaw> {
   static Tensor forward(AutogradContext* ctx, Tensor x) {
     double* p = x.data_ptr<double>();
@@ -120,7 +120,7 @@ struct TwoOutputs : Function<TwoOutputs<Materialize>> {
   }
 };
 
-// What saved_data can hold.
+// Saves one value of each type that saved_data can hold.
 struct Saved : Function<Saved> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x) {
     auto& d = ctx->saved_data;

@@ -52,7 +52,7 @@ Node::~Node() {
 }
 
 void Node::report_created() noexcept {
-  if (Node* maker = running_node()) extra().made_by = NodeRef::borrow(maker);
+  if (Node* running = running_node()) extra().made_by = NodeRef::borrow(running);
   if (watch_handlers.node_made != nullptr) watch_handlers.node_made(this);
 }
 

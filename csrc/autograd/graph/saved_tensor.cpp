@@ -85,10 +85,10 @@ void fail_released(const Node* owner) {
 }
 
 namespace {
-// Makes `alias` an output of `maker`.
-Tensor made_by(Tensor alias, Node* maker, uint32_t output_nr) {
-  maker->retain();
-  alias->grad_fn = maker;
+// Makes `alias` an output of `fn`.
+Tensor made_by(Tensor alias, Node* fn, uint32_t output_nr) {
+  fn->retain();
+  alias->grad_fn = fn;
   alias->output_nr = output_nr;
   return alias;
 }
@@ -101,8 +101,8 @@ Tensor detached(const Tensor& t) {
 }  // namespace
 
 Tensor with_history(const Tensor& t) {
-  Node* maker = grad_fn(t.impl());
-  if (maker != nullptr) return made_by(detached(t), maker, t->output_nr);
+  Node* fn = grad_fn(t.impl());
+  if (fn != nullptr) return made_by(detached(t), fn, t->output_nr);
   return requires_grad(t) ? t : detached(t);
 }
 
@@ -365,21 +365,21 @@ Tensor PackedSlot::unpacked_values(Node* owner) {
 
 Tensor PackedSlot::unpack(Node* owner) {
   Tensor t = unpacked_values(owner);
-  Node* maker = is_output ? owner : edge.node;
+  Node* fn = is_output ? owner : edge.node;
   const bool lacks = tangents != nullptr && tangents->missing_on(t);
   if (!lacks) {
-    if (maker == nullptr && !requires_grad(t)) return for_kernels(std::move(t), 0, owner);
-    if (maker != nullptr && maker->is_accumulator()) {
-      const Tensor leaf = static_cast<AccumulateGrad*>(maker)->variable();
+    if (fn == nullptr && !requires_grad(t)) return for_kernels(std::move(t), 0, owner);
+    if (fn != nullptr && fn->is_accumulator()) {
+      const Tensor leaf = static_cast<AccumulateGrad*>(fn)->variable();
       if (leaf.is(t)) return for_kernels(std::move(t), 0, owner);
     }
   }
   const Tensor given = std::exchange(t, detach(t));
   transform_hooks.copy_tangents(given, t);
   if (lacks) tangents->set_missing_on(t);
-  if (maker == nullptr) return t;
+  if (fn == nullptr) return t;
   if (is_output) return made_by_owner(std::move(t), owner, output_nr);
-  return made_by(std::move(t), maker, edge.input_nr);
+  return made_by(std::move(t), fn, edge.input_nr);
 }
 
 Tensor unpack_once(Node* owner, SavedTensor& s, size_t index, BackwardArgs& args) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What every kernel's text begins with: types, kernels, loads and stores, warps, atomics. NVRTC
+// Every kernel's text begins with this: types, kernels, loads and stores, warps, atomics. NVRTC
 // reads it without any other header; tests/cuda/fake/host.h stands for the device under g++.
 //
 //   struct Args { float* out; const float* in; int64_t n; };

@@ -136,7 +136,7 @@ using State = COGRAD_SCAN;
 inline State read(const ScanArgs& a, int64_t at, int64_t i) {
   return State::of(load(static_cast<const Element*>(a.x), at), i);
 }
-// Where element i of a line lies.
+// Returns the position of element i of a line.
 struct Line {
   int64_t first, step;
   Line(const ScanArgs& a, int64_t line) {

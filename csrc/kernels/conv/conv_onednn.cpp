@@ -11,14 +11,14 @@
 namespace cograd::kernels {
 namespace {
 
+using onednn::Buffer;
 using onednn::Kind;
 using onednn::Piece;
 using onednn::Plan;
-using onednn::Room;
 using onednn::Runner;
 
 constexpr int64_t kTasks = 8;                  // number of tasks that work is cut into
-constexpr int64_t kPieceBytes = 2 << 20;       // bytes of a piece's images, if it has several
+constexpr int64_t kPieceBytes = 2 << 20;       // limit for the images of a piece with several
 constexpr int64_t kChannelBlock = 16;          // channels are cut at multiples of this
 constexpr int64_t kSumBytes = 8 << 20;         // bytes of sums for parts of the batch
 constexpr double kTaskWork = double{1 << 20};  // multiplications per task
@@ -28,7 +28,7 @@ bool suits(DType t, const ConvShape& s) {
          s.out_channels > 0 && s.out_size() > 0 && s.in_size() > 0 && s.taps() > 0;
 }
 
-// A range cut into equal parts; the last part may be shorter.
+// Describes a range that is cut into equal parts; the last part may be shorter.
 struct Cut {
   int64_t size = 0, part = 1;
   Cut(int64_t n, int64_t parts, int64_t multiple = 1)
@@ -134,18 +134,18 @@ struct Plans {
 
 // Computes y or the gradient with respect to x; lays out the weights of each part of the channels
 // once.
-bool by_weights(const Pieces& p, const float* first, const float* w, const float* bias,
+bool by_weights(const Pieces& p, const float* input, const float* w, const float* bias,
                 float* result) {
   const Plans plans(p);
   if (!plans.exist()) return false;
   const int64_t channels = p.channels.parts();
-  std::vector<Room> rooms(static_cast<size_t>(channels));
+  std::vector<Buffer> buffers(static_cast<size_t>(channels));
   std::vector<const void*> weights(static_cast<size_t>(channels));
   parallel_for(0, channels, 1, [&](int64_t lo, int64_t hi) {
     Runner runner;
     for (; lo < hi; ++lo)
       weights[static_cast<size_t>(lo)] =
-          runner.convert(plans.at(0, lo).second, w + p.at_w(lo), rooms[static_cast<size_t>(lo)]);
+          runner.convert(plans.at(0, lo).second, w + p.at_w(lo), buffers[static_cast<size_t>(lo)]);
   });
   const bool forward = p.kind == Kind::forward;
   parallel_for(0, p.images.parts() * channels, 1, [&](int64_t lo, int64_t hi) {
@@ -155,11 +155,11 @@ bool by_weights(const Pieces& p, const float* first, const float* w, const float
       const int64_t x = p.at_x(i, c), y = p.at_y(i, c);
       const Plan& plan = plans.at(i, c);
       const void* b = weights[static_cast<size_t>(c)];
-      Room own;
+      Buffer own;
       // A smaller piece may need the weights in another layout.
       if (onednn::api().layout_equal(plan.second.wanted, plans.at(0, c).second.wanted) == 0)
         b = runner.convert(plan.second, w + p.at_w(c), own);
-      runner.run(plan, first + (forward ? x : y), b,
+      runner.run(plan, input + (forward ? x : y), b,
                  bias == nullptr ? nullptr : bias + p.at_bias(c), result + (forward ? y : x));
     }
   });
@@ -189,16 +189,17 @@ bool onednn_conv_weight_grad(DType t, const ConvShape& s, const void* g, const v
   if (!plans.exist()) return false;
   const int64_t channels = p.channels.parts(), parts = p.images.parts();
   const int64_t size = s.groups * s.out_channels * s.depth();
+  // The first part of the batch writes gw; each other part writes its own sum, which is added last.
   std::vector<float> sums(static_cast<size_t>((parts - 1) * size));
   float* to = static_cast<float*>(gw);
   parallel_for(0, parts * channels, 1, [&](int64_t lo, int64_t hi) {
     Runner runner;
-    Room room;
+    Buffer buffer;
     for (; lo < hi; ++lo) {
       const int64_t i = lo / channels, c = lo % channels;
       const Plan& plan = plans.at(i, c);
       const void* b =
-          runner.convert(plan.second, static_cast<const float*>(g) + p.at_y(i, c), room);
+          runner.convert(plan.second, static_cast<const float*>(g) + p.at_y(i, c), buffer);
       float* place = i == 0 ? to : sums.data() + (i - 1) * size;
       runner.run(plan, static_cast<const float*>(x) + p.at_x(i, c), b, nullptr, place + p.at_w(c));
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bessel and Airy functions: polynomials near the origin, with the logarithmic part separate (DLMF
-// 10.8, 10.31), and amplitudes of the asymptotic forms far from it (DLMF 10.17, 10.40, 9.7).
+// Bessel and Airy functions. Near the origin they are polynomials, with the logarithmic part
+// separate (DLMF 10.8, 10.31); far from it, polynomials give the amplitudes of the asymptotic forms
+// (DLMF 10.17, 10.40, 9.7).
 #include <math.h>
 
 #include "kernels/elementwise/special_functions.h"
@@ -100,7 +101,7 @@ double spherical_bessel_j0(double x) noexcept {
 
 namespace {
 
-// A number as a sum of two.
+// An unevaluated sum of two doubles, which has about twice the precision of one.
 struct Sum {
   double high, rest;
 };

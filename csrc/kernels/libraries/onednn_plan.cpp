@@ -207,9 +207,9 @@ void Runner::execute(Object primitive, const Argument* arguments, int count) {
   check(api().primitive_execute(primitive, stream_.object, count, arguments), "a convolution");
 }
 
-const void* Runner::convert(const Array& array, const void* data, Room& room) {
+const void* Runner::convert(const Array& array, const void* data, Buffer& buffer) {
   if (array.reorder.object == nullptr) return data;
-  void* to = room.get(array.bytes);
+  void* to = buffer.get(array.bytes);
   const Memory a = memory(array.plain.object, data), b = memory(array.wanted, to);
   const Argument arguments[] = {{kSource, a.object}, {kOutput, b.object}};
   execute(array.reorder.object, arguments, 2);

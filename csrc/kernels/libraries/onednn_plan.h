@@ -41,13 +41,13 @@ using Primitive = Handle<&Api::primitive_destroy>;
 using Memory = Handle<&Api::memory_destroy>;
 using Stream = Handle<&Api::stream_destroy>;
 
-// Memory for arrays in the library's layouts, which later uses reuse.
-class Room {
+// Memory for an array in one of the library's layouts; get() allocates only if it must grow.
+class Buffer {
  public:
-  ~Room() { ::operator delete(data_, kAligned); }
-  Room() = default;
-  Room(const Room&) = delete;
-  Room& operator=(const Room&) = delete;
+  ~Buffer() { ::operator delete(data_, kAligned); }
+  Buffer() = default;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
   void* get(size_t bytes) {
     if (bytes <= size_) return data_;
     void* fresh = ::operator new(bytes, kAligned);
@@ -88,9 +88,9 @@ std::shared_ptr<const Plan> plan_of(const Piece& piece);
 class Runner {
  public:
   Runner();
-  // Returns the array at `data` in the wanted layout; converts it into `room` unless it has that
+  // Returns the array at `data` in the wanted layout; converts it into `buffer` unless it has that
   // layout.
-  const void* convert(const Array& array, const void* data, Room& room);
+  const void* convert(const Array& array, const void* data, Buffer& buffer);
   // `second` must be in its wanted layout.
   void run(const Plan& plan, const void* first, const void* second, const void* bias, void* result);
 
@@ -98,7 +98,7 @@ class Runner {
   void execute(Object primitive, const Argument* arguments, int count);
   OneThread one_;
   Stream stream_;
-  Room first_, result_, scratch_;
+  Buffer first_, result_, scratch_;
 };
 
 }  // namespace cograd::kernels::onednn

@@ -98,7 +98,8 @@ void call_ordered(const OpRecord& r, const Value* args, Result& out) {
   }
   r.call(own.data(), out);
   const auto back = [&](Tensor& x, size_t i) {
-    if ((r.facts.unsigned_rule.values >> i & 1) != 0 && x.defined()) x = apply<UnsignedOrder>(x, t);
+    if ((r.traits.unsigned_rule.values >> i & 1) != 0 && x.defined())
+      x = apply<UnsignedOrder>(x, t);
   };
   back(out.tensor, 0);
   for (size_t i = 0; i < out.tensors.size(); ++i) back(out.tensors[i], i);

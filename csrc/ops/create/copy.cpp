@@ -96,7 +96,8 @@ struct Copy {
   // The result is batched even if the overwritten tensor is not.
   static void batch(BatchCall& c) {
     const Tensor& self = c.arg(0).tensor();
-    c.give(apply<Copy>(c.physical_expanded(self), c.aligned(c.arg(1).tensor(), self.dim()), false));
+    c.set_result(
+        apply<Copy>(c.physical_expanded(self), c.aligned(c.arg(1).tensor(), self.dim()), false));
   }
   static Tensor forward(Ctx<Copy>& ctx, const Tensor& self, const Tensor& src, bool non_blocking) {
     Dims shape;

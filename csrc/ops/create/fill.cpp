@@ -42,7 +42,7 @@ struct Fill {
       const Tensor value = cast(c.arg(1).tensor(), x.dtype());
       box(c.out(), clone(expand(value, x.sizes())));
     } else {
-      c.give(apply<Fill>(c.samples(x), TensorOrScalar(c.arg(1).scalar())));
+      c.set_result(apply<Fill>(c.physical(x), TensorOrScalar(c.arg(1).scalar())));
     }
   }
   static void backward(Ctx<Fill>& ctx, const Tensor& g) {

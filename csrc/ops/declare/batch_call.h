@@ -21,14 +21,16 @@ class COGRAD_API BatchCall {
   // True if `t` is batched at this vmap level.
   bool batched(const Tensor& t) const noexcept { return batch_level(t) == level_.id; }
   // Returns the physical tensor of `t` with the batch in dim 0, or `t` itself if it is not batched.
-  Tensor samples(const Tensor& t) const { return batched(t) ? batch_dim_first(t) : t; }
-  // Returns samples(t), but expands a tensor that is not batched, without copying it.
+  Tensor physical(const Tensor& t) const { return batched(t) ? batch_dim_first(t) : t; }
+  // Returns physical(t), but expands a tensor that is not batched, without copying it.
   Tensor physical_expanded(const Tensor& t) const;
-  // Returns samples(t) with `rank` dims after the batch dim; missing ones are inserted with size 1.
-  // Returns `t` itself if it is not batched, since it broadcasts.
+  // Returns physical(t) with `rank` dims after the batch dim; missing ones are inserted with
+  // size 1. Returns `t` itself if it is not batched, since it broadcasts.
   Tensor aligned(const Tensor& t, int rank) const;
-  // Sets the result: `whole` is its physical tensor, with the batch in dim `dim`.
-  void give(const Tensor& whole, int dim = 0) { box(out_, make_batched(whole, dim, level_.id)); }
+  // Sets the result: its physical tensor has the batch in dim `dim`.
+  void set_result(const Tensor& physical, int dim = 0) {
+    box(out_, make_batched(physical, dim, level_.id));
+  }
   // Runs the op sample by sample and stacks the results.
   void loop();
 
@@ -50,10 +52,10 @@ inline Dims with_samples(int64_t n, IntList sizes) {
 
 // Batches an op that returns a number for each x[i] by merging the batch dim into dim 0.
 template <class Op>
-void give_each(BatchCall& c) {
-  const Tensor x = c.samples(c.arg(0).tensor());
+void merge_batch_dim(BatchCall& c) {
+  const Tensor x = c.physical(c.arg(0).tensor());
   const int64_t sizes[2] = {x.size(0), x.size(1)};
-  c.give(reshape(apply<Op>(flatten(x, 0, 1)), sizes));
+  c.set_result(reshape(apply<Op>(flatten(x, 0, 1)), sizes));
 }
 
 }  // namespace cograd

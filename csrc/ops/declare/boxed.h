@@ -86,16 +86,16 @@ COGRAD_API void call_ordered(const OpRecord& r, const Value* args, Result& out);
 // Returns the record of an op, when it is needed.
 using RecordOf = const OpRecord& (*)();
 
-// The gate passes these facts of an op to BoxedArgs::staged.
-enum GateFacts : uint8_t {
+// The gate passes these traits of an op to BoxedArgs::staged.
+enum GateTraits : uint8_t {
   kLeaves = 1,  // a composition that leaves transforms to the ops that it consists of
   kDraws = 2,
   kAsksForDevice = 4,
   kMixesDevices = 8,
 };
 template <class Op>
-constexpr GateFacts gate_facts() {
-  return static_cast<GateFacts>(
+constexpr GateTraits gate_traits() {
+  return static_cast<GateTraits>(
       (Traits<Op>::composite && !looped<Op>() ? kLeaves : 0) | (draws<Op>() ? kDraws : 0) |
       (asks_for_device<Op>() ? kAsksForDevice : 0) | (mixes_devices<Op>() ? kMixesDevices : 0));
 }
@@ -112,10 +112,10 @@ struct BoxedArgs<std::tuple<A...>> {
     return v;
   }
   // Runs the call through the stages and returns true, if one of these may have to handle it.
-  [[gnu::noinline, gnu::cold]] static bool staged(GateFacts facts, RecordOf record,
+  [[gnu::noinline, gnu::cold]] static bool staged(GateTraits traits, RecordOf record,
                                                   const CallForm& form, Result& r,
                                                   const A&... args) {
-    if (!to_stages(facts, record, form, args...)) return false;
+    if (!to_stages(traits, record, form, args...)) return false;
     const auto v = values(args...);
     run_stages(record(), form, v.data(), r);
     return true;
@@ -128,8 +128,8 @@ struct BoxedArgs<std::tuple<A...>> {
   }
 
  private:
-  static bool to_stages(GateFacts facts, RecordOf record, const CallForm& call, const A&... args);
-  static bool elsewhere(GateFacts facts, RecordOf record, const A&... args);
+  static bool to_stages(GateTraits traits, RecordOf record, const CallForm& call, const A&... args);
+  static bool elsewhere(GateTraits traits, RecordOf record, const A&... args);
 };
 
 template <class Op>

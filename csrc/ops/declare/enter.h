@@ -176,7 +176,7 @@ detail::Returned<Op, kForm> enter(const CallForm& call, const Args&... args) {
   } else {
     if (stages_open()) [[unlikely]] {
       Result r;
-      if (detail::Boxed<Op>::staged(detail::gate_facts<Op>(), detail::record_of<Op>, call, r,
+      if (detail::Boxed<Op>::staged(detail::gate_traits<Op>(), detail::record_of<Op>, call, r,
                                     args...)) {
         if constexpr (std::is_void_v<detail::Returned<Op, kForm>>)
           return;

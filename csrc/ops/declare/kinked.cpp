@@ -32,7 +32,8 @@ struct Kinked {
     if (ctx.needs(1)) ctx.grad(1) = zeros(ctx->sizes, ctx->dtype);
   }
   static void batch(BatchCall& c) {
-    c.give(apply<Kinked>(c.physical_expanded(c.arg(0).tensor()), c.samples(c.arg(1).tensor())));
+    c.set_result(
+        apply<Kinked>(c.physical_expanded(c.arg(0).tensor()), c.physical(c.arg(1).tensor())));
   }
 };
 COGRAD_OP(Kinked)

@@ -13,7 +13,7 @@
 //   COGRAD_OP(Hypot)
 // A forward without Ctx is a composition of other ops and needs no backward. If those ops save its
 // first input, `static constexpr bool kCopiesTarget = true` lets its in-place form be recorded.
-// A forward that takes Into only checks its arguments and runs one op in the same call form.
+// A forward that takes a CallForm only checks its arguments and runs one op in the same form.
 #pragma once
 #include <array>
 
@@ -334,15 +334,15 @@ bool any_transformed(const Args&... args) {
 // True if the device stage must handle this call: it asks for another device than this thread's
 // place, or has a tensor on one.
 template <class... A>
-bool BoxedArgs<std::tuple<A...>>::elsewhere(GateFacts facts, RecordOf record, const A&... args) {
-  if ((facts & kAsksForDevice) != 0) {
+bool BoxedArgs<std::tuple<A...>>::elsewhere(GateTraits traits, RecordOf record, const A&... args) {
+  if ((traits & kAsksForDevice) != 0) {
     const auto v = values(args...);
     return device_of_call(record(), v.data(), {}) != thread_place.now;
   }
   bool any = false, first = true;
   each_edge(
       [&](const Tensor* t) {
-        if (first || (facts & kMixesDevices) == 0)
+        if (first || (traits & kMixesDevices) == 0)
           any |= t != nullptr && t->defined() && (*t)->device != thread_place.now;
         first = false;
       },
@@ -352,16 +352,16 @@ bool BoxedArgs<std::tuple<A...>>::elsewhere(GateFacts facts, RecordOf record, co
 // True if a stage in front of the op may have to handle this call. Transforms leave a composition
 // to the ops that it consists of, unless it reads values.
 template <class... A>
-bool BoxedArgs<std::tuple<A...>>::to_stages(GateFacts facts, RecordOf record, const CallForm& call,
-                                            const A&... args) {
+bool BoxedArgs<std::tuple<A...>>::to_stages(GateTraits traits, RecordOf record,
+                                            const CallForm& call, const A&... args) {
   if (call.passed) return false;
   if (thread_state.observer != nullptr || may_lack_kernels(thread_place.now)) return true;
-  if (elsewhere(facts, record, args...)) return true;
-  const bool draws = (facts & kDraws) != 0 && thread_state.vmaps > 0;
+  if (elsewhere(traits, record, args...)) return true;
+  const bool draws = (traits & kDraws) != 0 && thread_state.vmaps > 0;
   if (call.form == Form::Out)
     return (*call.target)->device != thread_place.now || transformed(*call.target) || draws ||
            any_transformed(args...);
-  return (facts & kLeaves) == 0 && (draws || any_transformed(args...));
+  return (traits & kLeaves) == 0 && (draws || any_transformed(args...));
 }
 [[noreturn]] COGRAD_API void fail_dtype(const char* op, DType t);
 // How an op that does not claim complex dtypes treats the wide unsigned integers.

@@ -91,9 +91,9 @@ constexpr bool boxable(std::tuple<A...>*) {
 }
 
 template <class Op>
-constexpr RecordFacts record_facts() {
+constexpr RecordTraits record_traits() {
   using T = Traits<Op>;
-  RecordFacts f{};
+  RecordTraits f{};
   f.traits = traits_of<Op>();
   f.result = result_kind<typename T::Out>();
   f.num_results = 1;
@@ -111,9 +111,9 @@ template <class Op>
 [[gnu::cold]] OpRecord* make_record() {
   using Args = typename Traits<Op>::Args;
   using Index = std::make_index_sequence<std::tuple_size_v<Args>>;
-  static constexpr RecordFacts kFacts = record_facts<Op>();
+  static constexpr RecordTraits kDerived = record_traits<Op>();
   return new_record(
-      Op::spec, kFacts, ArgShapes<Args>::all,
+      Op::spec, kDerived, ArgShapes<Args>::all,
       [](const Value* v, Result& out, const CallForm& form) {
         boxed_call<Op>(form, v, out, Index{});
       },

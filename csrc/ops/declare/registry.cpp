@@ -72,19 +72,19 @@ std::vector<ArgInfo> arg_infos(std::span<const ArgShape> shapes) {
   return infos;
 }
 
-OpRecord* new_record(const OpSpec& spec, const RecordFacts& facts, std::span<const ArgShape> args,
-                     OpRecord::Call call_plain, OpRecord::Run run) {
+OpRecord* new_record(const OpSpec& spec, const RecordTraits& derived,
+                     std::span<const ArgShape> args, OpRecord::Call call_plain, OpRecord::Run run) {
   auto* r = new OpRecord;
   r->spec = spec;
   r->args = arg_infos(args);
-  r->differentiable = facts.differentiable;
-  r->composite = facts.composite;
-  r->looped = facts.looped;
-  r->facts = facts.traits;
-  r->result = facts.result;
-  r->num_results = facts.num_results;
-  r->has_inplace = facts.has_inplace;
-  r->has_out = facts.has_out;
+  r->differentiable = derived.differentiable;
+  r->composite = derived.composite;
+  r->looped = derived.looped;
+  r->traits = derived.traits;
+  r->result = derived.result;
+  r->num_results = derived.num_results;
+  r->has_inplace = derived.has_inplace;
+  r->has_out = derived.has_out;
   r->call_plain = call_plain;
   r->run = run;
   return r;

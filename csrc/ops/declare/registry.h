@@ -55,7 +55,7 @@ struct OpRecord {
   bool differentiable = false;
   bool composite = false;  // consists of ops that are recorded themselves
   bool looped = false;     // a composition that reads values: vmap runs it sample by sample
-  OpTraits facts;
+  OpTraits traits;
   Result::Kind result = Result::Kind::None;
   uint8_t num_results = 1;  // the length of a tuple result
   bool has_inplace = false, has_out = false;
@@ -83,14 +83,14 @@ struct ArgShape {
   bool nullable;
 };
 // The part of a record that follows from the op's struct, beside its spec and parameters.
-struct RecordFacts {
+struct RecordTraits {
   OpTraits traits;
   Result::Kind result;
   uint8_t num_results;
   bool differentiable, composite, looped, has_inplace, has_out;
 };
 COGRAD_API std::vector<ArgInfo> arg_infos(std::span<const ArgShape> shapes);
-COGRAD_API OpRecord* new_record(const OpSpec& spec, const RecordFacts& facts,
+COGRAD_API OpRecord* new_record(const OpSpec& spec, const RecordTraits& derived,
                                 std::span<const ArgShape> args, OpRecord::Call call_plain,
                                 OpRecord::Run run);
 // Returns the record in `slot`, which make() has made at the first call.

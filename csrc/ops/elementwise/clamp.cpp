@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Limits and replacements, each dispatching to a row: clamp, clamp_min, clamp_max, hardtanh,
-// threshold, nan_to_num.
+// Defines clamp, clamp_min, clamp_max, hardtanh, threshold and nan_to_num. Each checks its bounds
+// and runs a row of elementwise.def.
 #include "ops/elementwise/rows.h"
 
 namespace cograd {
@@ -19,43 +19,48 @@ Tensor promoted(const Tensor& x, const Bound& lo, const Bound& hi) {
   return cast(x, type.get());
 }
 
-// Boxes scalar bounds of wide unsigned integers: rows with scalar parameters have no such loops.
+// Wraps a scalar bound in a tensor of dtype `t`, a wide unsigned one: rows with scalar parameters
+// have no loops for those.
 Tensor bound_of(const char* op, const char* argument, const TensorOrScalar& v, DType t) {
   if (v.is_tensor()) return v.tensor();
   check_number(op, argument, v.scalar(), t, OutOfRange::Raises);
   return wrapped_number(v.scalar(), t);
 }
 
-// Raises if a limit is out of the range of a 16-bit float, which computes in float32.
-void check_narrow(const char* op, const char* argument, const Scalar& v, DType t) {
+// Raises if a scalar bound is out of range for the 16-bit dtype `t`: its loops compute in float32,
+// which would not notice.
+void check_half(const char* op, const char* argument, const Scalar& v, DType t) {
   if (is_half(t)) check_number(op, argument, v, t, OutOfRange::Raises);
 }
 
 Tensor clamp_to(CallForm into, const Tensor& x, const TensorOrScalar& lo,
                 const TensorOrScalar& hi) {
   if (lo.is_tensor() || hi.is_tensor()) return into.run<rows::Row_clamp_tensors>(x, lo, hi);
-  check_narrow("clamp", "min", lo.scalar(), x.dtype());
-  check_narrow("clamp", "max", hi.scalar(), x.dtype());
+  check_half("clamp", "min", lo.scalar(), x.dtype());
+  check_half("clamp", "max", hi.scalar(), x.dtype());
   const Tensor in = promoted(x, lo, hi);
   if (is_wide_unsigned(in.dtype()))
     return into.run<rows::Row_clamp_tensors>(in, bound_of("clamp", "min", lo, in.dtype()),
                                              bound_of("clamp", "max", hi, in.dtype()));
   return into.run<rows::Row_clamp>(in, lo.scalar(), hi.scalar());
 }
+
 template <class Numbers, class Tensors>
 Tensor clamp_one(CallForm into, const char* op, const char* argument, const Tensor& x,
                  const TensorOrScalar& bound) {
   if (bound.is_tensor()) return into.run<Tensors>(x, bound);
-  check_narrow(op, argument, bound.scalar(), x.dtype());
+  check_half(op, argument, bound.scalar(), x.dtype());
   const Tensor in = promoted(x, bound, {});
   if (is_wide_unsigned(in.dtype()))
     return into.run<Tensors>(in, bound_of(op, argument, bound, in.dtype()));
   return into.run<Numbers>(in, bound.scalar());
 }
+
 Tensor raise_to(CallForm into, const Tensor& x, const TensorOrScalar& lo) {
   return clamp_one<rows::Row_clamp_min, rows::Row_clamp_min_tensor>(into, "clamp_min", "min", x,
                                                                     lo);
 }
+
 Tensor lower_to(CallForm into, const Tensor& x, const TensorOrScalar& hi) {
   return clamp_one<rows::Row_clamp_max, rows::Row_clamp_max_tensor>(into, "clamp_max", "max", x,
                                                                     hi);
@@ -107,7 +112,7 @@ struct ClampMax {
 };
 COGRAD_OP(ClampMax)
 
-// The limits of these two are numbers as they are: a float has not every int64.
+// The bounds of these two stay scalars until the row runs: a double cannot represent every int64.
 struct Hardtanh {
   static constexpr OpSpec spec{"hardtanh",
                                "input, min_val=-1.0, max_val=1.0",
@@ -117,8 +122,8 @@ struct Hardtanh {
                                "np.clip(input, min_val, max_val)"};
   static constexpr DTypeSet kDTypes = kNumericTypes;
   static Tensor forward(CallForm into, const Tensor& x, Scalar lo, Scalar hi) {
-    check_narrow("hardtanh", "min_val", lo, x.dtype());
-    check_narrow("hardtanh", "max_val", hi, x.dtype());
+    check_half("hardtanh", "min_val", lo, x.dtype());
+    check_half("hardtanh", "max_val", hi, x.dtype());
     return into.run<rows::Row_hardtanh>(x, lo, hi);
   }
 };
@@ -133,7 +138,7 @@ struct Threshold {
                                "np.where(input <= threshold, value, input)"};
   static constexpr DTypeSet kDTypes = kNumericTypes;
   static Tensor forward(CallForm into, const Tensor& x, Scalar limit, Scalar value) {
-    check_narrow("threshold", "value", value, x.dtype());
+    check_half("threshold", "value", value, x.dtype());
     return into.run<rows::Row_threshold>(x, limit, value);
   }
 };
@@ -144,8 +149,8 @@ struct NanToNum {
       "nan_to_num",
       "input, nan=None, posinf=None, neginf=None",
       kForms | kElementwise,
-      "NaN, inf and -inf replaced: by 0, the largest and the lowest number "
-      "of the dtype unless given; in each part of complex numbers.",
+      "The input with NaN, inf and -inf replaced by nan, posinf and neginf, which default to 0 and "
+      "the largest and lowest finite number of the dtype; each part of a complex number by itself.",
       "T(3, 4); T(3), 1.0, 2.0, 3.0",
       "np.nan_to_num(input)"};
   static constexpr DTypeSet kDTypes = kEveryType;

@@ -351,7 +351,7 @@ struct RowGradient : Forward {
   static void put(Ctx<Row>& ctx, const Tensor& g, std::index_sequence<I...>) {
     if constexpr (Forward::kUnion == 0) {
       static const Kept nothing;
-      (give<kFuse, I>(ctx, g, nothing), ...);
+      (set_grad<kFuse, I>(ctx, g, nothing), ...);
     } else {
       Kept kept;
       const int uses = Forward::used(ctx);
@@ -359,7 +359,7 @@ struct RowGradient : Forward {
       if constexpr ((Forward::kUnion & Y) != 0) {
         if ((uses & Y) != 0) kept.y = ctx.saved(Forward::slot(Y));
       }
-      (give<kFuse, I>(ctx, g, kept), ...);
+      (set_grad<kFuse, I>(ctx, g, kept), ...);
     }
   }
   template <size_t I>
@@ -377,7 +377,7 @@ struct RowGradient : Forward {
     }
   }
   template <bool kFuse, size_t I>
-  static void give(Ctx<Row>& ctx, const Tensor& g, const Kept& kept) {
+  static void set_grad(Ctx<Row>& ctx, const Tensor& g, const Kept& kept) {
     if (Forward::kGrad[I].saves == NO || !ctx.needs(I)) return;
     ctx.grad(I) = one<kFuse, I>(ctx, g, kept);
     if constexpr (Row::kDoc.kinked && !kFuse) ctx.grad(I) = kinked(ctx, std::move(ctx.grad(I)), I);

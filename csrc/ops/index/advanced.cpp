@@ -246,16 +246,16 @@ struct Index {
     if (!own) {
       indices.insert(indices.end(), given.begin(), given.end());
       if (!indices_together(indices)) return c.loop();
-      return c.give(index_get(c.samples(x), indices));
+      return c.set_result(index_get(c.physical(x), indices));
     }
     if (masks) return c.loop();
     // A dim before the indexed ones would end up after the batch dim.
     std::vector<Tensor> aligned{samples_numbers(c.size(), rank)};
     for (const Tensor& t : given) aligned.push_back(t.defined() ? c.aligned(t, rank) : t);
     if (!indices_together(aligned)) return c.loop();
-    if (c.batched(x)) return c.give(index_get(c.samples(x), aligned));
+    if (c.batched(x)) return c.set_result(index_get(c.physical(x), aligned));
     aligned.erase(aligned.begin());
-    c.give(index_get(x, aligned));
+    c.set_result(index_get(x, aligned));
   }
   static void backward(Ctx<Index>& ctx, const Tensor& g) {
     if (!ctx.needs(0)) return;

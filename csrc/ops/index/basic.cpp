@@ -50,9 +50,9 @@ struct BasicView {
                      x.bytes() + checked_mul(index.offset, x.itemsize()));
   }
   static void batch(BatchCall& c) {
-    const Tensor whole = c.samples(c.arg(0).tensor());
+    const Tensor whole = c.physical(c.arg(0).tensor());
     const auto& index = *static_cast<const BasicIndex*>(c.arg(1).u.list);
-    c.give(apply<BasicView>(whole, index.of_samples(whole)));
+    c.set_result(apply<BasicView>(whole, index.of_samples(whole)));
   }
   static Tensor backward(Ctx<BasicView>& ctx, const Tensor& g) {
     return region_grad(g, *ctx.operator->());
@@ -78,7 +78,7 @@ struct RegionGrad {
   }
   static void batch(BatchCall& c) {
     const auto& r = *static_cast<const Region*>(c.arg(1).u.list);
-    c.give(region_grad(c.samples(c.arg(0).tensor()), of_samples(r, c.size())));
+    c.set_result(region_grad(c.physical(c.arg(0).tensor()), of_samples(r, c.size())));
   }
   static Tensor backward(Ctx<RegionGrad>& ctx, const Tensor& g) {
     return region_view(contiguous(g), ctx->sizes, ctx->region);
@@ -97,8 +97,9 @@ struct RegionView {
   }
   static void batch(BatchCall& c) {
     const auto& r = *static_cast<const Region*>(c.arg(2).u.list);
-    c.give(region_view(contiguous(c.samples(c.arg(0).tensor())),
-                       detail::with_samples(c.size(), c.arg(1).ints()), of_samples(r, c.size())));
+    c.set_result(region_view(contiguous(c.physical(c.arg(0).tensor())),
+                             detail::with_samples(c.size(), c.arg(1).ints()),
+                             of_samples(r, c.size())));
   }
   static Tensor backward(Ctx<RegionView>& ctx, const Tensor& g) {
     return region_grad(g, *ctx.operator->());

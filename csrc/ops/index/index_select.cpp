@@ -90,15 +90,15 @@ struct IndexSelect {
     const Tensor &x = c.arg(0).tensor(), &index = c.arg(2).tensor();
     if (x.dim() == 0 || index.dim() > 1) return c.loop();
     const int d = wrap_dim(c.arg(1).integer(), x.dim());
-    const Tensor each = c.samples(x);
-    if (!c.batched(index)) return c.give(apply<IndexSelect>(each, int64_t{d + 1}, index));
+    const Tensor each = c.physical(x);
+    if (!c.batched(index)) return c.set_result(apply<IndexSelect>(each, int64_t{d + 1}, index));
     const int64_t n = index.dim() == 0 ? 1 : index.size(0);
     if (c.batched(x)) {
       Dims sizes = detail::with_samples(c.size(), x.sizes());
       Dims one(sizes.size(), 1);
       sizes[static_cast<size_t>(d) + 1] = one[static_cast<size_t>(d) + 1] = n;
       one[0] = c.size();
-      return c.give(gather(each, d + 1, expand(reshape(c.samples(index), one), sizes)));
+      return c.set_result(gather(each, d + 1, expand(reshape(c.physical(index), one), sizes)));
     }
     const int64_t all[1] = {c.size() * n};
     Dims sizes;
@@ -106,7 +106,8 @@ struct IndexSelect {
       if (i == d) sizes.push_back(c.size());
       sizes.push_back(i == d ? n : x.size(i));
     }
-    c.give(reshape(apply<IndexSelect>(x, int64_t{d}, reshape(c.samples(index), all)), sizes), d);
+    c.set_result(reshape(apply<IndexSelect>(x, int64_t{d}, reshape(c.physical(index), all)), sizes),
+                 d);
   }
 };
 COGRAD_OP(IndexSelect)

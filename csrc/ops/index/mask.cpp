@@ -83,13 +83,13 @@ struct MaskedFill {
     const Tensor &self = c.arg(0).tensor(), &mask = c.arg(1).tensor();
     const Value& v = c.arg(2);
     if (v.has_tensor()) {
-      if (const Tensor values = c.samples(v.tensor()); !is_batched(values))
+      if (const Tensor values = c.physical(v.tensor()); !is_batched(values))
         check_fill_values("masked_fill", values, self.dtype());
       box(c.out(), where(mask, cast(v.tensor(), self.dtype()), self));
       return;
     }
     const int rank = std::max(self.dim(), mask.dim());
-    c.give(apply<MaskedFill>(c.aligned(self, rank), c.aligned(mask, rank), v.scalar()));
+    c.set_result(apply<MaskedFill>(c.aligned(self, rank), c.aligned(mask, rank), v.scalar()));
   }
   static void backward(Ctx<MaskedFill>& ctx, const Tensor& g) {
     const Tensor mask = ctx.saved(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Positions of non-zero elements: nonzero, argwhere, where with one argument.
+// Defines nonzero, argwhere, nonzero_static, and where with one argument.
 #include <cstring>
 #include "kernels/index/index.h"
 #include "ops/compute/strides.h"
@@ -43,7 +43,7 @@ struct Nonzero {
       "vector per dim, fit for indexing.",
       "I(3, 4, hi=2); B(5); B(2, 3), as_tuple=True",
       "np.nonzero(input) if as_tuple else np.argwhere(input)"};
-  static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr BatchRule kBatch{};  // it reads values, so vmap runs it sample by sample
   static Results forward(const Tensor& x, bool as_tuple) {
     if (as_tuple) return {coordinate_vectors(x), true};
     return {{coordinates(x)}, false};
@@ -58,7 +58,7 @@ struct Argwhere {
                                "Coordinates of the non-zero elements: int64 [count, ndim].",
                                "I(3, 4, hi=2); B(5)",
                                "np.argwhere(input)"};
-  static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr BatchRule kBatch{};  // it reads values, so vmap runs it sample by sample
   static Tensor forward(const Tensor& x) { return coordinates(x); }
 };
 COGRAD_OP(Argwhere)
@@ -72,9 +72,9 @@ struct NonzeroStatic {
       "int64 [size, ndim].",
       "I(3, 4, hi=2), size=3; B(5), size=7, fill_value=2",
       ""};
-  static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr BatchRule kBatch{};  // it reads values, so vmap runs it sample by sample
   static Tensor forward(const Tensor& x, int64_t size, int64_t fill_value) {
-    COGRAD_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer, got ", size);
+    COGRAD_CHECK(size >= 0, "nonzero_static: 'size' must be a non-negative integer, got ", size);
     const Tensor found = coordinates(x);
     const int64_t shape[2] = {size, x.dim()};
     const Tensor out = raw_full(shape, DType::Int64, fill_value);
@@ -92,7 +92,7 @@ struct WhereTrue {
                                "nonzero(condition, as_tuple=True).",
                                "B(3, 4); I(4, hi=2)",
                                "np.nonzero(condition)"};
-  static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr BatchRule kBatch{};  // it reads values, so vmap runs it sample by sample
   static std::vector<Tensor> forward(const Tensor& condition) {
     return coordinate_vectors(condition);
   }

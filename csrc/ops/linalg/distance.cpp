@@ -57,7 +57,7 @@ struct CdistOp {
     const int64_t many = a.size(0) * a.size(1), n = a.size(2), r = b.size(2);
     const int64_t flat_a[3] = {many, n, a.size(3)}, flat_b[3] = {many, r, b.size(3)};
     const int64_t whole[4] = {a.size(0), a.size(1), n, r};
-    c.give(
+    c.set_result(
         reshape(apply<CdistOp>(reshape(a, flat_a), reshape(b, flat_b), c.arg(2).number()), whole));
   }
   static void backward_fused(Ctx<CdistOp>& ctx, const Tensor& grad) {

@@ -170,7 +170,7 @@ struct MmOp {
   }
   static void batch(BatchCall& c) {
     const Tensor &a = c.arg(0).tensor(), &b = c.arg(1).tensor();
-    c.give(matmul_t(c.samples(a), c.samples(b), c.arg(2).truth(), c.arg(3).truth()));
+    c.set_result(matmul_t(c.physical(a), c.physical(b), c.arg(2).truth(), c.arg(3).truth()));
   }
   static void backward(Ctx<MmOp>& ctx, const Tensor& g) { product_backward(ctx, g); }
 };

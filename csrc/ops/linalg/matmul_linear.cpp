@@ -36,7 +36,8 @@ struct LinearOp {
   }
   static void batch(BatchCall& c) {
     const Tensor &x = c.arg(0).tensor(), &w = c.arg(1).tensor(), &bias = c.arg(2).tensor();
-    if (!c.batched(w) && !c.batched(bias)) return c.give(apply<LinearOp>(c.samples(x), w, bias));
+    if (!c.batched(w) && !c.batched(bias))
+      return c.set_result(apply<LinearOp>(c.physical(x), w, bias));
     const bool vector = x.dim() == 1;
     Tensor y = matmul_t(vector ? unsqueeze(x, 0) : x, w, false, true);
     if (vector) y = squeeze(y, 0);

@@ -35,7 +35,7 @@ struct MvOp {
   static void batch(BatchCall& c) {
     const Tensor &a = c.arg(0).tensor(), &x = c.arg(1).tensor();
     const bool transposed = c.arg(2).truth();
-    if (!c.batched(a)) return c.give(matmul_t(c.samples(x), a, false, !transposed));
+    if (!c.batched(a)) return c.set_result(matmul_t(c.physical(x), a, false, !transposed));
     box(c.out(), squeeze(matmul_t(a, unsqueeze(x, -1), transposed, false), -1));
   }
   static void backward(Ctx<MvOp>& ctx, const Tensor& g) {

@@ -105,9 +105,10 @@ struct AttentionOp {
   static void batch(BatchCall& c) {
     if (c.arg(3).number() > 0) return c.loop();
     const Tensor &q = c.arg(0).tensor(), &mask = c.arg(6).tensor();
-    c.give(apply<AttentionOp>(c.physical_expanded(q), c.physical_expanded(c.arg(1).tensor()),
-                              c.physical_expanded(c.arg(2).tensor()), 0.0, c.arg(4).truth(),
-                              c.arg(5).number(), mask.defined() ? c.aligned(mask, q.dim()) : mask));
+    c.set_result(apply<AttentionOp>(c.physical_expanded(q), c.physical_expanded(c.arg(1).tensor()),
+                                    c.physical_expanded(c.arg(2).tensor()), 0.0, c.arg(4).truth(),
+                                    c.arg(5).number(),
+                                    mask.defined() ? c.aligned(mask, q.dim()) : mask));
   }
   static void backward_fused(Ctx<AttentionOp>& ctx, const Tensor& grad) {
     const Tensor query = ctx.saved(0), key = ctx.saved(1), value = ctx.saved(2);

@@ -216,7 +216,7 @@ struct GroupNormOp {
   static void batch(BatchCall& c) {
     for (size_t i = 1; i < 3; ++i)
       if (c.arg(i).tensor().defined() && c.batched(c.arg(i).tensor())) return c.loop();
-    const Tensor x = c.samples(c.arg(0).tensor());
+    const Tensor x = c.physical(c.arg(0).tensor());
     auto [y, mean, rstd, var] =
         apply<GroupNormOp>(flatten(x, 0, 1), c.arg(1).tensor(), c.arg(2).tensor(),
                            c.arg(3).integer(), c.arg(4).number(), c.arg(5).truth());

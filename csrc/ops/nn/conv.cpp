@@ -195,14 +195,15 @@ struct ConvOp {
     const Tensor &x = c.arg(0).tensor(), &w = c.arg(1).tensor(), &b = c.arg(6).tensor();
     ConvOptions o = options_of(c, 2);
     if (!c.batched(w) && (!b.defined() || !c.batched(b))) {
-      const Tensor y = conv(fold_samples(c.samples(x), 0), w, b, o);
-      return c.give(unfold_samples(y, 0, c.size()));
+      const Tensor y = conv(fold_samples(c.physical(x), 0), w, b, o);
+      return c.set_result(unfold_samples(y, 0, c.size()));
     }
     const bool shared = !c.batched(x) && o.groups == 1;  // all samples see the same input
     const Tensor in = shared ? x : fold_samples(c.physical_expanded(x), 1);
     if (!shared) o.groups = checked_mul(o.groups, c.size());
     const Tensor bias = b.defined() ? fold_samples(c.physical_expanded(b), 0) : b;
-    c.give(unfold_samples(conv(in, fold_samples(c.physical_expanded(w), 0), bias, o), 1, c.size()));
+    c.set_result(
+        unfold_samples(conv(in, fold_samples(c.physical_expanded(w), 0), bias, o), 1, c.size()));
   }
 };
 COGRAD_OP(ConvOp)
@@ -247,10 +248,10 @@ struct ConvInputGrad {
     const bool fold_batch = !c.batched(w);
     const size_t dim = fold_batch ? 0 : 1;
     if (!fold_batch) o.groups = checked_mul(o.groups, c.size());
-    const Tensor weight = fold_batch ? w : fold_samples(c.samples(w), 0);
+    const Tensor weight = fold_batch ? w : fold_samples(c.physical(w), 0);
     const Tensor gx = conv_input_grad(fold_samples(c.physical_expanded(g), static_cast<int>(dim)),
                                       weight, scaled(c.arg(2).ints(), dim, c.size()), o);
-    c.give(unfold_samples(gx, static_cast<int>(dim), c.size()));
+    c.set_result(unfold_samples(gx, static_cast<int>(dim), c.size()));
   }
 };
 COGRAD_OP(ConvInputGrad)
@@ -296,7 +297,7 @@ struct ConvWeightGrad {
     const Tensor in = shared ? x : fold_samples(c.physical_expanded(x), 1);
     const Tensor gw = conv_weight_grad(fold_samples(c.physical_expanded(g), 1), in,
                                        scaled(c.arg(2).ints(), 0, c.size()), o);
-    c.give(unfold_samples(gw, 0, c.size()));
+    c.set_result(unfold_samples(gw, 0, c.size()));
   }
 };
 COGRAD_OP(ConvWeightGrad)

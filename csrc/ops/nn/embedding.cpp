@@ -70,8 +70,8 @@ struct EmbeddingOp {
   }
   static void batch(BatchCall& c) {
     if (c.batched(c.arg(0).tensor())) return c.loop();
-    c.give(apply<EmbeddingOp>(c.arg(0).tensor(), c.samples(c.arg(1).tensor()), c.arg(2).integer(),
-                              c.arg(3).truth()));
+    c.set_result(apply<EmbeddingOp>(c.arg(0).tensor(), c.physical(c.arg(1).tensor()),
+                                    c.arg(2).integer(), c.arg(3).truth()));
   }
   static void backward(Ctx<EmbeddingOp>& ctx, const Tensor& g) {
     if (ctx.needs(0))

@@ -92,11 +92,11 @@ struct Im2Col {
     return fold_columns(g, ctx->image, ctx->window);
   }
   static void batch(BatchCall& c) {
-    const Tensor x = c.samples(c.arg(0).tensor());
+    const Tensor x = c.physical(c.arg(0).tensor());
     const Tensor y = apply<Im2Col>(flatten(x, 0, 1), c.arg(1).ints(), c.arg(2).ints(),
                                    c.arg(3).ints(), c.arg(4).ints());
     const int64_t sizes[4] = {x.size(0), x.size(1), y.size(1), y.size(2)};
-    c.give(reshape(y, sizes));
+    c.set_result(reshape(y, sizes));
   }
 };
 COGRAD_OP(Im2Col)
@@ -149,11 +149,11 @@ struct Col2Im {
                          IntList(w.stride));
   }
   static void batch(BatchCall& c) {
-    const Tensor x = c.samples(c.arg(0).tensor());
+    const Tensor x = c.physical(c.arg(0).tensor());
     const Tensor y = apply<Col2Im>(flatten(x, 0, 1), c.arg(1).ints(), c.arg(2).ints(),
                                    c.arg(3).ints(), c.arg(4).ints(), c.arg(5).ints());
     const int64_t sizes[5] = {x.size(0), x.size(1), y.size(1), y.size(2), y.size(3)};
-    c.give(reshape(y, sizes));
+    c.set_result(reshape(y, sizes));
   }
 };
 COGRAD_OP(Col2Im)

@@ -135,14 +135,14 @@ void samples_of_losses(BatchCall& c, Smoothing... smoothing) {
                           static_cast<int64_t>(Reduction::None), smoothing...);
   const Dims flat{c.size(), c.size() > 0 ? loss.numel() / c.size() : 0};
   if (reduction == Reduction::None)
-    return c.give(reshape(loss, detail::with_samples(c.size(), target.sizes())));
+    return c.set_result(reshape(loss, detail::with_samples(c.size(), target.sizes())));
   const int64_t last = 1;
   loss = sum(reshape(loss, flat), IntList(&last, 1));
   if (reduction == Reduction::Mean) {
     const Tensor counts = cast(ne(rows_target, Scalar(c.arg(3).integer())), loss.dtype());
     loss = loss / sum(reshape(counts, flat), IntList(&last, 1));
   }
-  c.give(loss);
+  c.set_result(loss);
 }
 
 struct NllOp {

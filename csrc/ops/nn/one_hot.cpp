@@ -19,7 +19,7 @@ struct OneHot {
       "np.eye(num_classes if num_classes > 0 else input.max() + 1, "
       "dtype=np.int64)[input]"};
   static constexpr DTypeSet kDTypes = dtype_set({DType::Int64});
-  static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr BatchRule kBatch{};  // it reads values, so vmap runs it sample by sample
   static Tensor forward(const Tensor& x, int64_t num_classes) {
     COGRAD_CHECK(x.dtype() == DType::Int64,
                  "one_hot is only applicable to index tensor of type LongTensor, got ",

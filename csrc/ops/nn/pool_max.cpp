@@ -113,7 +113,7 @@ struct MaxPoolOp {
         kinked(ctx, apply<PoolScatter>(gs[0], ctx.saved(0), IntList(ctx->last), ctx->dims, true));
   }
   static void batch(BatchCall& c) {
-    const Tensor x = c.samples(c.arg(0).tensor());
+    const Tensor x = c.physical(c.arg(0).tensor());
     const auto& windows = ArgTraits<PoolWindows>::get(c.arg(1));
     auto [y, index] = apply<MaxPoolOp>(x, windows, c.arg(2).integer());
     box(c.out(),

@@ -21,7 +21,7 @@ struct Bincount {
       "I(9); I(9), minlength=8; I(9), T(9)",
       "np.bincount(input, weights, minlength)"};
   static constexpr DTypeSet kDTypes = kEveryType;  // of complex weights the real parts count
-  static constexpr BatchRule kBatch{};             // reads values: sample by sample
+  static constexpr BatchRule kBatch{};  // it reads values, so vmap runs it sample by sample
   static Tensor forward(const Tensor& x, const Tensor& weights, int64_t minlength) {
     COGRAD_CHECK_NOT_IMPLEMENTED(!x.is_floating(), "\"bincount_cpu\" not implemented for '",
                                  scalar_type_name(x.dtype()), "'");
@@ -80,7 +80,7 @@ struct Histc {
       "T(30), 7; T(3, 4), 5, -0.5, 0.5",
       "np.histogram(input, bins, (min, max) if min != max else None)[0].astype(input.dtype)"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
-  static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr BatchRule kBatch{};  // it reads values, so vmap runs it sample by sample
   static Tensor forward(const Tensor& x, int64_t bins, double min, double max) {
     check_histogram_input("torch.histc", x);
     COGRAD_CHECK(bins > 0, "torch.histc(): bins must be > 0, but got ", bins);
@@ -108,7 +108,7 @@ struct HistogramUniform {
                                kInternal | kNondiff | kReduction,
                                "Counts in equal bins, and the bins' edges.",
                                "none: reached through histogram()"};
-  static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr BatchRule kBatch{};  // it reads values, so vmap runs it sample by sample
   static std::tuple<Tensor, Tensor> forward(const Tensor& x, int64_t bins, std::optional<double> lo,
                                             std::optional<double> hi, const Tensor& weight) {
     check_histogram_input("torch.histogram", x);
@@ -144,7 +144,7 @@ struct HistogramEdges {
   static constexpr OpSpec spec{"_histogram_edges", "input, edges, weight=None",
                                kInternal | kNondiff | kReduction, "Counts between ascending edges.",
                                "none: reached through histogram()"};
-  static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr BatchRule kBatch{};  // it reads values, so vmap runs it sample by sample
   static Tensor forward(const Tensor& x, const Tensor& edges, const Tensor& weight) {
     check_histogram_input("torch.histogram", x);
     check_weight(x, weight);

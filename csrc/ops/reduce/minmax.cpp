@@ -137,7 +137,7 @@ struct ExtremeOfSamples {
   static constexpr int kSaved = 2;
   static constexpr UnsignedRule kUnsigned = ordered({0});
   using State = ReduceState;
-  static void batch(BatchCall& c) { give_each<ExtremeOfSamples>(c); }
+  static void batch(BatchCall& c) { merge_batch_dim<ExtremeOfSamples>(c); }
   static Tensor forward(Ctx<ExtremeOfSamples>& ctx, const Tensor& x) {
     const DimMask mask = all_dims(x.dim()) & ~DimMask{1};
     if (x.size(0) > 0) check_not_empty(spec.name, x, mask, false);
@@ -161,7 +161,7 @@ struct ExtremeOfSamples {
     static constexpr UnsignedRule kUnsigned = ordered({0});                                    \
     using State = ReduceState;                                                                 \
     static void batch(BatchCall& c) {                                                          \
-      c.give(apply<ExtremeOfSamples<largest>>(c.samples(c.arg(0).tensor())));                  \
+      c.set_result(apply<ExtremeOfSamples<largest>>(c.physical(c.arg(0).tensor())));           \
     }                                                                                          \
     static Tensor forward(Ctx<Prefix##All>& ctx, const Tensor& x) {                            \
       check_not_empty(name, x, all_dims(x.dim()), false);                                      \

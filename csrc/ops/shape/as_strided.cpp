@@ -54,7 +54,7 @@ struct Relayout {
     const IntList own = c.arg(1).ints();
     Dims strides{std::max<int64_t>(1, storage_extent(x.sizes(), own))};
     for (const int64_t s : own) strides.push_back(s);
-    c.give(apply<Relayout>(c.samples(x), IntList(strides)));
+    c.set_result(apply<Relayout>(c.physical(x), IntList(strides)));
   }
   static Tensor backward(Ctx<Relayout>&, const Tensor& g) { return g; }
 };
@@ -121,7 +121,7 @@ struct AsStrided {
                  from + x.storage_offset(), ") exceeds the memory of a sample of size ",
                  to_string(x.sizes()), ", strides ", to_string(x.strides()), " and offset ",
                  x.storage_offset(), ". This is not supported inside of a vmap.");
-    Tensor whole = c.samples(x);
+    Tensor whole = c.physical(x);
     if (c.size() > 1 && whole.stride(0) < room && differentiable({&whole})) {
       Dims own{std::max<int64_t>(1, room)};
       for (const int64_t s : x.strides()) own.push_back(s);
@@ -129,7 +129,7 @@ struct AsStrided {
     }
     const Dims sizes = detail::with_samples(c.size(), c.arg(1).ints());
     const Dims strides = detail::with_samples(whole.stride(0), c.arg(2).ints());
-    c.give(as_strided(whole, sizes, strides, whole.storage_offset() + from));
+    c.set_result(as_strided(whole, sizes, strides, whole.storage_offset() + from));
   }
   static Tensor backward(Ctx<AsStrided>& ctx, const Tensor& g);
 };

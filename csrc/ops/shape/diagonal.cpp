@@ -159,10 +159,10 @@ struct Trace {
   };
   static constexpr TangentRule kTangent = linear({0});
   static void batch(BatchCall& c) {
-    const Tensor x = c.samples(c.arg(0).tensor());
+    const Tensor x = c.physical(c.arg(0).tensor());
     if (x.dim() != 3 || x.dtype() == DType::Bool) return c.loop();  // loop() raises the error
     const int64_t last[1] = {1};
-    c.give(sum(diagonal(x, 0, 1, 2), IntList(last, 1)));
+    c.set_result(sum(diagonal(x, 0, 1, 2), IntList(last, 1)));
   }
   static Tensor forward(Ctx<Trace>& ctx, const Tensor& x) {
     COGRAD_CHECK(x.dim() == 2, "trace: expected a matrix, but got tensor with dim ", x.dim());

@@ -54,7 +54,7 @@ struct SumTo {
     Dims all{c.size()};
     for (size_t i = sizes.size(); i < static_cast<size_t>(x.dim()); ++i) all.push_back(1);
     for (const int64_t n : sizes) all.push_back(n);
-    c.give(reshape(sum_to(c.samples(x), all), detail::with_samples(c.size(), sizes)));
+    c.set_result(reshape(sum_to(c.physical(x), all), detail::with_samples(c.size(), sizes)));
   }
   static Tensor backward(Ctx<SumTo>& ctx, const Tensor& g) { return expand(g, ctx->sizes); }
 };
@@ -98,7 +98,7 @@ struct Expand {
   static void batch(BatchCall& c) {
     const IntList sizes = c.arg(1).ints();
     const Tensor x = c.aligned(c.arg(0).tensor(), static_cast<int>(sizes.size()));
-    c.give(expand(x, detail::with_samples(c.size(), sizes)));
+    c.set_result(expand(x, detail::with_samples(c.size(), sizes)));
   }
   static Tensor backward(Ctx<Expand>& ctx, const Tensor& g) { return sum_to(g, ctx->sizes); }
 };

@@ -345,7 +345,7 @@ struct BlockDiag {
       column.push_back(constant_pad(reshape(cast(c.physical_expanded(x), t), own), pad, 0));
       left += own[2];
     }
-    c.give(cat(column, 1));
+    c.set_result(cat(column, 1));
   }
   static void backward(Ctx<BlockDiag>& ctx, const Tensor& g) {
     int64_t r = 0, c = 0;

@@ -57,7 +57,7 @@ struct Permute {
       const bool bad = d < -x.dim() || d >= x.dim();  // permute() raises for these
       dims.push_back(bad ? d : (d < 0 ? d + x.dim() : d) + 1);
     }
-    c.give(permute(c.samples(x), dims));
+    c.set_result(permute(c.physical(x), dims));
   }
   static Tensor backward(Ctx<Permute>& ctx, const Tensor& g) { return permute(g, ctx->inverse); }
 };

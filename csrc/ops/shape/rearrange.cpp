@@ -124,7 +124,7 @@ struct Rot90 {
     if (dims.size() != 2 || x.dim() < 2) return c.loop();  // loop() raises the error
     if (wrap_dim(dims[0], x.dim()) == wrap_dim(dims[1], x.dim())) return c.loop();
     for (int64_t& d : dims) d = wrap_dim(d, x.dim()) + 1;
-    c.give(apply<Rot90>(c.samples(x), c.arg(1).integer(), std::optional<IntList>(dims)));
+    c.set_result(apply<Rot90>(c.physical(x), c.arg(1).integer(), std::optional<IntList>(dims)));
   }
 
  private:
@@ -265,7 +265,7 @@ struct Repeat {
   static void batch(BatchCall& c) {
     const IntList repeats = c.arg(1).ints();
     const Tensor x = c.aligned(c.arg(0).tensor(), static_cast<int>(repeats.size()));
-    c.give(repeat(x, detail::with_samples(1, repeats)));
+    c.set_result(repeat(x, detail::with_samples(1, repeats)));
   }
   // Sums over the copies by viewing g as [repeats[0], size[0], ...].
   static Tensor backward(Ctx<Repeat>& ctx, const Tensor& g) {
@@ -353,7 +353,7 @@ struct RepeatInterleaveTensor {
                                "Repeats each slot i along dim repeats[i] times.",
                                "T(3, 4), I(4), 1; T(3), I(3)",
                                "np.repeat(input, repeats, dim)"};
-  static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr BatchRule kBatch{};  // it reads values, so vmap runs it sample by sample
   static Tensor forward(const Tensor& x, const Tensor& repeats, std::optional<Dim> dim,
                         std::optional<int64_t> output_size) {
     const Tensor flat = dim ? x : flatten(x);
@@ -381,7 +381,7 @@ struct RepeatInterleaveIndex {
                                "I(4)",
                                "np.repeat(np.arange(len(repeats)), repeats)"};
   static constexpr DTypeSet kDTypes = dtype_set({DType::Int32, DType::Int64});
-  static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr BatchRule kBatch{};  // it reads values, so vmap runs it sample by sample
   static Tensor forward(const Tensor& repeats, std::optional<int64_t> output_size) {
     return repeated_index(repeats, output_size);
   }

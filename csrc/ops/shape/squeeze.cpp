@@ -45,7 +45,7 @@ struct SqueezeOp {
     Dims sizes{c.size()};
     for (const int64_t n : x.sizes())
       if (n != 1) sizes.push_back(n);
-    c.give(view(c.samples(x), sizes));
+    c.set_result(view(c.physical(x), sizes));
   }
   static Tensor backward(Ctx<SqueezeOp>& ctx, const Tensor& g) { return reshape(g, ctx->sizes); }
 };

@@ -127,7 +127,7 @@ template <class F>
 void quantile_of_samples(BatchCall& c, int q_dims, const F& run) {
   const Tensor& x = c.arg(0).tensor();
   const bool keepdim = c.arg(3).truth(), whole = c.arg(2).none() || x.dim() == 0;
-  Tensor each = c.samples(x);
+  Tensor each = c.physical(x);
   if (whole) each = reshape(each, Dims{c.size(), x.numel()});
   const int64_t dim = whole ? 1 : wrap_dim(c.arg(2).integer(), x.dim()) + 1;
   Tensor y = run(each, dim, keepdim && !whole);
@@ -136,7 +136,7 @@ void quantile_of_samples(BatchCall& c, int q_dims, const F& run) {
     for (int i = 0; i < x.dim(); ++i) sizes.push_back(1);
     y = reshape(y, sizes);
   }
-  c.give(y, q_dims);
+  c.set_result(y, q_dims);
 }
 
 #define COGRAD_QUANTILE(Prefix, name, ignore_nan, doc)                                            \

@@ -67,7 +67,7 @@ struct MedianOfSamples {
                                "median() of x[i] for each i.", "none: median() under vmap"};
   static constexpr UnsignedRule kUnsigned = ordered({0});
   static constexpr int kSaved = 2;
-  static void batch(BatchCall& c) { give_each<MedianOfSamples>(c); }
+  static void batch(BatchCall& c) { merge_batch_dim<MedianOfSamples>(c); }
   static Tensor forward(Ctx<MedianOfSamples>& ctx, const Tensor& x) {
     ctx.save(x);
     Tensor y = medians(x, x.sizes().first(1), x.size(0), ignore_nan);
@@ -91,7 +91,7 @@ struct MedianOfSamples {
     static constexpr UnsignedRule kUnsigned = ordered({0});                                        \
     static constexpr int kSaved = 2;                                                               \
     static void batch(BatchCall& c) {                                                              \
-      c.give(apply<MedianOfSamples<ignore_nan>>(c.samples(c.arg(0).tensor())));                    \
+      c.set_result(apply<MedianOfSamples<ignore_nan>>(c.physical(c.arg(0).tensor())));             \
     }                                                                                              \
     static Tensor forward(Ctx<Prefix##All>& ctx, const Tensor& x) {                                \
       ctx.save(x);                                                                                 \

@@ -75,7 +75,7 @@ struct SearchSorted {
       "np.searchsorted(sorted_sequence, input, 'right' if right else 'left') "
       "if sorted_sequence.ndim == 1 else "
       "np.stack([np.searchsorted(a, v) for a, v in zip(sorted_sequence, input)])"};
-  static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr BatchRule kBatch{};  // it reads values, so vmap runs it sample by sample
   static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(const Tensor& sorted, const TensorOrScalar& input, bool out_int32,
                         bool right, std::optional<std::string_view> side, const Tensor& sorter) {
@@ -107,7 +107,7 @@ struct Bucketize {
       "T(3, 4, lo=0, hi=6), cograd.tensor([1., 2., 5.]); I(4, hi=7), cograd.tensor([1, 3, 5]), "
       "right=True; 2.5, cograd.tensor([1., 3.])",
       "np.searchsorted(boundaries, input, 'right' if right else 'left')"};
-  static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr BatchRule kBatch{};  // it reads values, so vmap runs it sample by sample
   static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(const TensorOrScalar& input, const Tensor& boundaries, bool out_int32,
                         bool right) {
@@ -126,7 +126,7 @@ struct IsIn {
       "True where the element is in test_elements.",
       "I(3, 4), I(3); I(6), I(4), invert=True; T(3), cograd.tensor([0.5]); I(6), 2",
       "np.isin(elements, test_elements, invert=invert)"};
-  static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr BatchRule kBatch{};  // it reads values, so vmap runs it sample by sample
   static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(const TensorOrScalar& elements, const TensorOrScalar& test_elements, bool,
                         bool invert) {

@@ -77,7 +77,7 @@ struct Unique {
       "I(3, 4); I(5, hi=3), return_inverse=True, return_counts=True; I(4, 2, hi=2), dim=0",
       "np.unique(input, axis=dim) if not return_inverse else "
       "np.unique(input, return_inverse=True, return_counts=True)"};
-  static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr BatchRule kBatch{};  // it reads values, so vmap runs it sample by sample
   static constexpr UnsignedRule kUnsigned = ordered({0});
   static Results forward(const Tensor& x, bool, bool return_inverse, bool return_counts,
                          std::optional<Dim> dim) {
@@ -94,7 +94,7 @@ struct UniqueConsecutive {
       "Input without repeats of the element (with dim: slice) just before; on request also the "
       "position of each input element in the result and the lengths of the runs.",
       "I(9, hi=2); I(5, hi=3), return_inverse=True, return_counts=True; I(4, 2, hi=2), dim=0"};
-  static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr BatchRule kBatch{};  // it reads values, so vmap runs it sample by sample
   static constexpr UnsignedRule kUnsigned = ordered({0});
   static Results forward(const Tensor& x, bool return_inverse, bool return_counts,
                          std::optional<Dim> dim) {

@@ -58,8 +58,8 @@ void pointwise(const BatchCall& c) {
 bool fits_core(const BatchCall& c) {
   bool fits = true, first = true;
   each_tensor(c.record(), c.args(), [&](size_t, const Tensor& t) {
-    fits &= t.dim() >= c.record().facts.batch.core_dims;
-    fits &= std::exchange(first, false) || !c.record().facts.batch.alone || !c.batched(t);
+    fits &= t.dim() >= c.record().traits.batch.core_dims;
+    fits &= std::exchange(first, false) || !c.record().traits.batch.alone || !c.batched(t);
   });
   return fits;
 }
@@ -77,7 +77,7 @@ bool wrapped_dims(const Value& v, bool list, int rank, Dims& out) {
 // Shifts dims past the batch dim. False if the op must report an error itself, or if the call has a
 // different meaning, such as a reduction over all dims.
 bool shift_dims(const BatchCall& c, int rank, ChangedArguments& args) {
-  const BatchRule& rule = c.record().facts.batch;
+  const BatchRule& rule = c.record().traits.batch;
   rank += rule.new_dims;
   for (size_t i = 0; i < c.record().args.size() && rule.shaped; ++i) {
     if (c.record().args[i].kind != ArgKind::Shape) continue;
@@ -125,19 +125,19 @@ bool by_dims(const BatchCall& c) {
     if (rank < 0) rank = t.dim();
     // The dims of a call are those of its first tensor; other tensors must be unbatched or of its
     // rank.
-    if (!first && !c.record().facts.batch.aligned && c.record().num_results > 0)
+    if (!first && !c.record().traits.batch.aligned && c.record().num_results > 0)
       fits &= c.record().args[0].kind == ArgKind::Tensors ? t.dim() == rank : !c.batched(t);
-    fits &= !c.record().facts.batch.aligned || t.dim() == rank;
+    fits &= !c.record().traits.batch.aligned || t.dim() == rank;
     first = false;
   });
   if (!fits || rank < 0) return false;
   // 0-dim samples, and samples that are reduced over all dims at once, become rows of a matrix.
-  const bool no_dims = rank == 0 && c.record().facts.batch.new_dims == 0;
+  const bool no_dims = rank == 0 && c.record().traits.batch.new_dims == 0;
   const bool rows = no_dims || (rank > 1 && omits_dim(c));
   if (rows && (c.record().spec.flags & kKindMask) != kReduction) return false;
   ChangedArguments args(c.record(), c.args());
   if (!shift_dims(c, rows ? 1 : rank, args)) return false;
-  const bool all = c.record().facts.batch.aligned || c.record().args[0].kind == ArgKind::Tensors;
+  const bool all = c.record().traits.batch.aligned || c.record().args[0].kind == ArgKind::Tensors;
   bool at_first = true;
   args.map([&](const Tensor& t) {
     const bool whole = all || std::exchange(at_first, false);
@@ -214,7 +214,7 @@ void run_samples(BatchCall& c, F&& prepare) {
                "() runs sample by sample and cannot run on a batch of size 0");
   std::vector<std::vector<Tensor>> parts;
   each_tensor(c.record(), c.args(), [&](size_t, const Tensor& t) {
-    parts.push_back(c.batched(t) ? unbind(c.samples(t), 0) : std::vector<Tensor>());
+    parts.push_back(c.batched(t) ? unbind(c.physical(t), 0) : std::vector<Tensor>());
   });
   std::vector<Result> results(static_cast<size_t>(c.size()));
   for (size_t b = 0; b < results.size(); ++b) {
@@ -287,7 +287,7 @@ static void call_batched(const OpRecord& r, const Value* args, Result& out, Leve
     return own.call(out);
   }
   BatchCall c(r, args, here, out);
-  switch (r.facts.batch.rule) {
+  switch (r.traits.batch.rule) {
     case BatchRule::Rule::Pointwise:
       return pointwise(c);
     case BatchRule::Rule::Leading:
@@ -297,7 +297,7 @@ static void call_batched(const OpRecord& r, const Value* args, Result& out, Leve
     case BatchRule::Rule::ByShape:
       return by_shape(c);
     case BatchRule::Rule::Own:
-      return r.facts.batch.own(c);
+      return r.traits.batch.own(c);
     default:
       return c.loop();
   }
@@ -381,7 +381,7 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
     ChangedArguments sample(r, args);
     sample.map([&](const Tensor& t) {
       if (!c.batched(t)) return t;
-      return none ? ones(t.sizes(), t.dtype()) : select(c.samples(t), 0, static_cast<int64_t>(b));
+      return none ? ones(t.sizes(), t.dtype()) : select(c.physical(t), 0, static_cast<int64_t>(b));
     });
     draw(r, sample.data(), results[b], depth - 1);
   }
@@ -457,7 +457,7 @@ bool vmap_stage(const StagedCall& call) {
     case Form::Plain:
       break;
   }
-  if (random && thread_state.vmaps > 0 && r.facts.batch.rule != BatchRule::Rule::Through &&
+  if (random && thread_state.vmaps > 0 && r.traits.batch.rule != BatchRule::Rule::Through &&
       call_drawing(call))
     return true;
   const LevelId level = highest_batch_level(r, call.args);

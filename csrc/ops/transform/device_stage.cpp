@@ -16,7 +16,7 @@ namespace {
 bool follows(const OpRecord& r, const Tensor& t, size_t i) {
   if (t->device != kHost) return false;
   return t.dim() == 0 ||
-         (r.facts.host_indices && i < r.args.size() && r.args[i].kind == ArgKind::Tensors);
+         (r.traits.host_indices && i < r.args.size() && r.args[i].kind == ArgKind::Tensors);
 }
 
 // Returns the device that the call names; none if it leaves the choice to its tensors.
@@ -86,7 +86,7 @@ Device device_of_call(const OpRecord& r, const Value* args, TensorList targets) 
       fail_devices(r, *found, first, t->device, i);
     }
   };
-  if (!r.facts.mixes_devices)
+  if (!r.traits.mixes_devices)
     each_tensor(r, args, [&](size_t i, const Tensor& t) { look(t, i); });
   else if (args[0].has_tensor())
     look(args[0].tensor(), 0);
@@ -96,10 +96,10 @@ Device device_of_call(const OpRecord& r, const Value* args, TensorList targets) 
 
 DeviceStage::DeviceStage(const OpRecord& r, const Value* args, TensorList targets)
     : device_(device_of_call(r, args, targets)), args_(r, args) {
-  if (device_ == kHost || r.facts.mixes_devices || asked_device(r, args)) return;
+  if (device_ == kHost || r.traits.mixes_devices || asked_device(r, args)) return;
   // Other lists than those of indices may be written, as an optimizer's steps are.
   const auto moves = [&](size_t i, const Tensor& t) {
-    return follows(r, t, i) && (r.facts.host_indices || args[i].kind != COGRAD_TENSORS);
+    return follows(r, t, i) && (r.traits.host_indices || args[i].kind != COGRAD_TENSORS);
   };
   each_tensor(r, args, [&](size_t i, const Tensor& t) { moved_ |= moves(i, t); });
   if (!moved_) return;

@@ -86,7 +86,7 @@ bool has_kernels(const OpRecord& r) {
   if (r.foreign != nullptr) return false;
   if (!g_forced.load(std::memory_order_relaxed)) return true;
   const uint32_t kind = r.spec.flags & kKindMask;
-  return kind == kView || kind == kCast || kind == kCreation || r.facts.mixes_devices ||
+  return kind == kView || kind == kCast || kind == kCreation || r.traits.mixes_devices ||
          (r.composite && !r.looped) || (r.spec.flags & kAlias) != 0;
 }
 
@@ -296,7 +296,7 @@ void run_or_fall_back(Backend& backend, const StagedCall& call) {
   try {
     return try_on_device(call);
   } catch (const NoKernel& e) {
-    // What a plain call has computed so far is dropped. A target may have been written in part.
+    // A plain call drops what it has computed so far. A target may have been written in part.
     const bool may_have_written = call.form.form != Form::Plain && backend.launches() != launches;
     if (may_have_written || versions_of(call) != versions)
       detail::fail(ErrorKind::NotImplemented, call.record.spec.name,

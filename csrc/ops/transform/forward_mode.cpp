@@ -125,22 +125,22 @@ void TangentCall::linear(Result& out) const {
   if (!fits_opaque()) return by_node(out);
   run_stages(r_, form_, args_, out);
   Result tangent;
-  by_replacing(r_.facts.tangent.inputs, 0, tangent);
+  by_replacing(r_.traits.tangent.inputs, 0, tangent);
   put_all(out, tangent);
 }
 
 void TangentCall::multilinear(Result& out) const {
   run_stages(r_, form_, args_, out);
   Tensor sum;
-  for (uint32_t rest = r_.facts.tangent.inputs; rest != 0; rest &= rest - 1) {
+  for (uint32_t rest = r_.traits.tangent.inputs; rest != 0; rest &= rest - 1) {
     const auto parameter = static_cast<size_t>(__builtin_ctz(rest));
     if (!concerns(parameter)) continue;
     Result part;
-    by_replacing(1u << parameter, r_.facts.tangent.added, part);
+    by_replacing(1u << parameter, r_.traits.tangent.added, part);
     sum = sum.defined() ? add(sum, part.tensor) : std::move(part.tensor);
   }
   each([&](size_t p, size_t edge, const Tensor*) {
-    if ((r_.facts.tangent.added >> p & 1) == 0 || !tangents_[edge].defined()) return;
+    if ((r_.traits.tangent.added >> p & 1) == 0 || !tangents_[edge].defined()) return;
     sum = sum.defined() ? add(sum, tangents_[edge]) : tangents_[edge];
   });
   put(out.tensor, std::move(sum));
@@ -171,7 +171,7 @@ std::vector<Tensor> TangentCall::gradients_of_tangents(Node& node, const Tensor&
 
 std::vector<Tensor> TangentCall::from_node(Node& node, std::span<const Tensor> outputs,
                                            bool record) const {
-  if (r_.facts.tangent.rule == Rule::SelfAdjoint)
+  if (r_.traits.tangent.rule == Rule::SelfAdjoint)
     return gradients_of_tangents(node, outputs[0], record);
   return tangents_of_node(node, {tangents_.data(), tangents_.size()}, outputs, record);
 }
@@ -247,7 +247,7 @@ void TangentCall::run(Result& out) {
   const bool any =
       std::any_of(tangents_.begin(), tangents_.end(), [](const Tensor& t) { return t.defined(); });
   if (!any || !r_.differentiable) return run_stages(r_, form_, args_, out);
-  switch (r_.facts.tangent.rule) {
+  switch (r_.traits.tangent.rule) {
     case Rule::Linear:
       return linear(out);
     case Rule::Multilinear:

@@ -8,8 +8,8 @@
 
 namespace cograd::python {
 
-// Returns `_saved_self`, `_raw_saved_result` and the like; null (no error set) if there is no such
-// slot.
+// Returns the value of an attribute such as `_saved_self` or `_raw_saved_result`; null without an
+// error set if the node has no such slot.
 PyObject* node_saved_attribute(Node* n, std::string_view name);
 py::list node_saved_names(Node* n);
 py::tuple raw_saved_tensors(Node* n);
@@ -21,9 +21,9 @@ Tensor held_tensor(const SavedTensor& s);
 // Returns every node of every graph that Python objects reach (python/autograd/gc.cpp).
 std::vector<NodeRef> reachable_nodes();
 
-// Returns where a node was made: [(file, line, function), ...], outermost first; null if not
-// recorded.
-PyObject* made_at_frames(const Node* n);  // borrowed
+// Returns where a node was created: [(file, line, function), ...], outermost first; null if anomaly
+// mode did not record it. The reference is borrowed.
+PyObject* made_at_frames(const Node* n);
 // Adds "traceback_" and "parent_" to a node's metadata, as torch's anomaly mode does.
 void fill_metadata(Node* n, PyObject* dict);
 

@@ -121,7 +121,7 @@ void exit_autocast(const py::object& manager) {
   if (--here.depth == 0) const auto dropped = std::exchange(here.casts, {});
 }
 
-// What torch computes in float32 on GPUs besides what it does so on the CPU.
+// The ops that torch computes in float32 on GPUs but not on the CPU.
 constexpr std::string_view kWideOnGpu =
     " acos asin binary_cross_entropy_with_logits cosh cosine_embedding_loss cosine_similarity "
     "cumprod cumsum dist erfinv exp expm1 group_norm hinge_embedding_loss huber_loss kl_div "
@@ -130,7 +130,7 @@ constexpr std::string_view kWideOnGpu =
     "multi_margin_loss multilabel_margin_loss nll_loss norm linalg_vector_norm linalg_matrix_norm "
     "nuclear_norm pdist poisson_nll_loss pow prod reciprocal renorm rms_norm rsqrt sinh "
     "smooth_l1_loss soft_margin_loss softmax softmin softplus sum tan triplet_margin_loss ";
-// What it computes in the widest dtype of its tensors.
+// The ops that it computes in the widest dtype of their tensors.
 constexpr std::string_view kWidestOnGpu =
     " addcdiv addcmul atan2 bilinear cross dot grid_sample index_put scatter_add tensordot vdot ";
 constexpr OpFlags kWidest = 1;  // not a flag of a declaration

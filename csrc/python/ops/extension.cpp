@@ -38,7 +38,7 @@ py::object find_foreign_op(const std::string& qualified) {
   return foreign_op_object(*op);
 }
 
-// Returns the facts about an op that stubs, opcheck and the documentation use.
+// Returns the traits of an op, which stubs, opcheck and the documentation use.
 py::dict describe_op(const std::string& qualified) {
   const ForeignOp* op = api::find_foreign(qualified);
   if (op == nullptr) throw py::attribute_error("there is no registered op '" + qualified + "'");

@@ -34,7 +34,7 @@ constexpr const char* kTangents[] = {"double_vjp", "linear", "multilinear", "sel
 constexpr const char* kBatches[] = {"loop",    "pointwise", "by_dims", "by_shape",
                                     "leading", "through",   "own"};
 
-void describe_facts(const OpTraits& f, py::dict& d) {
+void describe_traits(const OpTraits& f, py::dict& d) {
   py::list dtypes;
   for (int i = 0; i < kNumDTypes; ++i)
     if ((f.dtypes >> i & 1) != 0) dtypes.append(dtype_name(static_cast<DType>(i)));
@@ -72,7 +72,7 @@ py::dict describe_record(const OpRecord& r) {
   d["result"] = kResults[static_cast<int>(r.result)];
   d["num_results"] = static_cast<int>(r.num_results);
   d["autocast"] = (f & kAutocastLow) != 0 ? "low" : (f & kAutocastWide) != 0 ? "float32" : "";
-  describe_facts(r.facts, d);
+  describe_traits(r.traits, d);
   d["args"] = describe_arguments(r.args);
   return d;
 }

@@ -76,7 +76,7 @@ bool type_overrides(PyTypeObject* type) {
   for (Py_ssize_t i = 0; i < bases; ++i) {
     PyObject* base = PyTuple_GET_ITEM(type->tp_mro, i);
     PyObject* dict = reinterpret_cast<PyTypeObject*>(base)->tp_dict;
-    if (dict == nullptr) continue;  // of a type of the interpreter, from Python 3.12 on
+    if (dict == nullptr) continue;  // static types of the interpreter have none since 3.12
     for (PyObject* name : names)
       if (PyObject* f = PyDict_GetItemWithError(dict, name)) return f != disabled_impl;
   }
@@ -109,7 +109,7 @@ py::tuple tuple_of(PyObject* const* items, size_t n) {
 
 PyObject* call_python(PyObject* func, const py::list& found, PyObject* const* args, size_t n,
                       PyObject* kwnames) {
-  static PyObject* dispatch = nullptr;  // no static initialiser: an import lets threads run
+  static PyObject* dispatch = nullptr;  // an initialiser would be locked while the import runs
   if (dispatch == nullptr)
     dispatch =
         py::object(py::module_::import("cograd.overrides").attr("_dispatch")).release().ptr();
@@ -192,7 +192,8 @@ namespace {
 void check_subclass(PyObject* cls) {
   COGRAD_CHECK_TYPE(
       PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), tensor_type),
-      "as_subclass(): cls must be a subclass of Tensor");
+      "as_subclass(): cls must be a subclass of Tensor, got ",
+      std::string(py::repr(py::handle(cls))));
 }
 
 PyObject* tracked(PyObject* cls, Tensor t) {
@@ -242,7 +243,7 @@ namespace {
 // Returns this thread's modes, innermost last. C++ changes the list and the count together, so that
 // no interrupt can come between the two changes.
 py::list mode_stack() {
-  static PyObject* modes = nullptr;  // no static initialiser: an import lets threads run
+  static PyObject* modes = nullptr;  // an initialiser would be locked while the import runs
   if (modes == nullptr)
     modes = py::object(py::module_::import("cograd.overrides").attr("_modes")).release().ptr();
   return py::cast<py::list>(py::handle(modes).attr("stack"));

@@ -152,7 +152,7 @@ inline void expect(cograd_value& v, int32_t kind, const char* what) {
   if (__builtin_expect(v.kind == kind, 1)) return;
   const int32_t got = v.kind;
   cograd_value_free(&v);
-  fail(ErrorKind::Type, "an op gave a result of kind ", got, ", expected a ", what);
+  fail(ErrorKind::Type, "an op returned a result of kind ", got, ", but its type must be ", what);
 }
 template <class T>
 struct Unboxed;  // get(v) takes over the contents of the result

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Makes `extern "C" PyObject* PyInit__C()`, which extensions define so that Python can import them,
-// visible. Separate from library.h, which may be precompiled for modules of other names.
+// Gives default visibility to the function `PyInit_NAME` that extensions define for Python's
+// import. This is not in library.h, because that may be precompiled for modules of other names.
 #pragma once
 #include "cograd/torch_compat/impl/library.h"
 

@@ -8,7 +8,7 @@ namespace torch_compat {
 
 // The type of at::kCUDA. It can be compared with a tensor's device type, and is never equal to it.
 struct CudaDeviceTypeIsMissing {
-  operator DeviceType() const = delete;  // NOLINT: cograd computes on the CPU only
+  operator DeviceType() const = delete;  // NOLINT: extensions compute on the CPU
   operator Device() const = delete;      // NOLINT
   friend constexpr bool operator==(DeviceType, CudaDeviceTypeIsMissing) { return false; }
   friend constexpr bool operator!=(DeviceType, CudaDeviceTypeIsMissing) { return true; }
