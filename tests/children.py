@@ -8,7 +8,7 @@ import signal
 import time
 import warnings
 
-from cograd import _build_info
+from cograd._base import build_info
 
 GIB = 2**30
 
@@ -32,7 +32,7 @@ def outcome(function, memory=3 * GIB, seconds=30):
             gc.freeze()  # keeps the suite's objects out of collections here
             os.dup2(os.open(os.devnull, os.O_RDWR), 2)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            if not _build_info.sanitize:  # sanitizers reserve address space themselves
+            if not build_info.sanitize:  # sanitizers reserve address space themselves
                 limit = address_space() + memory
                 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
             warnings.simplefilter("ignore")

@@ -8,11 +8,15 @@ shift
 root=$(cd "$(dirname "$0")/.." && pwd)
 stage="$root/$build/stage/cograd"
 rm -rf "$stage"
-mkdir -p "$stage"
+mkdir -p "$stage/_base"
 for item in "$root"/python/cograd/* "$root/$build"/cograd/*; do
-  ln -s "$(cd "$(dirname "$item")" && pwd)/$(basename "$item")" "$stage/"
+  [ "$(basename "$item")" = _base ] || ln -s "$item" "$stage/"
 done
-# Two folders make one: the build writes torch's header names (cmake/torch_headers.cmake).
+# Two folders make one: the build writes build_info.py.
+for item in "$root"/python/cograd/_base/* "$root/$build"/cograd/_base/*; do
+  ln -s "$item" "$stage/_base/"
+done
+# Here, too: the build writes torch's header names (cmake/torch_headers.cmake).
 mkdir -p "$stage/include"
 cp -rs "$root/csrc/include/cograd" "$root/$build/include/cograd" "$stage/include/"
 export PYTHONPATH="$root/$build/stage${PYTHONPATH:+:$PYTHONPATH}"

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 import cograd
-from cograd import _build_info
+from cograd._base import build_info
 from cograd._base.preload import openblas_path
 
 __all__ = ["parallel_info", "show", "show_config"]
@@ -47,15 +47,15 @@ def config() -> dict[str, dict[str, Any]]:
             "library": os.path.join(_binaries(), "lib", "libcograd.so"),
         },
         "compiler": {
-            "name": _build_info.compiler,
-            "flags": _build_info.flags,
-            "build type": _build_info.build_type,
-            "sanitizers": _build_info.sanitize or "none",
-            "lto": _build_info.lto,
+            "name": build_info.compiler,
+            "flags": build_info.flags,
+            "build type": build_info.build_type,
+            "sanitizers": build_info.sanitize or "none",
+            "lto": build_info.lto,
         },
         "build dependencies": {
-            "pybind11": _build_info.pybind11,
-            "openblas": _build_info.openblas,
+            "pybind11": build_info.pybind11,
+            "openblas": build_info.openblas,
         },
         "blas": {
             "name": "scipy-openblas32",
@@ -66,7 +66,7 @@ def config() -> dict[str, dict[str, Any]]:
             "integers": "32 bits",
         },
         "simd": {
-            "built": _build_info.isa_levels.split(";"),
+            "built": build_info.isa_levels.split(";"),
             "processor": processor,
             "chosen": chosen,
         },

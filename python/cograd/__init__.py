@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """cograd: a small autograd engine with torch's names and semantics.
 
-``import cograd as torch`` runs eager PyTorch code on the CPU: tensors, autograd, custom
-``Function`` subclasses, ``nn`` and ``optim``.
+``import cograd as torch`` runs eager PyTorch code on the CPU or an NVIDIA GPU: tensors, autograd,
+custom ``Function`` subclasses, ``nn`` and ``optim``.
 """
 
 from __future__ import annotations as _annotations
@@ -46,7 +46,7 @@ from cograd._C import (
     uint32,
     uint64,
 )
-from cograd._version import __version__
+from cograd._base.version import __version__
 from cograd._base import finders as _finders
 from cograd._base.lazy_names import NAMES as _LAZY_NAMES
 from cograd._base.memory_format import layout, memory_format

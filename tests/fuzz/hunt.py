@@ -15,12 +15,13 @@ import warnings
 from dataclasses import dataclass
 
 import cograd as torch
-from cograd import _C, _build_info
+from cograd import _C
+from cograd._base import build_info
 from fuzz import leaks
 from fuzz.cases import generate
 from fuzz.execute import Wrong, run_and_check
 
-SANITIZED = bool(_build_info.sanitize)
+SANITIZED = bool(build_info.sanitize)
 PATIENCE = 40 if SANITIZED else 20  # seconds that one call may take
 MEMORY = 1 << 30  # bytes of address space that a child may add to what is in use
 

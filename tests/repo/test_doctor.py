@@ -78,7 +78,7 @@ def test_an_import_that_fails_is_explained(copy):
 
 
 def test_mismatched_binaries(copy):
-    info = copy / "_build_info.py"
+    info = copy / "_base" / "build_info.py"
     info.write_text(info.read_text().replace(cograd.__version__, "9.8.7"))
     (module,) = copy.glob("_C.*.so")
     module.rename(copy / "_C.cpython-39-x86_64-linux-gnu.so")

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 import cograd
-from cograd import _build_info
+from cograd._base import build_info
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(cograd.__file__).parent
@@ -108,7 +108,7 @@ def test_rpaths_are_relative():
 def test_version_is_the_same_everywhere():
     version = importlib.metadata.version("cograd")
     assert cograd.__version__ == version
-    assert _build_info.version == version
+    assert build_info.version == version
     pyproject = ROOT / "pyproject.toml"
     if pyproject.exists():
         assert f'\nversion = "{version}"\n' in pyproject.read_text()

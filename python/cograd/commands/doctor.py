@@ -189,7 +189,7 @@ def check_binaries() -> Iterator[Finding]:
             f"{', '.join(present)} is here, but this Python loads _C{suffix}; {REINSTALL}",
         )
     library = PACKAGE / "lib" / "libcograd.so"
-    built = PACKAGE / "_build_info.py"
+    built = PACKAGE / "_base" / "build_info.py"
     if not library.exists() or not built.exists():
         return
     version = re.search(r'^version = "(.*)"', built.read_text(encoding="utf-8"), re.M)
