@@ -35,21 +35,21 @@ pytestmark = needs_mpi
     ],
 )
 def test_ends_well(name, n):
-    run_ranks(n, "review.py", name, timeout=40)
+    run_ranks(n, "misuse.py", name, timeout=40)
 
 
 def test_calls_after_the_end():
-    outcome = run_ranks(2, "review.py", "calls_after_the_end", timeout=40)
+    outcome = run_ranks(2, "misuse.py", "calls_after_the_end", timeout=40)
     assert outcome.out.split().count("let") == 2 and not outcome.err
 
 
 def test_children_of_ranks():
-    outcome = run_ranks(1, "review.py", "children", timeout=40, ok=False)
+    outcome = run_ranks(1, "misuse.py", "children", timeout=40, ok=False)
     assert "if __name__ == '__main__'" in outcome.err and "internal_Init" not in outcome.err
 
 
 def test_error_whose_text_raises():
-    outcome = run_ranks(2, "review.py", "error_without_text", timeout=40, ok=False)
+    outcome = run_ranks(2, "misuse.py", "error_without_text", timeout=40, ok=False)
     assert outcome.code != 0 and "rank 1 failed: Broken" in outcome.err
     assert "excepthook" not in outcome.err
 
@@ -91,19 +91,19 @@ def _raise():
 
 
 def test_damaged_checkpoint(tmp_path):
-    run_ranks(2, "review.py", "damaged_checkpoint", str(tmp_path), timeout=40)
+    run_ranks(2, "misuse.py", "damaged_checkpoint", str(tmp_path), timeout=40)
 
 
 def test_a_rank_raises_before_it_starts_mpi():
-    outcome = run_ranks(2, "review.py", "never_begins", timeout=30, ok=False)
+    outcome = run_ranks(2, "misuse.py", "never_begins", timeout=30, ok=False)
     assert outcome.code != 0 and "in init_process_group" in outcome.err
 
 
 def test_group_of_which_a_member_never_comes():
-    outcome = run_ranks(2, "review.py", "local_group_without_a_member", timeout=30, ok=False)
+    outcome = run_ranks(2, "misuse.py", "local_group_without_a_member", timeout=30, ok=False)
     assert outcome.code != 0 and "in new_group(0,1)" in outcome.err
 
 
 def test_mpi_fails_in_a_handle():
-    outcome = run_ranks(2, "review.py", "irecv_of_too_much", timeout=30, ok=False)
+    outcome = run_ranks(2, "misuse.py", "irecv_of_too_much", timeout=30, ok=False)
     assert outcome.code != 0 and "told" in outcome.out and "Traceback" not in outcome.err

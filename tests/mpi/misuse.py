@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs in which rank 1 misuses the package: python review.py NAME runs one of them."""
+"""Programs in which rank 1 misuses the package: python misuse.py NAME runs one of them."""
 
 import gc
 import glob

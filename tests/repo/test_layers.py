@@ -2,6 +2,7 @@
 """The layers of the architecture: a directory of csrc/ includes only lower ones."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,18 @@ def test_directories_are_small_and_described():
     inner = {"/".join(p.relative_to(CSRC).parts) for p in folders}
     inner = {p for p in inner if p.count("/") == 1 and not p.startswith("include/")}
     assert inner == described_directories()
+
+
+OTHERS = ["csrc/include", "tests", "benchmarks", "tools", "cmake"]
+TEXTS = {".h", ".inc", ".cpp", ".c", ".py", ".cmake", ".sh", ".json", ".txt", ".pt"}
+
+
+def test_other_directories_are_small_and_described():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## Other directories")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", table, re.M)
+    described = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    files = [p for top in OTHERS for p in (ROOT / top).rglob("*") if p.suffix in TEXTS]
+    sizes = Counter(p.parent.relative_to(ROOT).as_posix() for p in files)
+    assert {name for name, count in sizes.items() if count > MAX_FILES} == set()
+    assert set(sizes) == {name for name in described if not name.startswith("examples")}
