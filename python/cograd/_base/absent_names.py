@@ -27,7 +27,10 @@ TOPICS = {
         "this export is not offered: use onnx.export or jit.trace, or save state_dict() and the "
         "code that builds it"
     ),
-    "gpu": "there is one device, the CPU: cuda.is_available() is False; use device='cpu'",
+    "gpu": (
+        "this part of torch's support for accelerators is not offered: tensors are on the CPU or "
+        "on NVIDIA GPUs"
+    ),
     "meta": "there are no fake tensors: use tensors on the meta device, torch.device('meta')",
     "distributed": (
         "processes communicate by MPI through distributed: stores, rpc, meshes, FSDP and what "

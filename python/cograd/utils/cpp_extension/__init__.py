@@ -114,17 +114,17 @@ def load(
         extra_include_paths: directories to search for headers.
         build_directory: directory of the results, with links `name.so` and `name.pyi` to the
             newest; by default a directory in COGRAD_EXTENSIONS_DIR, or in the user's cache.
-        verbose: prints commands and sources of results.
+        verbose: prints the compiler's commands, and whether the result is new or cached.
         with_cuda: must not be true; nor may `with_sycl`.
         with_sycl: see `with_cuda`.
-        is_python_module: False loads the object for the ops it registers and returns its path.
+        is_python_module: False loads the library, which registers its ops, and returns its path.
         is_standalone: True builds a program and returns its path.
         keep_intermediates: False removes the object files.
         with_torch_compat: adds headers such as `torch/extension.h` that map torch's C++ names to
-            cograd's. None: if the sources use such names.
+            cograd's. None adds them if the sources use such names.
         debug: True builds without optimisation, with checks of every element access and with
-            UndefinedBehaviorSanitizer; with AddressSanitizer too if its runtime is preloaded, and
-            "address" requires it.
+            UndefinedBehaviorSanitizer, and with AddressSanitizer if its runtime is preloaded.
+            "address" raises unless that runtime is preloaded.
 
     Returns:
         The module: the sources' own if they use pybind11 or Python's C API; otherwise one with the
@@ -149,7 +149,7 @@ def load(
 
     files = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     if not files:
-        raise ValueError("sources: expected at least one file")
+        raise ValueError("load(): sources is empty; expected at least one file")
     job = Job(
         name,
         [read_source(f) for f in files],
@@ -193,8 +193,8 @@ def load_inline(
 ) -> Any:
     """Compiles C++ given as strings, unless the result is cached, and loads it.
 
-    `cograd/extension.h` is included before the sources (`cograd/python.h` when they use
-    pybind11). Compile errors show the lines of the strings.
+    `cograd/extension.h` is included before the sources, or `cograd/python.h` if they use pybind11.
+    Compile errors show the lines of the strings.
 
     Args:
         name: see `load`.
@@ -211,10 +211,10 @@ def load_inline(
         extra_ldflags: flags for the linker.
         extra_include_paths: directories to search for headers.
         build_directory: directory of the results.
-        verbose: prints commands and sources of results.
+        verbose: prints the compiler's commands, and whether the result is new or cached.
         with_cuda: must not be true.
         with_sycl: must not be true.
-        is_python_module: False loads the object for the ops it registers and returns its path.
+        is_python_module: False loads the library, which registers its ops, and returns its path.
         with_pytorch_error_handling: accepted and ignored: C++ exceptions always reach Python.
         keep_intermediates: False removes the object files.
         use_pch: accepted and ignored: a precompiled header is used if it saves time.
@@ -246,7 +246,10 @@ def load_inline(
     texts = [cpp_sources] if isinstance(cpp_sources, str) else list(cpp_sources)
     for text in texts:
         if not isinstance(text, str):
-            raise TypeError(f"cpp_sources: expected strings, got {type(text).__name__}")
+            raise TypeError(
+                "load_inline(): cpp_sources must be a string or a list of strings, got an element "
+                f"of type {type(text).__name__}"
+            )
     job = _inline.make_job(
         name,
         texts,
@@ -283,7 +286,7 @@ def _refuse_gpu(**arguments: Any) -> None:
     for argument, value in arguments.items():
         if value:
             raise NotImplementedError(
-                f"{argument}: cograd runs on the CPU only and compiles no GPU code; leave it out"
+                f"{argument}: extensions run on the CPU, so GPU code is not compiled; leave it out"
             )
 
 

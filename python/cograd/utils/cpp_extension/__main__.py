@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""python -m cograd.utils.cpp_extension list | prune | doctor."""
+"""Runs python -m cograd.utils.cpp_extension list | prune | doctor."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="remove builds: those of an older cograd or compiler, and damaged ones",
     )
     prune.add_argument("names", nargs="*", help="remove all builds of these extensions")
-    prune.add_argument("--days", type=float, help="remove what was not used for so long")
+    prune.add_argument("--days", type=float, help="remove builds that were not used for DAYS days")
     prune.add_argument("--all", action="store_true", help="remove everything")
     prune.add_argument("--dry-run", action="store_true", help="only say what would be removed")
     prune.set_defaults(run=prune_command)
@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class Listed(NamedTuple):
-    """One directory of the cache.
+    """Describes one directory of the cache.
 
     Attributes:
         name: name of the extension.
@@ -183,8 +183,8 @@ def chosen(
 ) -> list[Listed]:
     """Returns the builds that `prune` removes.
 
-    Without names or days these are all that can never be used again; unfinished builds only if
-    they are over an hour old.
+    Without names or days, these are all builds that can never be used again, and unfinished ones
+    that are over an hour old.
     """
     picked = [e for e in listed if not names or e.name in names]
     if everything or (names and days is None):

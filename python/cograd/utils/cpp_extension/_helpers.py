@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Small functions of torch.utils.cpp_extension besides `load`."""
+"""Defines the functions of torch.utils.cpp_extension that ask about the compiler and ninja."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_compiler_ok_for_platform(compiler: str) -> bool:
 
 
 def compiler_version(compiler: str) -> tuple[int, ...]:
-    """Returns a compiler's version, () if it is unknown."""
+    """Returns a compiler's version, or () if it is unknown."""
     import re
 
     match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", _compiler.version_line(compiler.split()))
@@ -69,7 +69,10 @@ def is_ninja_available() -> bool:
 def verify_ninja_availability() -> None:
     """Raises RuntimeError if ninja is not on the PATH, although cograd does not need it."""
     if not is_ninja_available():
-        raise RuntimeError("ninja is not on the PATH (cograd builds extensions without it)")
+        raise RuntimeError(
+            "verify_ninja_availability(): ninja is not on the PATH; cograd builds extensions "
+            "without it"
+        )
 
 
 def remove_extension_h_precompiler_headers() -> None:

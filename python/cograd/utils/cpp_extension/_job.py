@@ -116,7 +116,7 @@ def read_source(path: str | os.PathLike[str]) -> Source:
     full = os.path.abspath(name)
     suffix = os.path.splitext(name)[1]
     if suffix in _GPU_SUFFIXES:
-        raise NotImplementedError(f"{name}: cograd runs on the CPU only; leave out GPU sources")
+        raise NotImplementedError(f"{name}: extensions run on the CPU; leave out GPU sources")
     if suffix in _C_SUFFIXES:
         language = "c"
     elif suffix in _CXX_SUFFIXES:
@@ -208,7 +208,7 @@ class Job:
 
     @property
     def has_debug_info(self) -> bool:
-        """Whether a debugger will look for the sources: `debug`, or a flag such as -g or -ggdb."""
+        """True if a debugger will look for the sources: `debug`, or a flag such as -g or -ggdb."""
         flags = [f for f in self.cflags if re.fullmatch(r"-g([0-3]|gdb\d?|dwarf.*)?", f)]
         return flags[-1] != "-g0" if flags else self.debug
 

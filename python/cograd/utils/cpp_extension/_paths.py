@@ -18,7 +18,7 @@ ROOT_VARIABLE = "COGRAD_EXTENSIONS_DIR"
 def _no_device(device_type: str) -> None:
     if device_type != "cpu":
         raise NotImplementedError(
-            f"device_type={device_type!r}: cograd runs on the CPU only; expected 'cpu'"
+            f"device_type={device_type!r}: extensions run on the CPU; expected 'cpu'"
         )
 
 

@@ -70,13 +70,13 @@ def CppExtension(name: str, sources: list[Any], *args: Any, **kwargs: Any) -> _E
 
 
 def CUDAExtension(*args: Any, **kwargs: Any) -> _Extension:
-    """Raises NotImplementedError: cograd runs on the CPU only."""
-    raise NotImplementedError("CUDAExtension: cograd runs on the CPU only; use CppExtension")
+    """Raises NotImplementedError: extensions run on the CPU."""
+    raise NotImplementedError("CUDAExtension: extensions run on the CPU; use CppExtension")
 
 
 def SyclExtension(*args: Any, **kwargs: Any) -> _Extension:
-    """Raises NotImplementedError: cograd runs on the CPU only."""
-    raise NotImplementedError("SyclExtension: cograd runs on the CPU only; use CppExtension")
+    """Raises NotImplementedError: extensions run on the CPU."""
+    raise NotImplementedError("SyclExtension: extensions run on the CPU; use CppExtension")
 
 
 class BuildExtension(build_ext):  # type: ignore[misc]
