@@ -35,7 +35,7 @@ def conv(torch, case, backward):
 
 
 def step(torch, size, text, **names):
-    """Returns a forward and backward of ``text``, which reads x."""
+    """Returns a statement that runs ``text``, an expression in x, and its backward."""
     torch.manual_seed(0)
     x = torch.randn(size, requires_grad=True)
     nn, F = torch.nn, torch.nn.functional
@@ -75,7 +75,7 @@ def interpolate(torch, mode):
 
 
 def training(torch, model, x, y):
-    """Returns one training step of a classifier."""
+    """Returns a statement that runs one training step of a classifier."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     F = torch.nn.functional
 

@@ -65,7 +65,7 @@ def repack(wheel: Path) -> None:
 
 
 def repaired(raw: Path, out: Path) -> Path:
-    """Sets a wheel's tag and packs it into a directory, replacing that for the same Python."""
+    """Sets a wheel's tag and writes it to `out`; replaces the wheel there for the same Python."""
     env = dict(os.environ, LD_LIBRARY_PATH=scipy_openblas32.get_lib_dir())
     env["PATH"] = f"{sysconfig.get_path('scripts')}{os.pathsep}{env['PATH']}"
     auditwheel = [sys.executable, "-m", "auditwheel", "repair", "--exclude", "libscipy_openblas.so"]
@@ -98,7 +98,7 @@ def build(out: Path) -> Path:
 def main() -> None:
     """Builds, and prints the result."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=ROOT / "dist")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="default: dist")
     wheel = build(parser.parse_args().out)
     print(f"{wheel} ({wheel.stat().st_size / 1e6:.2f} MB)")
 

@@ -3,9 +3,9 @@
 
 python -m benchmarks scaling_threads [PATTERN ...]    also: python -m benchmarks.scaling_threads
 
-Each library runs in a process of its own, in turns, with 10 ms between two samples, because the
-threads of some libraries spin for milliseconds after their work. The table shows for each number
-of threads the time, the ratio to the other library, and the part of the machine's peak
+Each library runs in a process of its own. They take turns, with 10 ms between two samples, because
+the threads of some libraries spin for milliseconds after their work. The table shows for each
+number of threads the time, the ratio to the other library, and the part of the machine's peak
 (multiplications or copied bytes with as many threads) that was reached.
 """
 
@@ -70,7 +70,9 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, nargs="+", help="default: 1, 2, 4, ... processors")
     parser.add_argument("--rounds", type=int, default=3, help="samples of each side")
     parser.add_argument("--seconds", type=float, default=0.02, help="length of one sample")
-    parser.add_argument("--minutes", type=float, default=4.0, help="leave out what takes longer")
+    parser.add_argument(
+        "--minutes", type=float, default=4.0, help="leave out the cases that have not begun by then"
+    )
     parser.add_argument("--reference", default="torch", help="'' measures cograd alone")
     parser.add_argument("--reference-python", default=sys.executable)
     parser.add_argument("--subject-python", default=sys.executable)

@@ -25,9 +25,10 @@ class ScalingCase:
         group: the part of the table that it belongs to.
         name: unique within the group.
         function: called with the module; returns the statement and its names.
-        multiplications: of a call, each with its addition; 0 if they are not what limits it.
-        nbytes: what a call has to read and write; 0 if memory is not what limits it.
-        double: the multiplications are those of float64.
+        multiplications: number of multiply-adds of a call; 0 if they do not limit its speed.
+        nbytes: bytes that a call must read and write; 0 if memory does not limit its speed.
+        double: True if the multiplications are in float64.
+        options: keyword arguments of `function`, for `benchmarks.worker`; always empty here.
     """
 
     group: str

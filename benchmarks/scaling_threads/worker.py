@@ -2,8 +2,9 @@
 """Runs one side: a process that imports one module and times cases with a number of threads.
 
 `python -m benchmarks.scaling_threads.worker MODULE` reads one JSON request per line and answers
-each with one line. Requests: {"case", "threads", "seconds"} is answered with {"time"}, {"machine",
-"threads"} with what the pool costs, all others with {"error"}.
+each with one line. The answer to {"case", "threads", "seconds"} is {"time"}, the answer to
+{"machine", "threads"} has the costs of the library's thread pool, and the answer to a request that
+fails is {"error"}.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from . import frame, machine
 
 
 class Worker:
-    """Keeps the tensors of one case, and how often it runs in a sample."""
+    """Holds the tensors of one case, and the number of its runs in a sample."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module = module
