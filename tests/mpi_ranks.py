@@ -37,7 +37,10 @@ class Outcome(NamedTuple):
 
 
 def launch(n, program, *arguments, env=None):
-    """Starts mpiexec with `program` (a file of tests/mpi or a path), in its own session."""
+    """Starts mpiexec with `program` (a file of tests/mpi or a path), in its own session.
+
+    Returns the process and the mark that the environment of all its processes has.
+    """
     path = PROGRAMS / program
     environment = {
         **os.environ,
@@ -57,8 +60,9 @@ def launch(n, program, *arguments, env=None):
 
 
 def run_ranks(n, program, *arguments, timeout=60, env=None, ok=True):
-    """Runs a program on `n` ranks and returns the Outcome; fails the test if the code is not zero
-    (and `ok` is set) or after `timeout` seconds.
+    """Runs a program on `n` ranks and returns the Outcome.
+
+    Fails the test after `timeout` seconds, and, if `ok` is set, if the exit code is not zero.
     """
     began = time.monotonic()
     process, mark = launch(n, program, *arguments, env=env)

@@ -23,7 +23,7 @@ class Future(Generic[T]):
 
     def __init__(self, *, devices: list[Any] | None = None) -> None:
         if any(str(device).partition(":")[0] != "cpu" for device in devices or ()):
-            raise ValueError(f"Future: there is one device, the CPU; got devices={devices}")
+            raise ValueError(f"Future: devices may name only the CPU, got {devices}")
         self._lock = threading.Condition()
         self._done = False
         self._value: Any = None

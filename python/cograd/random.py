@@ -109,7 +109,7 @@ def fork_rng(
         devices = range(_C._cuda_count()) if _C._cuda_started() else ()
     elif devices and not cuda.is_available():
         raise RuntimeError(
-            f"{_caller}(): {_devices_kw}={devices!r} names accelerators; there is only the CPU"
+            f"{_caller}(): {_devices_kw}={devices!r} names GPUs, but there is no GPU"
         )
     if not enabled:
         yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a trace cannot record: it raises or warns, with the program's line."""
+"""Checks that a trace raises or warns, with the program's line, at what it cannot record."""
 
 import math
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ops that vmap runs for the whole batch at once: no loop warning, and the loop's values."""
+"""Checks that vmap runs these ops for the whole batch at once: no warning of a loop, its values."""
 
 import warnings
 
@@ -39,20 +39,20 @@ INDEX = torch.tensor([[2, 0, 0], [1, 2, 1]])
 Q = torch.tensor([0.3, 0.9], dtype=D)
 CASES = {
     "block_diag": (lambda a, b: torch.block_diag(a, b), values(2, 2, 3), values(2, 4)),
-    "block_diag of numbers": (lambda a: torch.block_diag(a, a, torch.ones(1, 2)), values(2)),
+    "block_diag of scalars": (lambda a: torch.block_diag(a, a, torch.ones(1, 2)), values(2)),
     "block_diag of two dtypes": (lambda a, i: torch.block_diag(a, i), values(2, 3), INDEX),
     "rot90": (lambda x: torch.rot90(x, 1, (0, 2)), values(2, 2, 3, 4)),
     "rot90 back": (lambda x: torch.rot90(x, -1, (-1, 0)), values(2, 2, 3)),
     "rot90 twice": (lambda x: torch.rot90(x, 2), values(2, 2, 3)),
     "index_select": (lambda i: torch.index_select(values(4, 3), 1, i), INDEX),
     "index_select of samples": (lambda x, i: torch.index_select(x, 0, i), values(2, 3, 4), INDEX),
-    "index_select by a number": (lambda x, i: x.index_select(-1, i), values(2, 2, 3), INDEX[:, 0]),
+    "index_select by a scalar": (lambda x, i: x.index_select(-1, i), values(2, 2, 3), INDEX[:, 0]),
     "quantile": (lambda x: torch.quantile(x, 0.3), values(2, 3, 4)),
     "quantile of a dim": (lambda x: torch.quantile(x, 0.3, -1, True), values(2, 3, 4)),
     "quantile, keepdim": (lambda x: torch.quantile(x, 0.3, keepdim=True), values(2, 3, 4)),
     "quantiles": (lambda x: torch.quantile(x, Q, 0), values(2, 3, 4)),
     "quantiles, keepdim": (lambda x: torch.quantile(x, Q, keepdim=True), values(2, 3, 4)),
-    "quantile of numbers": (lambda x: torch.quantile(x, Q), values(2)),
+    "quantile of scalars": (lambda x: torch.quantile(x, Q), values(2)),
     "nanquantile": (
         lambda x: torch.nanquantile(x, 0.3, 1),
         torch.where(values(2, 3, 4) > 0.9, torch.nan, values(2, 3, 4)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What notebooks show: graphs, profiles, saved memory and reports of checks."""
+"""Checks what notebooks show: graphs, profiles, saved memory and reports of checks."""
 
 import re
 from html import unescape

@@ -72,7 +72,7 @@ class Row:
         return not all(bool(T.isfinite(r).all()) for r in results.values())
 
     def reference(self, contexts):
-        """The same call without the contexts; those that change values stay."""
+        """Returns the same call without the contexts, except for those that change values."""
         kept = ()
         for c in contexts:
             if c.changes_values or any(c.ends == k.name for k in kept):

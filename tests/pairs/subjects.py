@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The subjects of the grid: every module, op and optimizer, each as a function of some tensors.
+"""Defines the subjects of the grid: every module, op and optimizer as a function of tensors.
 
 `all_subjects()` reads tests/nn_rows.py, rows.py, the op table and tests/optim_cases.py, so whatever
 you add there becomes a subject.
@@ -107,12 +107,12 @@ class _Calling(T.nn.Module):
 
 @cache
 def compiled(expression):
-    """Returns the code of an expression; each subject's are evaluated for every cell."""
+    """Returns the code of an expression; every cell evaluates those of its subject."""
     return compile(expression, "<subject>", "eval")
 
 
 class Subject:
-    """A name, and a way to create a new case."""
+    """Has a name, and creates new cases."""
 
     kind, is_random, has_derivative = "", False, True
     has_state = False  # a call changes the results of the next one

@@ -150,7 +150,7 @@ def test_errors_of_cmake_run_to_the_next_status(tool):
     lines = ["CMake Error at CMakeLists.txt:3 (project):", "  no compiler", "", "-- Incomplete"]
     text = said(tool, "-- Begun", *lines, "left over", status=1)
     assert text.startswith("\n".join(lines[:3]) + "\n")
-    # What was hidden appears, because no file was built.
+    # The hidden output appears, because no file was built.
     assert text.endswith("-- Begun\n-- Incomplete\nleft over\nbuild: failed after 0 s\n")
 
 

@@ -37,7 +37,8 @@ also=${ALSO:-} step both "say both" . ':!docs' ':!*/test_*' and tests/test_one
 step always "say always"
 step edit "edit" code
 """
-# What the hash takes from an environment, without the seconds that pip needs.
+# Stands for an environment's Python, of which the hash reads version and packages; the real pip
+# would take seconds.
 PYTHON = """#!/bin/sh
 case "$*" in *freeze*) cat "$(dirname "$0")/packages" ;; *) echo "Python 3.11.7" ;; esac
 """

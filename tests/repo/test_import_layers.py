@@ -86,7 +86,7 @@ def import_edges(modules):
     return edges
 
 
-def circles(edges):
+def cycles(edges):
     """Returns the groups of modules that reach each other."""
     reach = {}
     for start in edges:
@@ -106,7 +106,7 @@ def test_no_circular_imports():
     assert len(edges) > 80
     text = [
         f"{a} (line {line}) imports {b}"
-        for group in circles(edges)
+        for group in cycles(edges)
         for a in group
         for b, line in edges[a].items()
         if b in group
@@ -242,10 +242,10 @@ def test_the_reader_finds_wrong_names(tmp_path, text, want):
     ],
     ids=["line", "in a function", "types", "through a package", "child", "by name", "in a package"],
 )  # fmt: skip
-def test_the_reader_finds_circles(tmp_path, files, want):
+def test_the_reader_finds_cycles(tmp_path, files, want):
     for name, text in {"__init__": "", **files}.items():
         path = tmp_path / "cograd" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    found = circles(import_edges(find_modules(tmp_path)))
+    found = cycles(import_edges(find_modules(tmp_path)))
     assert found == [[f"cograd.{name}" for name in group] for group in want]

@@ -19,7 +19,7 @@ import pytest
 import cograd as torch
 from cograd import _C
 
-# What torch raises for arguments of wrong types or values.
+# torch raises these for arguments of wrong types or values.
 TORCH_ERRORS = (TypeError, ValueError, IndexError, RuntimeError, OverflowError, MemoryError)
 
 

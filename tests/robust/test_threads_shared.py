@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What Python threads share besides graphs: tensors' objects, modules, transforms, op names."""
+"""Tests what threads share besides graphs: tensors' objects, modules, transforms, op names."""
 
 import gc
 import os

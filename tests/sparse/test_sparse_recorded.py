@@ -10,7 +10,7 @@ import pytest
 import cograd as torch
 
 RECORDED = json.loads(programs.RECORDED.read_text())
-# Where torch computes and cograd raises, by the expression and the kind of tensor.
+# torch computes these and cograd raises, by the expression and the kind of tensor.
 NOT_HERE = {
     ("torch.cat([s, s], 1)", "hybrid"),  # along a dense dim
     ("s.to_sparse_csr()", "hybrid_matrix"),  # with dense dims

@@ -45,7 +45,7 @@ def same(a, b):
     return True
 
 
-# What depends on the layout, on chance or on the object.
+# These depend on the layout, on chance or on the object.
 OTHER = set(
     """new_empty empty_like rand_like randn_like randint_like bernoulli bernoulli_ normal_ uniform_
     random_ exponential_ geometric_ cauchy_ log_normal_ dropout feature_dropout alpha_dropout
@@ -98,7 +98,7 @@ def test_every_method_agrees_with_dense_or_raises(off, layout):
                 want = outcome(lambda: call(False))
                 if want is not None and not same(got, want):
                     wrong.append((name, args, got, want))
-    # Of the elements that are not stored, softmax and values() say nothing.
+    # softmax and values() say nothing about elements that are not stored.
     allowed = {"values", "indices", "data_ptr", "storage_offset", "numel", "nbytes"}
     assert not [w for w in wrong if w[0] not in allowed]
     assert len(computed) > 100 or off

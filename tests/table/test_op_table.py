@@ -48,7 +48,7 @@ def records(keep=lambda record: True):
 
 
 def has_values(record, sample):
-    """Whether the sample has tensors whose dtype can be chosen."""
+    """True if the sample has tensors whose dtype can be chosen."""
     return cast_sample(record, sample, F8) is not None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What type checkers see of modules, optimizers, data and extensions; see tensors.py."""
+"""Shows type checkers modules, optimizers, data and extensions; see tensors.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What type checkers see of tensors, ops and autograd: for `tools/lint.py typing`, never run."""
+"""Shows type checkers tensors, ops and autograd: for `tools/lint.py typing`, never run."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ assert_type(torch.device("cpu")(plain)(1), str)
 
 
 class Watch(torch.overrides.TorchFunctionMode):
-    """What a subclass enters is of its own type."""
+    """A with block of a subclass has the type of the subclass."""
 
 
 with torch.autocast("cpu") as autocast, Watch() as watch, torch.device("cpu") as device:

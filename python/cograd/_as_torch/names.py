@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which names torch has that cograd lacks, as a Bloom filter that tools/gen_torch_names.py writes.
+"""Knows which names torch has that cograd lacks, by a Bloom filter of tools/gen_torch_names.py.
 
 A key is always found; about one in 70 other strings is found, too.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """torch's global switches; most of them only store their value.
 
-cograd has one device and always computes reproducibly and in full precision.
+cograd always computes reproducibly and in full precision, so most have nothing to switch.
 """
 
 from __future__ import annotations

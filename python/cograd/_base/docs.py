@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the docs are: what error messages say of a page."""
+"""Tells error messages where a page of the docs is."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The old names of modules and classes that have moved, so that old pickles load."""
+"""Maps the old names of modules and classes that have moved, so that old pickles load."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the storages of a file go: to the device they were on, or where ``map_location`` says."""
+"""Moves the storages of a file to the device they were on, or where ``map_location`` says."""
 
 from __future__ import annotations
 

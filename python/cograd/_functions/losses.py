@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Losses under their names in torch's root namespace.
+"""Defines the losses that torch has in its root namespace, too.
 
-They take the reduction as a number: 0 none, 1 mean, 2 sum.
+They accept the reduction as a number: 0 is none, 1 is mean, 2 is sum.
 """
 
 from __future__ import annotations
@@ -25,18 +25,21 @@ __all__ = [
 _REDUCTIONS = ("none", "mean", "sum")
 
 
-def _name(reduction: int) -> str:
+def _name(op: str, reduction: int) -> str:
     if reduction not in (0, 1, 2):
-        raise ValueError(f"{reduction} is not a valid value for reduction, expected 0, 1 or 2")
+        raise ValueError(
+            f"{op}(): {reduction} is not a valid value for reduction, expected 0 (none), 1 (mean) "
+            "or 2 (sum)"
+        )
     return _REDUCTIONS[reduction]
 
 
 def kl_div(
     input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False
 ) -> Tensor:
-    """Calls functional.kl_div."""
+    """Calls nn.functional.kl_div."""
     loss = F.kl_div(input, target, reduction="none", log_target=log_target)
-    name = _name(reduction)
+    name = _name("kl_div", reduction)
     return loss if name == "none" else loss.sum() if name == "sum" else loss.mean()
 
 
@@ -49,14 +52,14 @@ def ctc_loss(
     reduction: int = 1,
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Calls functional.ctc_loss."""
+    """Calls nn.functional.ctc_loss."""
     return F.ctc_loss(
         log_probs,
         targets,
         input_lengths,
         target_lengths,
         blank,
-        _name(reduction),
+        _name("ctc_loss", reduction),
         zero_infinity,
     )
 
@@ -64,29 +67,37 @@ def ctc_loss(
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
-    """Calls functional.cosine_embedding_loss."""
-    return F.cosine_embedding_loss(input1, input2, target, margin, reduction=_name(reduction))
+    """Calls nn.functional.cosine_embedding_loss."""
+    return F.cosine_embedding_loss(
+        input1, input2, target, margin, reduction=_name("cosine_embedding_loss", reduction)
+    )
 
 
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1
 ) -> Tensor:
-    """Calls functional.hinge_embedding_loss."""
-    return F.hinge_embedding_loss(input, target, margin, reduction=_name(reduction))
+    """Calls nn.functional.hinge_embedding_loss."""
+    return F.hinge_embedding_loss(
+        input, target, margin, reduction=_name("hinge_embedding_loss", reduction)
+    )
 
 
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
-    """Calls functional.margin_ranking_loss."""
-    return F.margin_ranking_loss(input1, input2, target, margin, reduction=_name(reduction))
+    """Calls nn.functional.margin_ranking_loss."""
+    return F.margin_ranking_loss(
+        input1, input2, target, margin, reduction=_name("margin_ranking_loss", reduction)
+    )
 
 
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int
 ) -> Tensor:
-    """Calls functional.poisson_nll_loss."""
-    return F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_name(reduction))
+    """Calls nn.functional.poisson_nll_loss."""
+    return F.poisson_nll_loss(
+        input, target, log_input, full, eps=eps, reduction=_name("poisson_nll_loss", reduction)
+    )
 
 
 def triplet_margin_loss(
@@ -99,9 +110,16 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: int = 1,
 ) -> Tensor:
-    """Calls functional.triplet_margin_loss."""
+    """Calls nn.functional.triplet_margin_loss."""
     return F.triplet_margin_loss(
-        anchor, positive, negative, margin, p, eps, swap, reduction=_name(reduction)
+        anchor,
+        positive,
+        negative,
+        margin,
+        p,
+        eps,
+        swap,
+        reduction=_name("triplet_margin_loss", reduction),
     )
 
 
@@ -112,7 +130,11 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
     reduction: int = 1,
 ) -> Tensor:
-    """Calls functional.binary_cross_entropy_with_logits; reduction 0 none, 1 mean, 2 sum."""
+    """Calls nn.functional.binary_cross_entropy_with_logits."""
     return F.binary_cross_entropy_with_logits(
-        input, target, weight, pos_weight=pos_weight, reduction=_name(reduction)
+        input,
+        target,
+        weight,
+        pos_weight=pos_weight,
+        reduction=_name("binary_cross_entropy_with_logits", reduction),
     )

@@ -175,7 +175,7 @@ def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 
 def _cuda_array_interface(self: Tensor) -> dict[str, Any]:
-    """The memory of a tensor on a GPU, as Numba, CuPy and others read it."""
+    """Describes the memory of a tensor on a GPU, as Numba, CuPy and others read it."""
     if not self.is_cuda:
         raise AttributeError(
             f"__cuda_array_interface__: the tensor is on {self.device}; use tensor.cuda() first"

@@ -82,7 +82,7 @@ class TypedStorage:
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the memory is on a GPU."""
+        """True if the memory is on a GPU."""
         return self.device.type == "cuda"
 
     def clone(self) -> TypedStorage:

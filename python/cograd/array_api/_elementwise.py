@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Elementwise functions of the standard."""
+"""Defines the elementwise functions of the array API standard."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def promoted(*values: Any) -> tuple[Tensor, ...]:
 
 def _need_array(name: str, x: Any) -> None:
     if not isinstance(x, Tensor):
-        raise TypeError(f"{name}(): expected an array, got {type(x).__name__}")
+        raise TypeError(f"{name}(): x must be an array, got {type(x).__name__}")
 
 
 def _unary(name: str, op: Callable[..., Tensor]) -> Any:
@@ -63,7 +63,7 @@ def _unary(name: str, op: Callable[..., Tensor]) -> Any:
         _need_array(name, x)
         return op(x)
 
-    return _named(function, name, f"{name} of each element.")
+    return _named(function, name, f"Returns {name} of each element.")
 
 
 def _binary(name: str, op: Callable[..., Tensor]) -> Any:
@@ -72,7 +72,9 @@ def _binary(name: str, op: Callable[..., Tensor]) -> Any:
             return op(x1, x2)
         return op(*promoted(x1, x2))
 
-    return _named(function, name, f"{name} of each pair of elements; one may be a number.")
+    return _named(
+        function, name, f"Returns {name} of each pair of elements; one argument may be a number."
+    )
 
 
 def _named(function: Any, name: str, doc: str) -> Any:
@@ -96,7 +98,9 @@ def _rounding(name: str) -> Any:
             return cograd.complex(op(x.real), op(x.imag))
         return op(x) if x.is_floating_point() else x.clone()
 
-    return _named(function, name, f"{name} of each element, of complex numbers of both parts.")
+    return _named(
+        function, name, f"Returns {name} of each element, for a complex number {name} of each part."
+    )
 
 
 ceil, floor, round, trunc = (_rounding(name) for name in ("ceil", "floor", "round", "trunc"))
@@ -108,7 +112,7 @@ def positive(x: Tensor, /) -> Tensor:
 
 
 def conj(x: Tensor, /) -> Tensor:
-    """Returns complex conjugates; a copy of real numbers."""
+    """Returns the complex conjugates, or a copy if the elements are real."""
     return cograd.conj(x) if x.is_complex() else x.clone()
 
 
@@ -123,7 +127,7 @@ def imag(x: Tensor, /) -> Tensor:
 
 
 def sign(x: Tensor, /) -> Tensor:
-    """Returns -1, 0 or 1, for complex numbers x / abs(x); nan stays nan."""
+    """Returns -1, 0 or 1, or x / abs(x) for complex numbers; nan stays nan."""
     if x.is_complex():
         return cograd.sgn(x)
     return cograd.where(x.isnan(), x, cograd.sign(x)) if x.is_floating_point() else cograd.sign(x)

@@ -36,13 +36,13 @@ class Gap:
 
     @property
     def kind(self) -> str:
-        """What most of it is: "interpreter" or "waiting"."""
+        """The kind of most of it: "interpreter" or "waiting"."""
         return "waiting" if self.waited > self.duration / 2 else "interpreter"
 
 
 @dataclass(frozen=True)
 class TimeSummary:
-    """What the thread with the most ops did until its last op ended, in microseconds.
+    """Divides the time of the thread with the most ops until its last op ended, in microseconds.
 
     Attributes:
         kernel: it computed ops and backward nodes.

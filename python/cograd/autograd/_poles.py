@@ -278,7 +278,7 @@ def _slots(saved: Sequence[tuple[str, Any]]) -> Saved:
 
 
 def _contributors(shape: tuple[int, ...], at: tuple[int, ...], to: tuple[int, ...]) -> Any:
-    """The part of a tensor of shape `to` whose sum over broadcast dims is the element `at`."""
+    """Returns the part of a tensor of shape `to` whose sum over broadcast dims is element `at`."""
     lead = len(to) - len(shape)
     inner = (slice(i, i + 1) if n == m else slice(None) for i, n, m in zip(at, shape, to[lead:]))
     return (*(slice(None),) * lead, *inner)
@@ -314,7 +314,7 @@ def _elementwise(row: Row, failure: Failure, given: Any, grad: Any, s: Saved) ->
 
 
 def _slope(row: Row, failure: Failure, given: Any, near: Saved, shape: Any) -> Any:
-    """The derivative; the node itself gives it if it depends on a number that is not saved."""
+    """Returns the derivative; the node computes it if it depends on a number that is not saved."""
     try:
         slope = row.derivative(near)
     except TypeError:
@@ -430,7 +430,7 @@ def _equal_values(row: Any, kind: str, instead: str) -> str:
 
 
 def _values_of(s: Saved, failure: Failure) -> Any:
-    """The eigenvalues or singular values of the matrix in question; None if they are not finite."""
+    """Returns the matrix's eigenvalues or singular values; None if they are not finite."""
     values = min(s["results"], key=lambda r: r.ndim)[failure.at[:-2]]  # vectors have one dim more
     return values if np.isfinite(values).all() else None
 

@@ -40,7 +40,7 @@ class verbose(_library.Verbose):
 class _Module(ModuleType):
     @property
     def enabled(self) -> bool:
-        """Whether MKL computes products; setting it chooses MKL, or cograd's own products again."""
+        """True if MKL computes products; setting it chooses MKL, or cograd's own products again."""
         return _library.get_library("matmul") == "mkl"
 
     @enabled.setter

@@ -103,7 +103,7 @@ def flags(
 class _Module(ModuleType):
     @property
     def enabled(self) -> bool:
-        """Whether oneDNN computes anything.
+        """True if oneDNN computes anything.
 
         Setting it chooses oneDNN for convolutions; unsetting it returns to cograd's own loops for
         convolutions and products.

@@ -19,7 +19,7 @@ from cograd._base.docs import address
 
 __all__ = ["main"]
 
-# Where a name without dots is looked for, in this order.
+# A name without dots is looked for in these, in this order.
 _PLACES = (
     "",
     "Tensor",

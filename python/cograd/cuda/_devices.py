@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which GPUs there are, and which one is current."""
+"""Reports which GPUs there are and which one is current; sets the current one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What happens to ops for which a GPU has no kernel: they run on the CPU, on copies."""
+"""Sets and reports how ops without a kernel for GPUs run on the CPU, on copies."""
 
 from __future__ import annotations
 

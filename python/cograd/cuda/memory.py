@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the allocator of each GPU has given out and what it keeps. Sizes are in bytes."""
+"""Reports the memory of each GPU that tensors use and that the allocator keeps, in bytes."""
 
 from __future__ import annotations
 

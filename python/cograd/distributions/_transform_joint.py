@@ -213,7 +213,8 @@ class CorrCholeskyTransform(_OfOneKind):
 
 def _check_parts(tseq: Sequence[Any], cache_size: int) -> list[Transform]:
     if not all(isinstance(t, Transform) for t in tseq):
-        raise TypeError("expected a sequence of Transforms")
+        kinds = sorted({type(t).__name__ for t in tseq})
+        raise TypeError(f"tseq: expected a sequence of Transforms, got elements of {kinds}")
     return [t.with_cache(cache_size) for t in tseq] if cache_size else list(tseq)
 
 

@@ -466,7 +466,8 @@ class _Joined(Constraint):
 
     def __init__(self, cseq: Sequence[Any], dim: int) -> None:
         if not all(isinstance(c, Constraint) for c in cseq):
-            raise TypeError("expected a sequence of Constraints")
+            kinds = sorted({type(c).__name__ for c in cseq})
+            raise TypeError(f"cseq: expected a sequence of Constraints, got elements of {kinds}")
         self.cseq = list(cseq)
         self.dim = dim
 

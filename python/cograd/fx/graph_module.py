@@ -189,7 +189,7 @@ class GraphModule(Module):
     def code(self) -> str:
         """The source of ``forward``."""
         if not hasattr(self, "_code"):
-            raise RuntimeError("Code has not been generated! Please report a bug to PyTorch")
+            raise RuntimeError("GraphModule: the code has not been generated; call recompile()")
         return self._code
 
     def recompile(self) -> PythonCode:

@@ -36,7 +36,7 @@ __all__ = [
 
 
 class Scope:
-    """Which module is running: its path and its type."""
+    """Names the running module: its path and its type."""
 
     def __init__(self, module_path: str, module_type: Any) -> None:
         self.module_path = module_path

@@ -46,12 +46,12 @@ class Argument:
 
     @property
     def is_tensor(self) -> bool:
-        """Whether the argument is a tensor or None."""
+        """True if the argument is a tensor or None."""
         return self.type in ("Tensor", "Tensor?")
 
     @property
     def is_tensor_list(self) -> bool:
-        """Whether the argument holds several tensors."""
+        """True if the argument holds several tensors."""
         return self.type.startswith("Tensor") and "[]" in self.type
 
     def text(self, index: int) -> str:
@@ -86,7 +86,7 @@ class Schema:
 
     @property
     def is_mutable(self) -> bool:
-        """Whether an argument is written."""
+        """True if an argument is written."""
         return any(argument.mutated for argument in self.arguments)
 
     def signature(self) -> inspect.Signature:

@@ -41,7 +41,7 @@ def tensors_in(value: Any) -> list[Any]:
 
 
 class ONNXProgram:
-    """What ``export`` returns.
+    """Holds the model that ``export`` returns.
 
     Attributes:
         model_proto: the model as a message of the package onnx.

@@ -159,7 +159,7 @@ class Writer:
         return parts[0] if len(parts) == 1 else str(self.emit("Concat", *parts, axis=0))
 
     def reshape(self, x: Any, sizes: Any) -> str:
-        """Reshapes; a 0 in ``sizes`` is a size."""
+        """Reshapes a value; a 0 in ``sizes`` is a size, not the size of that dim."""
         allow = 1 if any(isinstance(n, int) and n == 0 for n in sizes) else None
         if allow is None and -1 not in sizes and not all(isinstance(n, int) for n in sizes):
             allow = 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the blocks of a blocked matrix, or of a batch of compressed matrices, are."""
+"""Stores where the blocks of a blocked matrix, or of a batch of compressed matrices, are."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class BlockPattern(Pattern):
 
     @property
     def by_rows(self) -> bool:
-        """Whether rows are compressed, not columns."""
+        """True if rows are compressed, not columns."""
         return self.layout in (cograd.sparse_csr, cograd.sparse_bsr)
 
     @property
@@ -96,7 +96,7 @@ class BlockPattern(Pattern):
 
     @property
     def coalesced(self) -> bool:
-        """Whether blocks are in order and each position occurs once."""
+        """True if blocks are in order and each position occurs once."""
         found: bool = self._cached("sorted", self._blocks_ascend)
         return found
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the elements of a sparse tensor are."""
+"""Stores where the elements of a sparse tensor are."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Pattern:
 
     @property
     def is_coo(self) -> bool:
-        """Whether the elements have coordinates."""
+        """True if the elements have coordinates."""
         return len(self.parts) == 1
 
     @property
@@ -117,7 +117,7 @@ class Pattern:
 
     @property
     def coalesced(self) -> bool:
-        """Whether the elements are in order and each position occurs once."""
+        """True if the elements are in order and each position occurs once."""
         if self.is_coo and not self.claimed:
             return bool(self._coalesced) or self.nnz < 2
         found: bool = self._cached("sorted", self._is_sorted)

@@ -13,7 +13,7 @@ from cograd._base.docs import see
 from ._blocks import UnsupportedLayoutError
 from ._pattern import Pattern
 
-# What a sparse tensor has in common with a dense one.
+# These members are the same for sparse and dense tensors.
 _SHARED = (
     "shape dtype device ndim ndimension dim numel nelement itemsize element_size size is_cuda "
     "is_cpu is_meta is_quantized is_mkldnn is_mps is_ipu is_xla is_xpu is_mtia is_vulkan is_maia "

@@ -48,8 +48,8 @@ def _group_tensors_by_device_and_dtype(
     for other in tensorlistlist:
         if other and len(other) != len(first):
             raise RuntimeError(
-                f"_group_tensors_by_device_and_dtype(): lists of {len(first)} and {len(other)} "
-                "elements"
+                f"_group_tensors_by_device_and_dtype(): got lists of {len(first)} and {len(other)} "
+                "elements, expected lists of one length, or empty ones"
             )
     groups: dict[tuple[device, dtype], tuple[Lists, list[int]]] = {}
     for i, x in enumerate(first):

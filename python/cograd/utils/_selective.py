@@ -24,7 +24,7 @@ SAC_IGNORED_OPS = frozenset(("detach", "is_contiguous", "numel", "size", "stride
 
 
 class CheckpointPolicy(enum.Enum):
-    """What to do with the result of an op. PREFER and MUST are the same without a compiler.
+    """Says what to do with the result of an op. PREFER and MUST are the same without a compiler.
 
     Offloading to the CPU is the same as saving.
     """

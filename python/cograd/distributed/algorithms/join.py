@@ -16,7 +16,7 @@ _SKEW = 1000  # iterations that a rank may fall behind without a warning
 
 
 class JoinHook:
-    """What a rank does for a Joinable that has run out of inputs."""
+    """Defines what a rank does for a Joinable that has run out of inputs."""
 
     def main_hook(self) -> None:
         """Takes part in the communication of one iteration; called while some rank has inputs."""

@@ -14,7 +14,7 @@ __all__ = ["ShapeProp", "TensorMetadata"]
 
 
 class TensorMetadata(NamedTuple):
-    """What a node's ``meta["tensor_meta"]`` says about its value."""
+    """Describes a node's value, as ``meta["tensor_meta"]``."""
 
     shape: cograd.Size
     dtype: cograd.dtype

@@ -28,7 +28,7 @@ def legalize_graph(gm: GraphModule) -> GraphModule:
     """Puts every node after its arguments, keeping the order otherwise; the graph is replaced.
 
     Raises:
-        RuntimeError: nodes depend on each other in a circle.
+        RuntimeError: nodes depend on each other in a cycle.
     """
     waiting = {node: len(node.all_input_nodes) for node in gm.graph.nodes}
     todo = [node for node, count in waiting.items() if not count]

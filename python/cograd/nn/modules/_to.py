@@ -12,7 +12,7 @@ _TYPES = {float: cograd.float64, complex: cograd.complex128}  # Python's types n
 
 
 class Target(NamedTuple):
-    """What ``Module.to`` converts to; None leaves it."""
+    """Holds what ``Module.to`` converts to; None leaves a property as it is."""
 
     device: Any
     dtype: Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a rank that has run out of inputs does for a DistributedDataParallel module."""
+"""Defines what a rank without further inputs does for a DistributedDataParallel module."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Calls ``cograd.func.functional_call``, of which this is the deprecated name."""
+    """Calls ``cograd.func.functional_call``; this name is deprecated."""
     warnings.warn(
         "`nn.utils.stateless.functional_call` is deprecated. Please use `func.functional_call` "
         "instead which is a drop-in replacement.",
@@ -103,7 +103,10 @@ def _swap(module: Any, path: str, tensor: Any) -> Any:
     """Replaces the tensor at ``path`` by ``tensor`` (or removes it); returns the previous one."""
     owner, name = _owner(module, path)
     if tensor is not _ABSENT and tensor is not None and not isinstance(tensor, Tensor):
-        raise TypeError(f"{tensor} is not an instance of Tensor")
+        raise TypeError(
+            f"functional_call(): the value for {path!r} is not an instance of Tensor, but a "
+            f"{type(tensor).__name__}"
+        )
     for table in (owner._parameters, owner._buffers):
         if name in table:
             before = table[name]
@@ -114,7 +117,10 @@ def _swap(module: Any, path: str, tensor: Any) -> Any:
             return before
     before = getattr(owner, name, _ABSENT)
     if before is not _ABSENT and before is not None and not isinstance(before, Tensor):
-        raise TypeError(f"attribute `{name}`: {before} is not an instance of Tensor")
+        raise TypeError(
+            f"functional_call(): the attribute {path!r} is not an instance of Tensor, but a "
+            f"{type(before).__name__}"
+        )
     if tensor is not _ABSENT:
         setattr(owner, name, tensor)
     elif before is not _ABSENT:

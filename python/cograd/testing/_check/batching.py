@@ -89,24 +89,24 @@ class Samples:
         raise Inapplicable("the outputs are not finite for these arguments")
 
     def outputs(self, *x: Tensor) -> tuple[Tensor, ...]:
-        """All outputs."""
+        """Returns all outputs."""
         leaves = self.audit.fresh(())
         for i, value in zip(self.at, x, strict=True):
             leaves[i] = value
         return tuple(self.audit.subject.run(leaves))
 
     def values(self, *x: Tensor) -> tuple[Tensor, ...]:
-        """The floating-point outputs."""
+        """Returns the floating-point outputs."""
         found = self.outputs(*x)
         return tuple(found[k] for k in self.real)
 
     def gradients(self, *args: Tensor) -> tuple[Tensor, ...]:
-        """The gradients, as a function of inputs and incoming gradients."""
+        """Returns the gradients, as a function of inputs and incoming gradients."""
         count = len(self.at)
         return tuple(vjp(self.values, *args[:count])[1](tuple(args[count:])))
 
     def tangents(self, *args: Tensor) -> tuple[Tensor, ...]:
-        """The tangents, as a function of inputs and their tangents."""
+        """Returns the tangents, as a function of inputs and their tangents."""
         count = len(self.at)
         return tuple(jvp(self.values, tuple(args[:count]), tuple(args[count:]))[1])
 

@@ -233,12 +233,12 @@ class _Mixed:
         self.outputs = outputs
 
     def gradients(self, *args: Tensor) -> tuple[Tensor, ...]:
-        """The gradients, as a function of the inputs and of the incoming gradients."""
+        """Returns the gradients, as a function of the inputs and of the incoming gradients."""
         pull = vjp(self.outputs, *args[: self.count])[1]
         return tuple(pull(tuple(args[self.count :])))
 
     def tangents(self, *args: Tensor) -> tuple[Tensor, ...]:
-        """The tangents, as a function of the inputs and of their tangents."""
+        """Returns the tangents, as a function of the inputs and of their tangents."""
         x, v = args[: self.count], args[self.count :]
         return tuple(jvp(self.outputs, tuple(x), tuple(v))[1])
 

@@ -103,7 +103,7 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Whether no check failed."""
+        """True if no check failed."""
         return not self.failures
 
     def _title(self) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Datasets, samplers and the loader that makes batches of them."""
+"""Provides datasets, samplers, and the loader that makes batches of their samples."""
 
 from typing import TYPE_CHECKING
 

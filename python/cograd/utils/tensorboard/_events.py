@@ -29,7 +29,7 @@ _MANY = 127  # the most thresholds of a curve, as in torch
 
 
 def _edges() -> Any:
-    """The default bins: 1e-12 * 1.1**k, of both signs, and 0."""
+    """Returns the default bins: 1e-12 * 1.1**k, of both signs, and 0."""
     up = 1e-12 * 1.1 ** np.arange(775)
     up = up[up < 1e20]
     return np.concatenate([-up[::-1], [0.0], up])
@@ -63,7 +63,7 @@ def _proto(array: Any) -> Any:
 
 
 def number(tag: str, value: float, new_style: bool, double: bool) -> Any:
-    """A scalar; only the new style can hold 64 bits."""
+    """Returns the message of a scalar; only the new style can hold 64 bits."""
     if not new_style and not double:
         return _summary(tag=tag, simple_value=value)
     array = np.array(value, np.float64 if double else np.float32)
@@ -71,7 +71,7 @@ def number(tag: str, value: float, new_style: bool, double: bool) -> Any:
 
 
 def tensor(tag: str, array: Any) -> Any:
-    """Any array."""
+    """Returns the message of any array."""
     return _summary(tag=tag, tensor=_proto(array), metadata=_metadata("tensor"))
 
 
@@ -126,7 +126,7 @@ def raw_histogram(
     limits: Sequence[float],
     counts: Sequence[float],
 ) -> Any:
-    """A histogram that was counted elsewhere."""
+    """Returns the message of a histogram that was counted elsewhere."""
     from tensorboard.compat.proto.summary_pb2 import HistogramProto
 
     histo = HistogramProto(
@@ -142,7 +142,7 @@ def raw_histogram(
 
 
 def picture(tag: str, height: int, width: int, channels: int, data: bytes) -> Any:
-    """An encoded picture or film."""
+    """Returns the message of an encoded picture or film."""
     from tensorboard.compat.proto.summary_pb2 import Summary
 
     image = Summary.Image(
@@ -152,7 +152,7 @@ def picture(tag: str, height: int, width: int, channels: int, data: bytes) -> An
 
 
 def sound(tag: str, rate: int, frames: int, data: bytes) -> Any:
-    """A WAV file."""
+    """Returns the message of a WAV file."""
     from tensorboard.compat.proto.summary_pb2 import Summary
 
     audio = Summary.Audio(
@@ -166,7 +166,7 @@ def sound(tag: str, rate: int, frames: int, data: bytes) -> Any:
 
 
 def text(tag: str, words: str) -> Any:
-    """Text in Markdown."""
+    """Returns the message of a text in Markdown."""
     array = np.array([words.encode()], dtype=object)
     return _summary(
         tag=f"{checked_tag(tag)}/text_summary", tensor=_proto(array), metadata=_metadata("text")
@@ -174,7 +174,7 @@ def text(tag: str, words: str) -> Any:
 
 
 def curve(tag: str, thresholds: int, *rows: Any) -> Any:
-    """A precision-recall curve from tp, fp, tn, fn, precision and recall."""
+    """Returns the message of a precision-recall curve from tp, fp, tn, fn, precision and recall."""
     from tensorboard.plugins.pr_curve import metadata
 
     return _summary(
@@ -204,7 +204,7 @@ def count_curve(labels: Any, predictions: Any, thresholds: int, weights: Any) ->
 
 
 def layout(charts: Mapping[str, Mapping[str, Sequence[Any]]]) -> Any:
-    """The custom scalars' layout: category -> chart -> ["Multiline" or "Margin", tags]."""
+    """Returns the layout's message: category -> chart -> ["Multiline" or "Margin", tags]."""
     from tensorboard.plugins.custom_scalar import layout_pb2 as pb
     from tensorboard.plugins.custom_scalar import metadata
 
@@ -232,7 +232,7 @@ def layout(charts: Mapping[str, Mapping[str, Sequence[Any]]]) -> Any:
 
 
 def mesh(tag: str, vertices: Any, colors: Any, faces: Any, config: Any) -> list[Any]:
-    """A mesh or point cloud: a message for each of the arrays."""
+    """Returns the messages of a mesh or point cloud: one for each of the arrays."""
     from tensorboard.plugins.mesh import metadata
     from tensorboard.plugins.mesh.plugin_data_pb2 import MeshPluginData as Kind
 
@@ -255,7 +255,7 @@ def mesh(tag: str, vertices: Any, colors: Any, faces: Any, config: Any) -> list[
 def hparams(
     values: Mapping[str, Any], metrics: Mapping[str, Any], discrete: Mapping[str, Any] | None
 ) -> list[Any]:
-    """The messages of the hparams plugin: experiment, start and end of a session."""
+    """Returns the messages of the hparams plugin: experiment, start and end of a session."""
     from tensorboard.plugins.hparams import api_pb2 as pb
     from tensorboard.plugins.hparams import metadata
     from tensorboard.plugins.hparams.plugin_data_pb2 import (

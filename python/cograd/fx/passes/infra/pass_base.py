@@ -10,7 +10,7 @@ __all__ = ["PassBase", "PassResult"]
 
 
 class PassResult(NamedTuple):
-    """What a pass returns: a module, and whether it changed."""
+    """Holds the result of a pass: a module, and whether it changed."""
 
     graph_module: Any
     modified: bool

@@ -71,9 +71,9 @@ def _in_order(passes: Sequence[_Pass], constraints: Sequence[_Constraint]) -> li
                 waits[a] = [b for b in waits[a] if b != done[-1]]
                 if not waits[a]:
                     ready.append(a)
-    circle = [a for a in waits if waits[a]]
-    if circle:
-        raise RuntimeError(f"Circular dependency detected within the following passes: {circle}")
+    cycle = [a for a in waits if waits[a]]
+    if cycle:
+        raise RuntimeError(f"Circular dependency detected within the following passes: {cycle}")
     return done
 
 

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What passes share: matching."""
+"""Provides matching, which several passes use."""
 
 __all__: list[str] = []

@@ -84,7 +84,7 @@ class SubgraphMatcher:
             mapped = match.nodes_map
             match.placeholder_nodes = [mapped.get(n) for n in self.pattern_placeholder_nodes]
             match.returning_nodes = [mapped[n] for n in self.pattern_returning_nodes]
-            if self._is_contained(match) and not self._in_circle(match):
+            if self._is_contained(match) and not self._in_cycle(match):
                 found.append(match)
         return self._disjoint(found) if self.remove_overlapping_matches else found
 
@@ -112,7 +112,7 @@ class SubgraphMatcher:
                 return False
         return True
 
-    def _in_circle(self, match: InternalMatch) -> bool:
+    def _in_cycle(self, match: InternalMatch) -> bool:
         """Returns whether an input of the match depends on one of its results."""
         inner = {g for p, g in match.nodes_map.items() if p.op not in ("placeholder", "output")}
         todo = [n for n in match.placeholder_nodes if isinstance(n, Node)]
