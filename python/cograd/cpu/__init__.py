@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Written by make stubs from the rows of python/surface/faces.toml: change those.
-"""torch.cpu: the only device of cograd."""
+"""torch.cpu: queries about the CPU, which is one device."""
 
 from __future__ import annotations
 
