@@ -16,7 +16,7 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Returns False: cograd runs on the CPU."""
+    """Returns False: cograd does not have this device."""
     return False
 
 

@@ -34,5 +34,5 @@ def is_distributed(input: Tensor) -> bool:
 
 
 def get_device(input: Tensor) -> int:
-    """Returns -1: tensors are on the CPU."""
+    """Returns the index of the GPU that ``input`` is on, or -1 on the CPU."""
     return int(input.get_device())

@@ -56,7 +56,7 @@ def _check_backend(name: str, backend: Any) -> None:
         if which in ("nccl", "ucc", "xccl"):
             raise RuntimeError(
                 f"{name}: Distributed package doesn't have {which.upper()} built in: backend "
-                f"{which!r} is not offered, as cograd runs on the CPU; use 'mpi', or pass none"
+                f"{which!r} is not offered, as ranks communicate by MPI; use 'mpi', or pass none"
             )
         if which not in ("mpi", "gloo"):
             raise ValueError(f"{name}: unknown backend {backend!r}, expected 'mpi' or 'gloo'")
@@ -96,7 +96,7 @@ def init_process_group(
         store: not supported: ValueError if given.
         group_name: a name for messages.
         pg_options: ignored.
-        device_id: ignored; the only device is the CPU.
+        device_id: ignored, because MPI sends from the memory of the CPU.
 
     Raises:
         ImportError: mpi4py is not installed.

@@ -87,8 +87,8 @@ def check_modes(options: Mapping[str, Any]) -> None:
 def refuse_capturable() -> None:
     """Raises RuntimeError: cograd has no graphs of kernels that could capture a step."""
     raise RuntimeError(
-        "capturable=True is for steps that are captured in a CUDA graph; cograd computes on the "
-        "CPU, where there is nothing to capture. Set capturable=False."
+        "capturable=True is for steps that are captured in a CUDA graph, which cograd does not "
+        "have. Set capturable=False."
     )
 
 

@@ -62,7 +62,7 @@ class DistributedDataParallel(Module, Joinable):
 
     Args:
         module: a module with at least one parameter that requires grad.
-        device_ids, output_device: must be None or empty: the only device is the CPU.
+        device_ids, output_device: must be None or empty; move the module to its device before.
         dim: accepted for compatibility with torch.
         broadcast_buffers: whether rank 0's buffers are copied to all at construction and in every
             forward.
@@ -128,9 +128,9 @@ class DistributedDataParallel(Module, Joinable):
         _check_module(module, self.parameters_to_ignore)
         if device_ids or output_device is not None:
             raise ValueError(
-                "DistributedDataParallel device_ids and output_device arguments only work with "
-                f"GPU modules, but got device_ids {device_ids}, output_device {output_device}, and "
-                "module parameters on the CPU."
+                "DistributedDataParallel device_ids and output_device must be left out, because "
+                f"the module stays where it is; got device_ids {device_ids} and output_device "
+                f"{output_device}"
             )
         if check_reduction:
             warnings.warn("check_reduction has no effect", FutureWarning, stacklevel=2)
