@@ -8,8 +8,11 @@ example and fills in its output.
 from __future__ import annotations
 
 import argparse
-import ast
+import contextlib
+import doctest
+import io
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -17,27 +20,31 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "docs" / "_ext")
 import op_pages
 
 
-def code_of(example: str) -> str:
-    """Returns the statements of a doctest."""
-    lines = example.splitlines()
-    return "\n".join(line[4:] for line in lines if line.startswith((">>> ", "... ")))
+def run(text: str) -> str:
+    """Returns a doctest with the output that its statements have now.
 
-
-def run(code: str) -> str:
-    """Returns a doctest of the code, with its output."""
+    Only a statement that shows an exception already may raise one.
+    """
     import cograd
 
     cograd.manual_seed(0)
     names: dict[str, Any] = dict(op_pages.names_in_examples())
     out = []
-    for node in ast.parse(code).body:
-        first, *rest = (ast.get_source_segment(code, node) or "").splitlines()
-        out += [f">>> {first}", *(f"... {line}" for line in rest)]
-        if isinstance(node, ast.Expr):
-            value = eval(compile(ast.Expression(node.value), "example", "eval"), names)
-            out += [] if value is None else repr(value).splitlines()
-        else:
-            exec(compile(ast.Module([node], []), "example", "exec"), names)
+    for example in doctest.DocTestParser().get_examples(text):
+        first, *rest = example.source.splitlines()
+        if rest and rest[-1].startswith(" "):  # the interpreter needs a blank line after a block
+            rest.append("")
+        out += [f">>> {first}", *(f"... {line}".rstrip() for line in rest)]
+        shown = io.StringIO()
+        try:
+            with contextlib.redirect_stdout(shown):
+                exec(compile(example.source, "example", "single"), names)
+        except Exception as e:
+            if example.exc_msg is None:
+                raise
+            shown.write("Traceback (most recent call last):\n    ...\n")
+            shown.write("".join(traceback.format_exception_only(e)))
+        out += [line or "<BLANKLINE>" for line in shown.getvalue().splitlines()]
     return "\n".join(out) + "\n"
 
 
@@ -63,7 +70,7 @@ def rewrite(path: Path, check: bool) -> int:
     notes = op_pages.notes(path)
     for note in notes.values():
         if "example" in note:
-            note["example"] = run(code_of(note["example"]))
+            note["example"] = run(note["example"])
     head = old[: old.index("\n[")]
     text = "\n".join([head, *(entry(name, notes[name]) for name in sorted(notes))])
     if check:
