@@ -2,7 +2,7 @@
 """The pages of the ops: each has an example, and each example prints what its page shows."""
 
 import doctest
-import importlib
+import importlib.util
 import inspect
 import re
 import sys
@@ -232,3 +232,26 @@ def test_formulas_can_be_drawn_without_the_network():
             assert "<math" in latex2mathml.tex2mathml(formula.strip(), as_block=True)
         except maths.MathError as error:
             pytest.fail(f"{error}: {formula}")
+
+
+def load_tool():
+    tool = Path(__file__).resolve().parents[2] / "tools" / "op_examples.py"
+    spec = importlib.util.spec_from_file_location("op_examples", tool)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_tool_fills_in_output_and_exceptions():
+    run = load_tool().run
+    block = ">>> for i in range(2):\n...     print(i)\n"
+    trace = "Traceback (most recent call last):\n    ...\nValueError: "
+    raising = f'>>> raise ValueError("a")\n{trace}'
+    assert run(f"{block}>>> 1 + 1\n{raising}b\n") == f"{block}...\n0\n1\n>>> 1 + 1\n2\n{raising}a\n"
+    with pytest.raises(ValueError, match="not shown"):
+        run('>>> raise ValueError("not shown")\n')
+
+
+@pytest.mark.parametrize("path", [op_pages.NOTES, op_pages.CLASS_EXAMPLES], ids=lambda p: p.name)
+def test_the_tool_leaves_other_notes_as_they_are(path):
+    assert load_tool().rewrite(path, check=True) == 0
