@@ -8,6 +8,7 @@ example and fills in its output.
 from __future__ import annotations
 
 import argparse
+import builtins
 import contextlib
 import doctest
 import io
@@ -45,6 +46,7 @@ def run(text: str) -> str:
             shown.write("Traceback (most recent call last):\n    ...\n")
             shown.write("".join(traceback.format_exception_only(e)))
         out += [line or "<BLANKLINE>" for line in shown.getvalue().splitlines()]
+    vars(builtins).pop("_", None)  # sys.displayhook keeps the last value there
     return "\n".join(out) + "\n"
 
 
