@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compares the exported ABI with the stored baseline: abi_check.py [--update] [--library PATH].
 
-The baseline, abi/cograd-<major>.symbols, has a line for every function of cograd/c_api.h with its C
-prototype, for every field of the public structs with its offset and size, and for every constant
-with its value. A missing or changed line is an error: extensions built earlier would break. New
-lines must be added with --update, after raising COGRAD_ABI_MINOR if a release had the old list.
+The baseline, abi/cograd-<major>.symbols, has a line for every function of cograd/c_api.h and
+c_devices.h with its C prototype, for every field of the public structs with its offset and size,
+and for every constant with its value. A missing or changed line is an error: extensions built
+earlier would break. New lines must be added with --update, after raising COGRAD_ABI_MINOR if a
+release had the old list.
 If libabigail's abidiff is installed and --reference names an older libcograd.so, it runs, too.
 """
 
@@ -19,13 +20,15 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HEADER = ROOT / "csrc" / "include" / "cograd" / "c_api.h"
+INCLUDE = ROOT / "csrc" / "include"
+HEADER = INCLUDE / "cograd" / "c_api.h"
+HEADERS = (HEADER, INCLUDE / "cograd" / "c_devices.h")
 PRIVATE = "COGRAD_PRIVATE"
 
 
 def header_text() -> str:
-    """Returns the C header without comments, and without directives or their continued lines."""
-    text = re.sub(r"/\*.*?\*/", " ", HEADER.read_text(), flags=re.S)
+    """Returns the C headers without comments, and without directives or their continued lines."""
+    text = re.sub(r"/\*.*?\*/", " ", "\n".join(h.read_text() for h in HEADERS), flags=re.S)
     return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*$", "", text, flags=re.M)
 
 
@@ -67,7 +70,7 @@ def structs() -> dict[str, list[str]]:
     found = {}
     pattern = r"typedef struct (cograd_\w+) \{(.*?)\n\} \1;"
     for name, body in re.findall(pattern, header_text(), flags=re.S):
-        body = re.sub(r"union\s*\{[^}]*\}", "union", body)
+        body = re.sub(r"\[\d+\]", "", re.sub(r"union\s*\{[^}]*\}", "union", body))
         fields = []
         for declaration in body.split(";"):
             pointer = re.search(r"\(\s*\*\s*(\w+)\s*\)\s*\(", declaration)
@@ -81,7 +84,7 @@ def structs() -> dict[str, list[str]]:
 
 def probe() -> list[str]:
     """Returns sizes, offsets and values as the compiler sees them, one line each."""
-    lines = ["#include <stdio.h>", f'#include "{HEADER}"', "int main(void) {"]
+    lines = ["#include <stdio.h>", *(f'#include "{h}"' for h in HEADERS), "int main(void) {"]
     for name, fields in structs().items():
         lines.append(f'printf("struct {name} size %zu\\n", sizeof({name}));')
         for f in fields:
@@ -98,7 +101,7 @@ def probe() -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder) / "probe.c", Path(folder) / "probe"
         source.write_text("\n".join(lines))
-        subprocess.run([compiler, "-o", program, source], check=True)
+        subprocess.run([compiler, f"-I{INCLUDE}", "-o", program, source], check=True)
         out = subprocess.run([program], check=True, capture_output=True, text=True).stdout
     return out.splitlines()
 
@@ -168,7 +171,7 @@ def check_symbols(library: Path) -> list[str]:
             wrong.append(f"{name}: {state}, expected version {node}")
     for name, version in symbols.items():
         if version == node and name not in prototypes():
-            wrong.append(f"{name}: exported as {node}, but not in {HEADER.name}")
+            wrong.append(f"{name}: exported as {node}, but not in a header")
         elif version not in (node, PRIVATE):
             wrong.append(f"{name}: exported with version '{version}', expected {node} or {PRIVATE}")
     return wrong

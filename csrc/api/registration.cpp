@@ -7,8 +7,10 @@
 #include <map>
 #include <mutex>
 
+#include "api/devices.h"
 #include "api/op_call.h"
 #include "autograd/run/backward_job.h"
+#include "cograd/c_devices.h"
 #include "ops/declare/fallback.h"
 #include "ops/declare/op.h"
 
@@ -153,8 +155,15 @@ class Written {
   std::vector<NodeRef> histories_;
 };
 
+thread_local int opaque_forwards = 0;
+
 void run_forward(const ForeignOp& op, UserNode* node, std::span<const cograd_value> args,
                  cograd_results_s& results) {
+  struct Running {
+    explicit Running(bool opaque) : count(opaque ? 1 : 0) { opaque_forwards += count; }
+    ~Running() { opaque_forwards -= count; }
+    int count;
+  } const running(op.opaque);
   const cograd_status s = op.forward(node == nullptr ? nullptr : handle(node), op.user, args.data(),
                                      args.size(), &results);
   if (s != COGRAD_OK) raise(s, op.qualified);
@@ -274,6 +283,8 @@ void guard_tangents(const ForeignOp& op, const Value* values, cograd_results_s& 
 
 }  // namespace
 
+bool in_opaque_op() noexcept { return opaque_forwards > 0; }
+
 const ForeignOp* find_foreign(std::string_view qualified) {
   Table& t = table();
   const std::lock_guard lock(t.mutex);
@@ -318,8 +329,11 @@ cograd_value sized(const ForeignOp& op, size_t i, cograd_value v, OwnedLists& li
 
 SmallVec<cograd_value, 8> boxed_args(const ForeignOp& op, const Value* values, OwnedLists& lists) {
   SmallVec<cograd_value, 8> args;
-  for (size_t i = 0; i < op.record.args.size(); ++i)
+  for (size_t i = 0; i < op.record.args.size(); ++i) {
     args.push_back(sized(op, i, values[i].to_c(), lists));
+    if (args[i].kind == COGRAD_DEVICE)
+      args[i].u.integer = device_type_to_c(values[i].device().type);
+  }
   return args;
 }
 
@@ -350,8 +364,12 @@ void set_result(const ForeignOp& op, std::vector<Result>& items, Result& out) {
 }
 
 namespace {
+bool runs_on(const ForeignOp& op, DeviceType t) {
+  return t == DeviceType::CUDA && (op.flags & COGRAD_OP_CUDA) != 0;
+}
+
 [[maybe_unused]] const bool named = [] {
-  foreign_name = [](const ForeignOp& op) { return op.qualified; };
+  foreign_facts = {[](const ForeignOp& op) { return op.qualified; }, &runs_on};
   return true;
 }();
 
@@ -369,8 +387,11 @@ void call_foreign(const ForeignOp& op, const Value* values, Result& out) {
 }
 
 void run_foreign(const ForeignOp& op, const Value* values, Result& out) {
-  if (!op.composed && !on_host()) [[unlikely]]
-    fail_place(op);
+  if (!on_host()) [[unlikely]] {
+    if (!op.composed && !runs_on(op, thread_place.now.type)) fail_place(op);
+    const PlaceGuard host(kHost);  // code of users creates on the host unless it names a device
+    return run_foreign(op, values, out);
+  }
   if (thread_state.vmaps > 0 && call_foreign_samples(op, values, out)) [[unlikely]]
     return;
   OwnedLists lists;

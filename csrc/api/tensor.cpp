@@ -5,7 +5,9 @@
 #include <cstring>
 #include <limits>
 
+#include "api/devices.h"
 #include "api/handles.h"
+#include "cograd/c_devices.h"
 #include "ops/index/indexing.h"
 #include "tensor/foreign.h"
 #include "tensor/sparse.h"
@@ -148,7 +150,11 @@ void* cograd_tensor_data(cograd_tensor t) noexcept {
     });
     return nullptr;
   }
-  return impl(t)->device.type == DeviceType::CPU ? impl(t)->data : nullptr;
+  if (impl(t)->device.type != DeviceType::CPU) [[unlikely]] {
+    guarded([t] { fail_unreadable(impl(t)->device, "data_ptr()"); });
+    return nullptr;
+  }
+  return impl(t)->data;
 }
 int64_t cograd_tensor_numel(cograd_tensor t) noexcept {
   return given_tensor(t, "numel") ? impl(t)->numel : -1;
@@ -201,7 +207,7 @@ void cograd_tensor_describe(cograd_tensor t, cograd_tensor_info* info) noexcept 
   all.storage_offset = (p->data - static_cast<char*>(p->storage->data)) / dtype_size(p->dtype);
   all.dim = p->ndim;
   all.dtype = static_cast<int32_t>(p->dtype);
-  all.device_type = static_cast<int32_t>(p->device.type);
+  all.device_type = device_type_to_c(p->device.type);
   all.device_index = p->device.index;
   all.flags = cograd_tensor_flags(t);
   all.version = p->write_count();
@@ -213,6 +219,16 @@ cograd_status cograd_tensor_empty(int32_t dtype, int32_t dim, const int64_t* siz
   return guarded([&] {
     put(out, "empty",
         empty_checked("empty", checked_sizes("empty", dim, sizes), dtype_of_code(dtype, "empty")));
+  });
+}
+
+cograd_status cograd_tensor_empty_on(int32_t dtype, int32_t dim, const int64_t* sizes,
+                                     int32_t device_type, int32_t device_index,
+                                     cograd_tensor* out) noexcept {
+  return guarded([&] {
+    const IntList shape = checked_sizes("empty_on", dim, sizes);
+    const PlaceGuard place(device_from_c(device_type, device_index, "empty_on"));
+    put(out, "empty_on", empty_checked("empty_on", shape, dtype_of_code(dtype, "empty_on")));
   });
 }
 

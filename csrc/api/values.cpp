@@ -8,6 +8,8 @@
 #include <new>
 #include <span>
 
+#include "api/devices.h"
+
 namespace cograd::api {
 
 namespace {
@@ -92,8 +94,10 @@ bool fit(const ArgInfo& a, const cograd_value& given, OwnedLists& lists, Value& 
     case ArgKind::DType:
       return v.kind == COGRAD_DTYPE && v.integer() >= 0 && v.integer() < kNumDTypes;
     case ArgKind::Device:
-      v.length = 0;
-      return v.kind == COGRAD_DEVICE && v.integer() == COGRAD_CPU;
+      if (v.kind != COGRAD_DEVICE) return false;
+      v.set_device(device_from_c(static_cast<int32_t>(v.integer()),
+                                 static_cast<int64_t>(v.length) - 1, "device"));
+      return true;
     case ArgKind::String:
       return v.kind == COGRAD_STRING;
     case ArgKind::Doubles:

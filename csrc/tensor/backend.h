@@ -64,8 +64,27 @@ struct GpuMemory {
   int64_t retries = 0, failures = 0;
 };
 
-// The Python module calls these functions of libcograd_cuda.so. Streams and events are handles: 0
-// is the default stream.
+// A kernel of a user: a text in CUDA C++ and the function in it.
+struct KernelText {
+  std::string name;  // stands in messages
+  std::string text;
+  std::string expression;            // names the function: "ops::scale<float>"
+  std::vector<std::string> options;  // of the compiler
+};
+// What NVRTC has compiled since the process started; kernels from the disk cache do not count.
+struct Compilations {
+  int64_t count = 0;
+  double seconds = 0;
+  std::string last;  // the name of the last program that was begun
+};
+// How often a kernel runs: blocks of threads, each with dynamic shared memory.
+struct LaunchShape {
+  unsigned blocks[3] = {1, 1, 1}, threads[3] = {1, 1, 1};
+  unsigned shared_bytes = 0;
+};
+
+// The Python module and the C interface call these functions of libcograd_cuda.so. Streams and
+// events are handles: 0 is the default stream.
 class COGRAD_API CudaRuntime : public Backend {
  public:
   virtual void set_current(int device) = 0;
@@ -94,6 +113,15 @@ class COGRAD_API CudaRuntime : public Backend {
   virtual Storage* make_pinned(int64_t nbytes) = 0;
   virtual bool is_pinned(const void* p) noexcept = 0;
   virtual int device_of(const void* p) = 0;  // the GPU of an address, also of other libraries
+
+  // Returns a user's kernel for the GPU of the thread's place, compiled or from the disk cache.
+  // Raises RuntimeError with the compiler's log. It stays valid until the process ends.
+  virtual void* user_kernel(const KernelText& k) = 0;
+  // Starts it on the current stream; `parameters` point to the values of its parameters.
+  virtual void launch_user(const std::string& name, void* kernel, const LaunchShape& shape,
+                           void** parameters) = 0;
+
+  virtual Compilations compilations() = 0;
 
   virtual int driver_version() = 0;
   struct Library {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A Sphinx extension that writes the C reference from the comments of c_api.h."""
+"""A Sphinx extension that writes the C reference from the comments of the C headers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-HEADER = Path(__file__).resolve().parents[2] / "csrc" / "include" / "cograd" / "c_api.h"
+INCLUDE = Path(__file__).resolve().parents[2] / "csrc" / "include" / "cograd"
 SECTION = re.compile(r"^/\* -{3,} (.+?) -+ \*/$", re.M)
 COMMENT = re.compile(r"/\*(.*?)\*/", re.S)
 NAME = re.compile(r"\b(cograd_\w+|COGRAD_\w+)\b(?=\s*\(|;|\s*\{|\s*=)")
@@ -65,11 +65,22 @@ def page(text: str) -> str:
     return "\n".join(lines)
 
 
+def devices(text: str) -> str:
+    """Returns the section about devices, whose header has one section."""
+    about = prose(COMMENT.findall(text)[1])
+    body = text.split('extern "C" {\n#endif\n', 1)[1]
+    section = page(f"/* */\n/* */\n/* ---- devices {'-' * 20} */\n{body}")
+    return "\n" + section[section.index("## Devices") :].replace(
+        "## Devices\n", f"## Devices\n\n{about}\n", 1
+    )
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Registers with Sphinx."""
 
     def write(app: Any) -> None:
-        path, text = Path(app.srcdir) / "api" / "c.md", page(HEADER.read_text())
+        path, text = Path(app.srcdir) / "api" / "c.md", page((INCLUDE / "c_api.h").read_text())
+        text += devices((INCLUDE / "c_devices.h").read_text())
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
 

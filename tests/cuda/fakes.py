@@ -31,18 +31,19 @@ def why_not():
 def folder():
     """Returns the folder of the libraries, which are built again when their sources change.
 
-    It has its own copy of the twin's header, since the checkout that built it may be gone.
+    It has its own copies of the twin's headers, since the checkout that built it may be gone.
     """
     text = b"".join(p.read_bytes() for p in sorted(SOURCES.iterdir()))
     name = hashlib.sha256(Path(__file__).read_bytes() + text + CXX.encode()).hexdigest()[:16]
     made = Path(tempfile.gettempdir()) / f"cograd-fakes-{os.getuid()}-{name}"
     if not (made / "ready").exists():
         with tempfile.TemporaryDirectory(dir=tempfile.gettempdir()) as new:
-            shutil.copy(SOURCES / "host.h", new)
+            for header in ("host.h", "plain.h"):
+                shutil.copy(SOURCES / header, new)
             for source in ("driver", "nvrtc"):
-                header = f'-DCOGRAD_TWIN_HEADER="{made / "host.h"}"'
+                place = f'-DCOGRAD_TWIN_FOLDER="{made}"'
                 subprocess.run(
-                    [CXX, "-std=c++20", "-O1", "-shared", "-fPIC", header]
+                    [CXX, "-std=c++20", "-O1", "-shared", "-fPIC", place]
                     + [str(SOURCES / f"{source}.cpp"), "-o", f"{new}/{source}.so", "-ldl"],
                     check=True,
                 )
@@ -66,6 +67,19 @@ def environment(**more):
         "COGRAD_KERNEL_CACHE": os.environ.get("COGRAD_KERNEL_CACHE", str(at / "kernels")),
         **{name: str(value) for name, value in more.items()},
     }
+
+
+def nvrtc_path():
+    """Returns the path of NVIDIA's compiler in this environment, or None."""
+    own = os.environ.get("COGRAD_NVRTC_FOR_TESTS")
+    if own:
+        return own
+    for folder in sys.path:
+        for name in ("cu13", "cuda_nvrtc"):
+            found = sorted(Path(folder).glob(f"nvidia/{name}/lib/libnvrtc.so.1?"))
+            if found:
+                return str(found[-1])
+    return None
 
 
 PREAMBLE = """

@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 
@@ -145,19 +144,6 @@ class Nvrtc:
         return log.value.decode(), result == 0
 
 
-def nvrtc_path():
-    """Returns the path of NVIDIA's compiler in this environment, or None."""
-    own = os.environ.get("COGRAD_NVRTC_FOR_TESTS")
-    if own:
-        return own
-    for folder in sys.path:
-        for name in ("cu13", "cuda_nvrtc"):
-            found = sorted(Path(folder).glob(f"nvidia/{name}/lib/libnvrtc.so.1?"))
-            if found:
-                return str(found[-1])
-    return None
-
-
 # Local memory that these need: arrays of the C library's own functions, and stacks of calls.
 STACKS = re.compile(
     "gamma|zeta|bessel|airy|erf|ndtr|i0|i1|chebyshev|hermite|laguerre|legendre|sin|cos|tan|sinc"
@@ -168,7 +154,7 @@ STACKS = re.compile(
 @pytest.mark.nightly
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
 def test_nvrtc_compiles_rows(check, arch):
-    path = nvrtc_path()
+    path = fakes.nvrtc_path()
     if path is None:
         pytest.skip("the wheel nvidia-cuda-nvrtc is not installed")
     nvrtc = Nvrtc(path)

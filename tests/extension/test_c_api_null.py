@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every function of the C interface that returns a status reports an error for NULL.
 
-The functions and their parameters are read from c_api.h, so a new function is tested at once.
+The functions and their parameters are read from the headers, so a new function is tested at once.
 """
 
 import re
@@ -13,7 +13,8 @@ import pytest
 
 from cograd.utils import cpp_extension
 
-HEADER = Path(cpp_extension.include_paths()[0]) / "cograd" / "c_api.h"
+INCLUDE = Path(cpp_extension.include_paths()[0]) / "cograd"
+HEADERS = [INCLUDE / "c_api.h", INCLUDE / "c_devices.h"]
 LIBRARY = Path(cpp_extension.library_paths()[0]) / "libcograd.so"
 
 TYPE_ERROR = 3
@@ -30,12 +31,14 @@ MAY_BE_NULL = {
     "cograd_fail": {"format"},
     "cograd_backward": {"inputs"},
     "cograd_results_push_tensor": {"t"},
+    "cograd_cuda_set_stream": {"stream"},
+    "cograd_cuda_synchronize_stream": {"stream"},
 }
 
 
 def functions():
     """Returns (name, [(type, parameter)]) of every function that returns a status."""
-    text = re.sub(r"/\*.*?\*/", " ", HEADER.read_text(), flags=re.S)
+    text = re.sub(r"/\*.*?\*/", " ", "".join(h.read_text() for h in HEADERS), flags=re.S)
     found = []
     for name, inside in re.findall(
         r"COGRAD_C_API\s+cograd_status\s+(\w+)\s*\((.*?)\)\s*COGRAD_NOEXCEPT", text, flags=re.S
@@ -65,7 +68,7 @@ def split(text):
     return [*parts, text[start:].strip()]
 
 
-HANDLES = ("cograd_tensor", "cograd_op", "cograd_context", "cograd_results")
+HANDLES = ("cograd_tensor", "cograd_op", "cograd_context", "cograd_results", "cograd_cuda_kernel")
 
 
 def is_pointer(kind):
@@ -92,6 +95,12 @@ if "cograd_context" in kinds:
     begun = lib.cograd_function_begin(ctypes.byref(function), None, (ctypes.c_void_p * 1)(x),
                                       ctypes.c_size_t(1), ctypes.byref(context))
     assert begun == 0
+class Kernel(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("text", ctypes.c_char_p), ("rest", ctypes.c_void_p * 5)]
+text = b"__global__ void f(int* p) {}"
+described = Kernel(ctypes.sizeof(Kernel), text, (ctypes.c_void_p * 5)())
+kernel = ctypes.c_void_p()
+assert lib.cograd_cuda_kernel_create(ctypes.byref(described), ctypes.byref(kernel)) == 0
 callback = ctypes.CFUNCTYPE(ctypes.c_int32)(lambda *a: 0)
 room = [ctypes.create_string_buffer(4096) for _ in kinds]
 keep = []
@@ -105,6 +114,7 @@ def good(kind, i):
     if base == "char*" and "const" in kind: return ctypes.c_char_p(b"s")
     if base in ("function", "cograd_hook_fn", "cograd_range_fn"): return callback
     if base == "cograd_context": return context
+    if base == "cograd_cuda_kernel": return kernel
     if base == "cograd_results": return None  # exists in callbacks only
     if "*" in base: return room[i]
     if base == "size_t": return ctypes.c_size_t(1)

@@ -141,7 +141,7 @@ def test_compiles_alone(tmp_path, header, standard):
 @pytest.mark.skipif(CC is None, reason="there is no C compiler")
 @pytest.mark.parametrize("standard", ["c11", "gnu17"])
 def test_c_header_is_c(tmp_path, standard):
-    source = including(tmp_path, "cograd/c_api.h", name="source.c")
+    source = including(tmp_path, "cograd/c_devices.h", name="source.c")
     compile_(source, f"-std={standard}", *WARNINGS, "-fsyntax-only", compiler=CC)
 
 

@@ -24,8 +24,12 @@ bool blocking() {
 }  // namespace
 
 void launch(const char* name, CUfunction f, const Grid& g, const void* args) {
-  Gpu& gpu = here();
   void* parameters[1] = {const_cast<void*>(args)};
+  launch(name, f, g, parameters);
+}
+
+void launch(const char* name, CUfunction f, const Grid& g, void** parameters) {
+  Gpu& gpu = here();
   ++g_launches;
   const CUresult r =
       driver().launch_kernel(f, g.blocks[0], g.blocks[1], g.blocks[2], g.threads[0], g.threads[1],

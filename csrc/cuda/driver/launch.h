@@ -19,6 +19,8 @@ void launch(const char* name, CUfunction f, const Grid& grid, const Args& args) 
   static_assert(sizeof(Args) <= 4096);
   launch(name, f, grid, static_cast<const void*>(&args));
 }
+// Starts `f` with parameters of any number; for users' kernels.
+void launch(const char* name, CUfunction f, const Grid& grid, void** parameters);
 uint64_t launches() noexcept;  // by this thread
 
 // Returns a function of a kernel's program for the current device. Programs are compiled at their

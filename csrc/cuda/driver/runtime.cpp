@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The object through which cograd uses CUDA devices, and the library's entry point.
+#include <algorithm>
 #include <exception>
 
 #include "cuda/driver/gpu.h"
 #include "cuda/driver/late.h"
 #include "cuda/driver/launch.h"
 #include "cuda/jit/nvrtc.h"
+#include "cuda/jit/user_kernel.h"
 #include "cuda/lib/cublaslt.h"
 #include "cuda/memory/pinned.h"
 #include "cuda/slots/registry.h"
@@ -163,6 +165,27 @@ class Runtime final : public CudaRuntime {
     check(driver().mem_info(&free, &total), "cuMemGetInfo");
     return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
   }
+
+  void* user_kernel(const KernelText& k) override { return user_function(k); }
+  void launch_user(const std::string& name, void* kernel, const LaunchShape& shape,
+                   void** parameters) override {
+    constexpr int kMaxDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    auto* const f = static_cast<CUfunction>(kernel);
+    const GpuProperties& p = here().properties;
+    COGRAD_CHECK_VALUE(shape.shared_bytes <= static_cast<unsigned>(p.shared_per_block_optin),
+                       "kernel '", name, "': shared_bytes is ", shape.shared_bytes,
+                       ", but a block of ", p.name, " has at most ", p.shared_per_block_optin);
+    if (shape.shared_bytes > static_cast<unsigned>(p.shared_per_block))
+      check(driver().function_attribute(f, kMaxDynamicShared, static_cast<int>(shape.shared_bytes)),
+            "cuFuncSetAttribute", name.c_str());
+    Grid g;
+    std::copy_n(shape.blocks, 3, g.blocks);
+    std::copy_n(shape.threads, 3, g.threads);
+    g.shared_bytes = shape.shared_bytes;
+    launch(name.c_str(), f, g, parameters);
+  }
+
+  Compilations compilations() override { return nvrtc_compilations(); }
 
   int driver_version() override {
     int v = 0;

@@ -3,8 +3,9 @@
 
 #include <dlfcn.h>
 
+#include <chrono>
 #include <cstdlib>
-#include <sstream>
+#include <mutex>
 #include <vector>
 
 #include "cograd/error.h"
@@ -27,6 +28,8 @@ struct Api {
   int (*cubin_size)(Program, size_t*);
   int (*cubin)(Program, char*);
   const char* (*error)(int);
+  int (*add_expression)(Program, const char*);
+  int (*lowered_name)(Program, const char*, const char**);
   // Older versions, and the tests' compiler, lack these.
   int (*ptx_size)(Program, size_t*);
   int (*ptx)(Program, char*);
@@ -104,7 +107,9 @@ Loaded load() {
                         look_up(library, "nvrtcGetProgramLog", a.log) &&
                         look_up(library, "nvrtcGetCUBINSize", a.cubin_size) &&
                         look_up(library, "nvrtcGetCUBIN", a.cubin) &&
-                        look_up(library, "nvrtcGetErrorString", a.error);
+                        look_up(library, "nvrtcGetErrorString", a.error) &&
+                        look_up(library, "nvrtcAddNameExpression", a.add_expression) &&
+                        look_up(library, "nvrtcGetLoweredName", a.lowered_name);
   if (!complete) {
     l.failure = "cuda: the NVRTC that was loaded lacks functions; cograd needs 12.0 or newer";
     return l;
@@ -145,6 +150,34 @@ struct ProgramGuard {
   }
 };
 
+struct Counts {
+  std::mutex mutex;
+  Compilations all;
+};
+Counts& counts() {
+  static auto* c = new Counts;
+  return *c;
+}
+// Counts a compilation and its time, also if it fails.
+class Counted {
+ public:
+  explicit Counted(const std::string& name) {
+    const std::lock_guard lock(counts().mutex);
+    counts().all.last = name;
+  }
+  ~Counted() {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin_;
+    const std::lock_guard lock(counts().mutex);
+    ++counts().all.count;
+    counts().all.seconds += spent.count();
+  }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
 std::string log_of(const Api& a, Program p) {
   size_t size = 0;
   if (a.log_size(p, &size) != 0 || size < 2) return "";
@@ -176,33 +209,53 @@ std::string nvrtc_target(int major, int minor) {
   return "compute_" + std::to_string(newest);
 }
 
-std::string nvrtc_compile(const std::string& name, const std::string& text,
-                          const std::string& defines, const std::string& target) {
+Compilations nvrtc_compilations() {
+  const std::lock_guard lock(counts().mutex);
+  return counts().all;
+}
+
+Compiled nvrtc_compile(const Compilation& c) {
   const Loaded& l = loaded();
+  const Counted counted(c.name);
   const Api& a = l.api;
-  const bool ptx = target.rfind("compute_", 0) == 0 && a.ptx != nullptr && a.ptx_size != nullptr;
+  const bool ptx = c.target.rfind("compute_", 0) == 0 && a.ptx != nullptr && a.ptx_size != nullptr;
   // Functions and variables without a word about their place are the device's.
-  std::vector<std::string> options{"-std=c++20", "-default-device", "-arch=" + target};
-  options.emplace_back("-diag-suppress=186");  // compares unsigned integers with 0: rows do
-  std::istringstream words(defines);
-  for (std::string word; words >> word;) options.push_back(word);
-  std::vector<const char*> pointers;
+  std::vector<std::string> options{"-std=c++20", "-default-device", "-arch=" + c.target};
+  options.insert(options.end(), c.options.begin(), c.options.end());
+  std::vector<const char*> pointers, texts, names;
   for (const std::string& o : options) pointers.push_back(o.c_str());
+  std::string given;
+  for (const std::string& o : c.options) given += (given.empty() ? "" : " ") + o;
+  for (const auto& [name, text] : c.headers) {
+    names.push_back(name.c_str());
+    texts.push_back(text.c_str());
+  }
 
   ProgramGuard p{a};
-  int result = a.create(&p.program, text.c_str(), name.c_str(), 0, nullptr, nullptr);
+  int result = a.create(&p.program, c.text.c_str(), c.name.c_str(), static_cast<int>(names.size()),
+                        texts.data(), names.data());
+  if (result == 0 && !c.expression.empty())
+    result = a.add_expression(p.program, c.expression.c_str());
   if (result == 0)
     result = a.compile(p.program, static_cast<int>(pointers.size()), pointers.data());
-  COGRAD_CHECK(result == 0, "cuda: NVRTC ", version_text(l.version), " could not compile ", name,
-               " (", defines, ") for ", target, ": ", a.error(result), "\n",
-               p.program == nullptr ? std::string() : log_of(a, p.program));
+  COGRAD_CHECK(result == 0, "cuda: NVRTC ", version_text(l.version), " could not compile ", c.name,
+               given.empty() ? "" : " (" + given + ")", " for ", c.target, ": ", a.error(result),
+               "\n", p.program == nullptr ? std::string() : log_of(a, p.program));
+  Compiled made;
+  const char* function = nullptr;
+  if (!c.expression.empty()) {
+    result = a.lowered_name(p.program, c.expression.c_str(), &function);
+    COGRAD_CHECK(result == 0 && function != nullptr, "cuda: NVRTC has no function '", c.expression,
+                 "' in ", c.name, ": ", a.error(result));
+    made.function = function;
+  }
   size_t size = 0;
   result = (ptx ? a.ptx_size : a.cubin_size)(p.program, &size);
-  std::string code(size, '\0');
-  if (result == 0) result = (ptx ? a.ptx : a.cubin)(p.program, code.data());
-  COGRAD_CHECK(result == 0 && size > 0, "cuda: NVRTC returned no code for ", name, ": ",
+  made.code.resize(size);
+  if (result == 0) result = (ptx ? a.ptx : a.cubin)(p.program, made.code.data());
+  COGRAD_CHECK(result == 0 && size > 0, "cuda: NVRTC returned no code for ", c.name, ": ",
                a.error(result));
-  return code;
+  return made;
 }
 
 }  // namespace cograd::cuda

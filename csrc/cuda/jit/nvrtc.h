@@ -3,6 +3,10 @@
 // from NVRTC's documentation; no CUDA header is needed.
 #pragma once
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "tensor/backend.h"
 
 namespace cograd::cuda {
 
@@ -16,9 +20,22 @@ int nvrtc_version();
 // RuntimeError for a GPU that is too old for the compiler.
 std::string nvrtc_target(int major, int minor);
 
-// Compiles a text to a cubin (PTX for a "compute_" target). `defines` are options divided by
-// spaces; `name` stands in messages. Raises RuntimeError with the compiler's log.
-std::string nvrtc_compile(const std::string& name, const std::string& text,
-                          const std::string& defines, const std::string& target);
+// A text to compile to a cubin (to PTX for a "compute_" target).
+struct Compilation {
+  std::string name, text;  // `name` stands in messages
+  std::vector<std::string> options;
+  std::string target;
+  std::string expression = {};  // names a function whose name in the code is wanted
+  // What the text may include: names and texts.
+  std::vector<std::pair<std::string, std::string>> headers = {};
+};
+struct Compiled {
+  std::string code;
+  std::string function;  // of the expression
+};
+// Raises RuntimeError with the compiler's log.
+Compiled nvrtc_compile(const Compilation& c);
+// Returns what was compiled so far.
+Compilations nvrtc_compilations();
 
 }  // namespace cograd::cuda

@@ -4,7 +4,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <unordered_map>
+#include <vector>
 
 #include "cuda/driver/gpu.h"
 #include "cuda/driver/launch.h"
@@ -39,7 +41,11 @@ std::string compiled(const std::string& program, const std::string& defines,
   const std::string key =
       digest({text, defines, target, nvrtc_path(), std::to_string(nvrtc_version())});
   if (auto code = cached_code(key)) return *code;
-  std::string code = nvrtc_compile(program, text, defines, target);
+  // Rows compare unsigned integers with 0, which warning 186 is about.
+  std::vector<std::string> options{"-diag-suppress=186"};
+  std::istringstream words(defines);
+  for (std::string word; words >> word;) options.push_back(word);
+  std::string code = nvrtc_compile({program, text, options, target}).code;
   cache_code(key, code);
   return code;
 }

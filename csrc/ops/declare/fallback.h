@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cograd/error.h"
+#include "tensor/device.h"
 
 namespace cograd {
 
@@ -23,9 +24,12 @@ COGRAD_API std::vector<FallbackCount> fallbacks();
 COGRAD_API void clear_fallbacks();
 
 struct ForeignOp;
-// Returns the name of an extension's op with its library: "library::op" (api/registration.cpp).
-using ForeignName = std::string (*)(const ForeignOp& op);
-extern ForeignName foreign_name;
+// What the fallback asks of an extension's op; api/registration.cpp sets it.
+struct ForeignFacts {
+  std::string (*name)(const ForeignOp& op);  // with its library: "library::op"
+  bool (*runs_on)(const ForeignOp& op, DeviceType t);
+};
+extern ForeignFacts foreign_facts;
 
 // Makes every op but views, casts, factories and copies fall back: a test of the fallback.
 COGRAD_API void force_fallback(bool on) noexcept;

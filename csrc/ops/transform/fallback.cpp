@@ -25,7 +25,7 @@
 
 namespace cograd {
 
-constinit ForeignName foreign_name = nullptr;
+constinit ForeignFacts foreign_facts{};
 
 namespace {
 
@@ -62,7 +62,7 @@ Counts& counts() {
 }
 
 std::string name_of(const OpRecord& r) {
-  return r.foreign != nullptr ? foreign_name(*r.foreign) : std::string(r.spec.name);
+  return r.foreign != nullptr ? foreign_facts.name(*r.foreign) : std::string(r.spec.name);
 }
 
 // Returns a number that depends on every byte of a tensor whose elements are dense in memory.
@@ -83,7 +83,7 @@ uint64_t checksum(const Tensor& t) noexcept {
 
 // True if the device of the thread's place has kernels for the op.
 bool has_kernels(const OpRecord& r) {
-  if (r.foreign != nullptr) return false;
+  if (r.foreign != nullptr) return foreign_facts.runs_on(*r.foreign, thread_place.now.type);
   if (!g_forced.load(std::memory_order_relaxed)) return true;
   const uint32_t kind = r.spec.flags & kKindMask;
   return kind == kView || kind == kCast || kind == kCreation || r.traits.mixes_devices ||

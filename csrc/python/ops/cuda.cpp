@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Exposes the CUDA runtime to cograd.cuda. Waits let other Python threads run.
+#include <pybind11/stl.h>
+
+#include "api/cuda_kernel.h"
 #include "ops/random/generator.h"
 #include "python/ops/backends.h"
 #include "python/tensor/tensor.h"
@@ -59,9 +62,67 @@ py::dict memory_of(int device) {
   return d;
 }
 
+// Returns an argument of a kernel. It borrows what `o` refers to.
+cograd_value argument_of(PyObject* o) {
+  cograd_value v{};
+  Scalar s;
+  if (is_tensor(o)) {
+    v.kind = COGRAD_TENSOR;
+    v.u.tensor = reinterpret_cast<cograd_tensor>(unwrap(o).impl());
+  } else if (o != Py_None && parse_scalar(o, &s)) {
+    Value number;
+    number.set_scalar(s);
+    v = number.to_c();
+  } else if (o != Py_None) {
+    v.kind = COGRAD_STRING;  // no kernel takes one, so the launch refuses it by name
+  }
+  return v;
+}
+
+std::array<int64_t, 3> three(const std::vector<int64_t>& v) {
+  COGRAD_CHECK_VALUE(v.size() == 3, "launch(): expected three sizes, got ", v.size());
+  return {v[0], v[1], v[2]};
+}
+
+void launch(api::CudaKernel& kernel, const py::tuple& args, const std::vector<int64_t>& grid,
+            const std::vector<int64_t>& block, int64_t shared_bytes,
+            std::optional<int64_t> threads) {
+  std::vector<cograd_value> values;
+  for (const py::handle o : args) values.push_back(argument_of(o.ptr()));
+  const py::gil_scoped_release free;  // the first launch compiles
+  kernel.launch({three(grid), three(block), shared_bytes, threads}, values);
+}
+
+// The name, type and dtype of each parameter.
+py::list parameters_of(const api::CudaKernel& kernel) {
+  py::list all;
+  for (const api::KernelParameter& p : kernel.signature().parameters)
+    all.append(py::make_tuple(
+        p.name, p.type,
+        p.dtype ? py::reinterpret_borrow<py::object>(dtype_object(*p.dtype)) : py::none()));
+  return all;
+}
+
+void init_kernels(py::module_& m) {
+  py::class_<api::CudaKernel> kernel(m, "_CudaKernel");
+  kernel.def(py::init<std::string, const std::string&, std::vector<std::string>,
+                      const std::vector<std::string>&>());
+  kernel.def("launch", &launch);
+  kernel.def("compile", &api::CudaKernel::compile, py::call_guard<py::gil_scoped_release>());
+  kernel.def_property_readonly("name", [](const api::CudaKernel& k) { return k.signature().name; });
+  kernel.def_property_readonly("parameters", &parameters_of);
+  // The number of compiled programs, the seconds they took, the name of the last one.
+  m.def("_cuda_compilations", [] {
+    const Compilations c = runtime().compilations();
+    return py::make_tuple(c.count, c.seconds, c.last);
+  });
+  m.def("_cuda_kernel_names", &api::kernel_names);
+}
+
 }  // namespace
 
 void init_cuda(py::module_& m) {
+  init_kernels(m);
   m.def("_cuda_count", &count_gpus);
   m.def("_cuda_started", [] { return backend_of(DeviceType::CUDA) != nullptr; });
   // Returns why there is no device, or "".

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <pybind11/stl.h>
 
+#include "api/devices.h"
 #include "api/error.h"
 #include "api/registration.h"
 #include "python/ops/call.h"
@@ -77,9 +78,12 @@ int32_t unwrap_dtype(void* object, int32_t* dtype) {
   *dtype = static_cast<int32_t>(t);
   return 1;
 }
-void* wrap_device(int32_t, int32_t index) {
-  return guarded(
-      [&] { return device_object(Device{DeviceType::CPU, static_cast<int8_t>(index)}); });
+void* wrap_device(int32_t type, int32_t index) {
+  return guarded([&] {
+    Device d{DeviceType::CPU, static_cast<int8_t>(index)};
+    if (type != COGRAD_CPU) d = api::device_from_c(type, index, "device");
+    return device_object(d);
+  });
 }
 int32_t unwrap_device(void* object, int32_t* type, int32_t* index) {
   Device d{DeviceType::CPU, -1};
@@ -89,7 +93,7 @@ int32_t unwrap_device(void* object, int32_t* type, int32_t* index) {
     return 0;
   });
   if (PyErr_Occurred() != nullptr) PyErr_Clear();
-  *type = static_cast<int32_t>(d.type);
+  *type = api::device_type_to_c(d.type);
   *index = d.index;
   return ok;
 }

@@ -30,12 +30,14 @@ from cograd.cuda._devices import (
     synchronize,
 )
 from cograd.cuda._fallback import fallback_stats, get_fallback, set_fallback
+from cograd.cuda._kernel import Kernel, kernel
 from cograd.cuda.memory import *  # noqa: F403
 from cograd.cuda.random import *  # noqa: F403
 from cograd.cuda.streams import *  # noqa: F403
 
 __all__ = [
     "CUDAGraph",
+    "Kernel",
     "OutOfMemoryError",
     "amp",
     "current_device",
@@ -56,6 +58,7 @@ __all__ = [
     "is_current_stream_capturing",
     "is_initialized",
     "is_tf32_supported",
+    "kernel",
     "make_graphed_callables",
     "nvtx",
     "set_device",

@@ -60,6 +60,10 @@ std::map<std::string, int64_t>& calls() {
   static auto* c = new std::map<std::string, int64_t>;
   return *c;
 }
+std::map<std::string, int64_t>& launches() {
+  static auto* l = new std::map<std::string, int64_t>;
+  return *l;
+}
 Result failure_of(const char* symbol) {
   ++calls()[symbol];
   const auto it = failures().find(symbol);
@@ -236,6 +240,8 @@ struct Function {
   Kernel kernel = nullptr;
   TwinLaunch launch = nullptr;
   size_t args_size = 0;
+  std::string name;
+  const unsigned* sizes = nullptr;  // of a plain function: the number of parameters, their sizes
 };
 std::map<std::pair<Module*, std::string>, Function>& functions() {
   static auto* f = new std::map<std::pair<Module*, std::string>, Function>;
@@ -264,6 +270,14 @@ extern "C" __attribute__((visibility("default"))) void fake_cuda_fail(const char
 extern "C" __attribute__((visibility("default"))) int64_t fake_cuda_calls(const char* symbol) {
   const std::lock_guard<std::recursive_mutex> lock(mutex);
   return calls()[symbol];
+}
+// Launches of kernels whose name begins so.
+extern "C" __attribute__((visibility("default"))) int64_t fake_cuda_launches(const char* begin) {
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
+  int64_t n = 0;
+  for (const auto& [name, count] : launches())
+    if (name.compare(0, std::strlen(begin), begin) == 0) n += count;
+  return n;
 }
 // Bytes that the driver has given out.
 extern "C" __attribute__((visibility("default"))) int64_t fake_cuda_used() {
@@ -504,14 +518,21 @@ API cuModuleGetFunction(void** f, void* m, const char* name) {
   Function& found = functions()[{module, name}];
   found.kernel = reinterpret_cast<Kernel>(dlsym(module->library, name));
   found.launch = module->launch;
+  found.name = name;
   const auto* size = static_cast<const unsigned*>(
       dlsym(module->library, (std::string(name) + "_args_size").c_str()));
-  if (found.kernel == nullptr || size == nullptr) return kNotFound;
-  found.args_size = *size;
+  const auto sizes = reinterpret_cast<const unsigned* (*)()>(
+      dlsym(module->library, (std::string(name) + "_sizes").c_str()));
+  if (found.kernel == nullptr || (size == nullptr && sizes == nullptr)) return kNotFound;
+  if (size != nullptr) found.args_size = *size;
+  if (sizes != nullptr) found.sizes = sizes();
   *f = &found;
   return kSuccess;
 }
-API cuFuncSetAttribute(void*, int, int) { return kSuccess; }
+API cuFuncSetAttribute(void*, int, int) {
+  ENTER(cuFuncSetAttribute);
+  return kSuccess;
+}
 API cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                    unsigned bz, unsigned shared, void* s, void** parameters, void**) {
   ENTER_CONTEXT(cuLaunchKernel);
@@ -519,8 +540,17 @@ API cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
   if (gx == 0 || gy == 0 || gz == 0 || bx * by * bz == 0 || bx * by * bz > 1024 || gy > 65535 ||
       gz > 65535 || shared > 101376)
     return kInvalidValue;
-  const auto* from = static_cast<const char*>(parameters[0]);
-  std::vector<char> args(from, from + function->args_size);
+  ++launches()[function->name];
+  std::vector<char> args;
+  const auto add = [&args](const void* p, size_t n) {
+    const auto* from = static_cast<const char*>(p);
+    args.insert(args.end(), from, from + n);
+  };
+  if (function->sizes == nullptr) add(parameters[0], function->args_size);
+  for (unsigned i = 0; function->sizes != nullptr && i < function->sizes[0]; ++i) {
+    add(parameters[i], function->sizes[i + 1]);
+    args.resize((args.size() + 15) / 16 * 16);
+  }
   stream_of(s)->queue.push_back({[=] {
                                    const Open open;
                                    const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
