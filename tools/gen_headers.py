@@ -156,6 +156,8 @@ class Op:
             p.type, p.default = "const TensorOptions&", "{}"
             self.parameters.append(p)
             self.passed.append("ext::box_opt_dtype(options.dtype_opt())")
+        elif name == "device":
+            self.passed.append("ext::box_device(options)")
         elif name == "requires_grad":
             self.passed.append("ext::box_bool(options.requires_grad())")
         else:

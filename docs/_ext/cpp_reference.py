@@ -16,7 +16,7 @@ INCLUDE = Path(__file__).resolve().parents[2] / "csrc" / "include" / "cograd"
 HEADERS = (
     *("tensor.h", "tensor_inl.h", "types.h", "dtype.h", "scalar.h", "complex.h"),
     *("accessor.h", "dispatch.h", "parallel.h", "error.h", "autograd.h", "function.h"),
-    *("library.h", "class.h", "safetensors.h", "python.h", "ops.h"),
+    *("library.h", "class.h", "cuda.h", "safetensors.h", "python.h", "ops.h"),
 )
 HIDDEN = {"ext", "detail", "torch_compat"}  # namespaces that users do not call
 INTERNAL = re.compile(r"for Function only|For the context")

@@ -3,12 +3,10 @@
 #include <torch/torch.h>
 
 void missing(torch::Tensor x) {
-  auto a = torch::zeros({1}, torch::device(torch::kCUDA));
-  auto b = x.cuda();
   auto c = torch::fft_fft(x);
   auto d = torch::kComplexHalf;
   auto e = at::MemoryFormat::ChannelsLast;
-  auto f = at::DeviceType::CUDA;
+  auto f = at::DeviceType::XPU;
   auto g = x.unsafeGetTensorImpl();
   torch::nn::Linear h(1, 2);
   auto i = x.mutable_grad();

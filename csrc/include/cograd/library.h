@@ -84,7 +84,9 @@ struct Argument<DType> : Of<COGRAD_DTYPE> {
 };
 template <>
 struct Argument<Device> : Of<COGRAD_DEVICE> {
-  static Device get(const cograd_value&) { return Device(); }
+  static Device get(const cograd_value& v) {
+    return Device(static_cast<DeviceType>(v.u.integer), static_cast<int8_t>(v.length) - 1);
+  }
 };
 template <class T>
 struct Argument<ArrayRef<T>> : Of<list_kind<T>> {
@@ -370,6 +372,12 @@ class OpDefinition {
   // through an op that computes on elements, without autograd::Function, raises.
   OpDefinition& non_differentiable() {
     d_.flags |= COGRAD_OP_NON_DIFFERENTIABLE;
+    return *this;
+  }
+  // Declares that the op takes tensors that are on GPUs: it consists of ops, or starts kernels
+  // (cograd/cuda.h) where x.is_cuda(). Otherwise it gets copies on the CPU.
+  OpDefinition& cuda() {
+    d_.flags |= COGRAD_OP_CUDA;
     return *this;
   }
   // Sets the vmap rule: `rule(const VmapInfo&, const InDims&, <the op's parameters>)` gets tensors

@@ -110,8 +110,9 @@ class Tensor {
   bool is_view() const { return flag(COGRAD_IS_VIEW); }
   bool is_inference() const { return flag(COGRAD_IS_INFERENCE); }
   Device device() const {
-    const cograd_tensor_info i = describe();
-    return Device(static_cast<DeviceType>(i.device_type), static_cast<int8_t>(i.device_index));
+    int32_t type = 0, index = 0;
+    ext::check(cograd_tensor_device(need(), &type, &index));
+    return Device(static_cast<DeviceType>(type), static_cast<int8_t>(index));
   }
   bool is_cpu() const { return device().is_cpu(); }
   bool is_cuda() const { return device().is_cuda(); }
@@ -142,6 +143,17 @@ class Tensor {
   }
   const void* const_data_ptr() const { return data_ptr(); }
   void* mutable_data_ptr() const { return data_ptr(); }
+  // Returns the address of the first element on the tensor's device. That of a GPU can be given to
+  // libraries for GPUs; the CPU cannot read it.
+  void* device_ptr() const {
+    void* p = cograd_tensor_device_data(need());
+    return p == nullptr ? readable(p) : p;
+  }
+  template <class T>
+  T* device_ptr() const {
+    check_type<std::remove_const_t<T>>("device_ptr");
+    return static_cast<T*>(device_ptr());
+  }
   // Call this after writing through a data pointer if the tensor may be saved for a backward.
   void bump_version() const { cograd_tensor_bump_version(need()); }
   uint32_t _version() const { return describe().version; }
@@ -209,12 +221,16 @@ class Tensor {
 
   // --- conversion ---
   Tensor to(DType t) const;
-  Tensor to(const TensorOptions& o) const { return o.has_dtype() ? to(o.dtype()) : *this; }
+  Tensor to(const TensorOptions& o) const {
+    const Tensor there = o.stated_device() ? to(*o.stated_device()) : *this;
+    return o.has_dtype() ? there.to(o.dtype()) : there;
+  }
   // With `copy`, the result is a new tensor even if nothing has to be converted.
   Tensor to(const TensorOptions& o, bool non_blocking, bool copy = false) const;
   Tensor to(Device d) const;
   Tensor to(Device d, DType t) const { return to(d).to(t); }
-  Tensor cpu() const { return *this; }
+  Tensor cpu() const { return to(Device()); }
+  Tensor cuda() const { return to(Device(DeviceType::CUDA)); }
   // Copies the elements of `src` into this tensor, converted and broadcast.
   Tensor& copy_(const Tensor& src, bool non_blocking = false) const;
 

@@ -79,7 +79,10 @@ inline Tensor Tensor::to(const TensorOptions& o, bool, bool copy) const {
   const Tensor t = to(o);
   return copy && t.is_same(*this) ? clone() : t;
 }
-inline Tensor Tensor::to(Device) const { return *this; }
+inline Tensor Tensor::to(Device d) const {
+  static ext::OpRef op("to");
+  return device() == d ? *this : ext::call<Tensor>(op, *this, d);
+}
 inline Tensor& Tensor::copy_(const Tensor& src, bool) const {
   static ext::OpRef op("copy_");
   op.run({ext::box_tensor(*this), ext::box_tensor(src)});
@@ -106,8 +109,9 @@ TensorAccessor<T, N> Tensor::packed_accessor32() const {
 // --- creation ---
 inline Tensor empty(const Ints& sizes, const TensorOptions& o = {}) {
   cograd_tensor r = nullptr;
-  ext::check(cograd_tensor_empty(static_cast<int32_t>(o.dtype()),
-                                 static_cast<int32_t>(sizes.size()), sizes.data(), &r));
+  ext::check(cograd_tensor_empty_on(
+      static_cast<int32_t>(o.dtype()), static_cast<int32_t>(sizes.size()), sizes.data(),
+      static_cast<int32_t>(o.device().type()), o.device().index(), &r));
   Tensor t = Tensor::steal(r);
   if (o.requires_grad()) t.set_requires_grad(true);
   return t;
@@ -115,6 +119,8 @@ inline Tensor empty(const Ints& sizes, const TensorOptions& o = {}) {
 inline Tensor empty_strided(const Ints& sizes, const Ints& strides, const TensorOptions& o = {}) {
   COGRAD_CHECK_VALUE(sizes.size() == strides.size(), "empty_strided(): got ", sizes.size(),
                      " sizes and ", strides.size(), " strides, expected as many");
+  COGRAD_CHECK_NOT_IMPLEMENTED(o.device().is_cpu(), "empty_strided(): got the device ", o.device(),
+                               ", expected the CPU; use empty() and as_strided()");
   cograd_tensor r = nullptr;
   ext::check(cograd_tensor_empty_strided(static_cast<int32_t>(o.dtype()),
                                          static_cast<int32_t>(sizes.size()), sizes.data(),
@@ -127,6 +133,8 @@ namespace ext {
 inline Tensor over_memory(void* data, const Ints& sizes, const int64_t* strides,
                           const TensorOptions& o, void (*deleter)(void*) = nullptr,
                           void* context = nullptr) {
+  COGRAD_CHECK_NOT_IMPLEMENTED(o.device().is_cpu(), "from_blob(): got the device ", o.device(),
+                               ", expected the CPU");
   cograd_tensor r = nullptr;
   check(cograd_tensor_from_blob(data, static_cast<int32_t>(o.dtype()),
                                 static_cast<int32_t>(sizes.size()), sizes.data(), strides, deleter,
@@ -185,6 +193,7 @@ Tensor tensor(ArrayRef<T> values, const TensorOptions& o = {}) {
   Wide* p = t.data_ptr<Wide>();
   for (size_t i = 0; i < values.size(); ++i) p[i] = static_cast<Wide>(values[i]);
   if (o.has_dtype() || std::is_floating_point_v<T>) t = t.to(o.dtype());
+  t = t.to(o.device());
   if (o.requires_grad()) t.set_requires_grad(true);
   return t;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cograd/c_api.h"
+#include "cograd/c_devices.h"
 #include "cograd/dtype.h"
 #include "cograd/error.h"
 #include "cograd/scalar.h"
@@ -33,10 +34,10 @@ inline constexpr DType kBool = DType::Bool, kByte = DType::UInt8, kUInt8 = DType
 
 enum class Layout : int8_t { Strided };
 inline constexpr Layout kStrided = Layout::Strided;
-enum class DeviceType : int8_t { CPU };
-inline constexpr DeviceType kCPU = DeviceType::CPU;
+enum class DeviceType : int8_t { CPU = COGRAD_CPU, CUDA = COGRAD_CUDA };
+inline constexpr DeviceType kCPU = DeviceType::CPU, kCUDA = DeviceType::CUDA;
 
-// A Device names where a tensor is, which is always the CPU.
+// A Device names where a tensor is: the CPU, or an NVIDIA GPU. Index -1 is the current GPU.
 class Device {
  public:
   Device(DeviceType type = DeviceType::CPU, int8_t index = -1)  // NOLINT: implicit
@@ -44,9 +45,11 @@ class Device {
   DeviceType type() const noexcept { return type_; }
   int8_t index() const noexcept { return index_; }
   bool has_index() const noexcept { return index_ >= 0; }
-  bool is_cpu() const noexcept { return true; }
-  bool is_cuda() const noexcept { return false; }
-  bool operator==(const Device& o) const noexcept { return type_ == o.type_; }
+  bool is_cpu() const noexcept { return type_ == DeviceType::CPU; }
+  bool is_cuda() const noexcept { return type_ == DeviceType::CUDA; }
+  bool operator==(const Device& o) const noexcept {
+    return type_ == o.type_ && (is_cpu() || index_ == o.index_);
+  }
   bool operator!=(const Device& o) const noexcept { return !(*this == o); }
 
  private:
@@ -151,16 +154,20 @@ class OptInts : public Ints {
 class TensorOptions {
  public:
   TensorOptions() = default;
-  TensorOptions(DType t) : dtype_(t) {}  // NOLINT: implicit
-  TensorOptions(Device) {}               // NOLINT
-  TensorOptions(DeviceType) {}           // NOLINT
+  TensorOptions(DType t) : dtype_(t) {}        // NOLINT: implicit
+  TensorOptions(Device d) : device_(d) {}      // NOLINT
+  TensorOptions(DeviceType d) : device_(d) {}  // NOLINT
   TensorOptions dtype(optional<DType> t) const {
     TensorOptions o = *this;
     o.dtype_ = t;
     return o;
   }
-  TensorOptions device(Device) const { return *this; }
-  TensorOptions device(DeviceType, int8_t = -1) const { return *this; }
+  TensorOptions device(Device d) const {
+    TensorOptions o = *this;
+    o.device_ = d;
+    return o;
+  }
+  TensorOptions device(DeviceType t, int8_t index = -1) const { return device(Device(t, index)); }
   TensorOptions layout(Layout) const { return *this; }
   TensorOptions pinned_memory(bool) const { return *this; }
   TensorOptions requires_grad(bool value) const {
@@ -171,7 +178,9 @@ class TensorOptions {
   bool has_dtype() const noexcept { return dtype_.has_value(); }
   DType dtype() const { return dtype_.value_or(static_cast<DType>(cograd_default_dtype())); }
   optional<DType> dtype_opt() const noexcept { return dtype_; }
-  Device device() const { return Device(); }
+  Device device() const { return device_.value_or(Device()); }
+  // The device that was stated; factories without one create on the CPU.
+  optional<Device> stated_device() const noexcept { return device_; }
   Layout layout() const { return Layout::Strided; }
   bool requires_grad() const noexcept { return requires_grad_; }
 #ifdef COGRAD_TORCH_COMPAT
@@ -180,6 +189,7 @@ class TensorOptions {
 
  private:
   optional<DType> dtype_;
+  optional<Device> device_;
   bool requires_grad_ = false;
 };
 inline TensorOptions dtype(DType t) { return TensorOptions(t); }
@@ -247,7 +257,10 @@ void put(std::string& s, ArrayRef<T> v) {
   s += ']';
 }
 inline void put(std::string& s, DType t) { s += dtype_name(t); }
-inline void put(std::string& s, const Device&) { s += "cpu"; }
+inline void put(std::string& s, const Device& d) {
+  s += d.is_cuda() ? "cuda" : d.is_cpu() ? "cpu" : "device";
+  if (d.has_index()) s += ":" + std::to_string(d.index());
+}
 inline void put(std::string& s, const Scalar& v) {
   if (v.is_float())
     cograd::detail::put(s, v.to_double());

@@ -106,6 +106,11 @@ inline cograd_value boxed(const Scalar& s) noexcept {
 inline cograd_value boxed(DType t) noexcept {
   return boxed_integer(COGRAD_DTYPE, static_cast<int64_t>(t));
 }
+inline cograd_value boxed(Device d) noexcept {
+  cograd_value v = boxed_integer(COGRAD_DEVICE, static_cast<int64_t>(d.type()));
+  v.length = static_cast<size_t>(d.index() + 1);
+  return v;
+}
 inline cograd_value boxed(std::string_view s) noexcept {
   return boxed_list(COGRAD_STRING, s.data(), s.size());
 }
@@ -144,6 +149,10 @@ inline cograd_value box_ints(const Ints& l) noexcept { return boxed(l); }
 inline cograd_value box_opt_ints(const OptInts& l) noexcept { return boxed(l); }
 inline cograd_value box_dtype(DType t) noexcept { return boxed(t); }
 inline cograd_value box_opt_dtype(std::optional<DType> t) noexcept { return boxed(t); }
+// The device of a new tensor; the parameter's default if the options state none.
+inline cograd_value box_device(const TensorOptions& o) noexcept {
+  return o.stated_device() ? boxed(*o.stated_device()) : boxed();
+}
 inline cograd_value box_string(std::string_view s) noexcept { return boxed(s); }
 inline cograd_value box_opt_string(std::optional<std::string_view> s) noexcept { return boxed(s); }
 

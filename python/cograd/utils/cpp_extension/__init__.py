@@ -199,20 +199,22 @@ def load_inline(
     Args:
         name: see `load`.
         cpp_sources: one string or several, compiled as one unit in their order.
-        cuda_sources: must be None; so must `sycl_sources`.
-        sycl_sources: see `cuda_sources`.
+        cuda_sources: kernels in CUDA C++, one string or several, that NVRTC compiles at their first
+            call. C++ calls each by its name, `scale(cograd::cuda::threads(n), y, x, n)`
+            (`cograd/cuda.h`); the module has them as `cograd.cuda.Kernel`.
+        sycl_sources: must be None.
         functions: C++ functions, or Function structs, to make callable from Python: a name, a
             list, or a dict from name to docstring. Argument names, defaults and, without a dict,
             docstrings (the comment above) are read from the declarations. None: the sources
             contain COGRAD_LIBRARY, TORCH_LIBRARY or PYBIND11_MODULE themselves.
         extra_cflags: see `load`, for this and all further arguments.
-        extra_cuda_cflags: must be None.
+        extra_cuda_cflags: options of NVRTC.
         extra_sycl_cflags: must be None.
         extra_ldflags: flags for the linker.
         extra_include_paths: directories to search for headers.
         build_directory: directory of the results.
         verbose: prints the compiler's commands, and whether the result is new or cached.
-        with_cuda: must not be true.
+        with_cuda: accepted and ignored: kernels are compiled at run time.
         with_sycl: must not be true.
         is_python_module: False loads the library, which registers its ops, and returns its path.
         with_pytorch_error_handling: accepted and ignored: C++ exceptions always reach Python.
@@ -233,27 +235,24 @@ def load_inline(
     """
     import sys
 
-    _refuse_gpu(
-        cuda_sources=cuda_sources,
-        sycl_sources=sycl_sources,
-        extra_cuda_cflags=extra_cuda_cflags,
-        extra_sycl_cflags=extra_sycl_cflags,
-        with_cuda=with_cuda,
-        with_sycl=with_sycl,
-    )
+    _refuse_gpu(sycl_sources=sycl_sources, extra_sycl_cflags=extra_sycl_cflags, with_sycl=with_sycl)
     from cograd.utils.cpp_extension import _inline
 
-    texts = [cpp_sources] if isinstance(cpp_sources, str) else list(cpp_sources)
-    for text in texts:
-        if not isinstance(text, str):
-            raise TypeError(
-                "load_inline(): cpp_sources must be a string or a list of strings, got an element "
-                f"of type {type(text).__name__}"
-            )
+    texts = _strings("cpp_sources", cpp_sources)
+    kernels = None
+    if cuda_sources:
+        import shlex
+
+        flags = extra_cuda_cflags or []
+        kernels = _inline.Kernels(
+            _strings("cuda_sources", cuda_sources),
+            shlex.split(flags) if isinstance(flags, str) else _strings("extra_cuda_cflags", flags),
+        )
     job = _inline.make_job(
         name,
         texts,
         _inline.function_docs(functions),
+        kernels=kernels,
         no_implicit_headers=no_implicit_headers,
         caller=sys._getframe(1).f_code.co_filename,
         extra_cflags=extra_cflags,
@@ -265,7 +264,22 @@ def load_inline(
         with_torch_compat=with_torch_compat,
         debug=debug,
     )
-    return _finish(job, is_python_module)
+    made = _finish(job, is_python_module)
+    if kernels and is_python_module:
+        from cograd.cuda import Kernel
+
+        for kernel in kernels.names():
+            if not hasattr(made, kernel):
+                setattr(made, kernel, Kernel(kernels.text, kernel, options=kernels.options))
+    return made
+
+
+def _strings(argument: str, given: str | Sequence[str]) -> list[str]:
+    texts = [given] if isinstance(given, str) else list(given)
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"{argument}: expected strings, got {type(text).__name__}")
+    return texts
 
 
 def _finish(job: Any, is_python_module: bool) -> Any:
@@ -286,7 +300,8 @@ def _refuse_gpu(**arguments: Any) -> None:
     for argument, value in arguments.items():
         if value:
             raise NotImplementedError(
-                f"{argument}: extensions run on the CPU, so GPU code is not compiled; leave it out"
+                f"{argument}: cograd compiles no such code; leave it out. Kernels for NVIDIA GPUs "
+                "are text: load_inline(cuda_sources=...), or cograd.cuda.kernel()"
             )
 
 

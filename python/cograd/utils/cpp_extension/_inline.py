@@ -103,11 +103,72 @@ def _pybind(
     return f"  m.def({', '.join(arguments)});"
 
 
+class Kernels:
+    """Texts in CUDA C++ that are compiled when their kernels are first called."""
+
+    def __init__(self, texts: Sequence[str], options: Sequence[str]) -> None:
+        several = len(texts) > 1
+        labels = [f"cuda_sources[{i}]" if several else "cuda_sources" for i in range(len(texts))]
+        for label, text in zip(labels, texts, strict=True):
+            _refuse_host_code(label, text)
+        self.text = "\n".join(
+            f'#line 1 "{label}"\n{text}' for label, text in zip(labels, texts, strict=True)
+        )
+        self.options = list(options)
+
+    def names(self) -> list[str]:
+        """Returns the names of kernels that need no template arguments."""
+        from cograd import _C
+
+        plain = []
+        for name in _C._cuda_kernel_names(self.text):
+            try:
+                _C._CudaKernel(self.text, name, self.options, [])
+            except ValueError as e:
+                if "is a template" not in str(e):
+                    raise
+            else:
+                plain.append(name)
+        return plain
+
+    def declarations(self) -> str:
+        """Returns C++ that declares the kernels as objects, and their text as `cuda_text`."""
+        options = ", ".join(quote(option) for option in self.options)
+        lines = [
+            "#include <cograd/cuda.h>",
+            f"static const char* const cuda_text = {quote(self.text)};",
+        ]
+        lines += [
+            f"[[maybe_unused]] static const ::cograd::cuda::Kernel {name}(cuda_text, "
+            f'"{name}", {{{options}}});'
+            for name in self.names()
+        ]
+        return "\n".join([*lines, ""])
+
+
+_HOST_CODE = re.compile(
+    r"<<<|^[ \t]*#[ \t]*include[ \t]*<(?:torch|ATen|c10|cograd/extension)", re.M
+)
+
+
+def _refuse_host_code(label: str, text: str) -> None:
+    """Raises NotImplementedError for what nvcc would compile for the CPU."""
+    found = _HOST_CODE.search(text)
+    if found:
+        line = text.count("\n", 0, found.start()) + 1
+        raise NotImplementedError(
+            f"{label}:{line}: '{found[0].strip()}' is code for the CPU, but NVRTC compiles "
+            "cuda_sources for the GPU alone. Call the kernel in cpp_sources by its name: "
+            "scale(cograd::cuda::threads(n), y, x, n)"
+        )
+
+
 def make_job(
     name: str,
     cpp_sources: Sequence[str],
     functions: Mapping[str, str] | None,
     *,
+    kernels: Kernels | None = None,
     no_implicit_headers: bool,
     caller: str,
     **options: object,
@@ -124,15 +185,20 @@ def make_job(
     if functions:
         job.registers = True
         job.has_python_entry = job.uses_python
-    job.extra = (tuple((functions or {}).items()), no_implicit_headers)
+    declared = kernels.declarations() if kernels else ""
+    job.extra = (tuple((functions or {}).items()), no_implicit_headers, declared)
     job.parts = parts
     job.caller = caller
-    job.prepare = lambda: _write_unit(job, source, functions or {}, no_implicit_headers)
+    job.prepare = lambda: _write_unit(job, source, functions or {}, no_implicit_headers, declared)
     return job
 
 
 def _write_unit(
-    job: Job, source: Source, functions: Mapping[str, str], no_implicit_headers: bool
+    job: Job,
+    source: Source,
+    functions: Mapping[str, str],
+    no_implicit_headers: bool,
+    kernels: str,
 ) -> None:
     """Writes the source text to compile; not called if the result is cached."""
     chunks: list[str] = []
@@ -142,6 +208,8 @@ def _write_unit(
         else:
             header = "cograd/python.h" if job.uses_python else "cograd/extension.h"
             chunks.append(f"#include <{header}>\n")
+    if kernels:
+        chunks.append(f'#line 1 "{GENERATED}"\n{kernels}')
     for label, text in job.parts:
         chunks.append(f'#line 1 "{label}"\n{text}\n')
         job.files[label] = text.encode()

@@ -31,17 +31,21 @@ constexpr const char* type_name(DType t) noexcept { return scalar_type_name(t); 
 // The result of x.type().
 class DeprecatedTypeProperties {
  public:
-  constexpr DeprecatedTypeProperties(DType t) noexcept : type_(t) {}  // NOLINT: implicit
-  constexpr operator DType() const noexcept { return type_; }         // NOLINT
-  constexpr DType scalarType() const noexcept { return type_; }
-  DeviceType device_type() const noexcept { return DeviceType::CPU; }
-  TensorOptions options() const { return TensorOptions(type_); }
-  bool is_cuda() const noexcept { return false; }
+  DeprecatedTypeProperties(DType t, Device d = {}) noexcept  // NOLINT: implicit
+      : type_(t), device_(d) {}
+  operator DType() const noexcept { return type_; }  // NOLINT
+  DType scalarType() const noexcept { return type_; }
+  DeviceType device_type() const noexcept { return device_.type(); }
+  TensorOptions options() const { return TensorOptions(type_).device(device_); }
+  bool is_cuda() const noexcept { return device_.is_cuda(); }
   bool is_sparse() const noexcept { return false; }
-  std::string toString() const { return std::string("CPU") + type_name(type_) + "Type"; }
+  std::string toString() const {
+    return std::string(is_cuda() ? "CUDA" : "CPU") + type_name(type_) + "Type";
+  }
 
  private:
   DType type_;
+  Device device_;
 };
 
 }  // namespace torch_compat

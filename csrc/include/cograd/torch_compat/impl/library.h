@@ -32,8 +32,12 @@ inline void set_kernel(Entry& e, DispatchKey key, const Kernel& k) {
     case DispatchKey::CPU:
       place = &e.cpu;
       break;
+    case DispatchKey::CUDA:
+      place = &e.cuda;
+      break;
     case DispatchKey::Autograd:
     case DispatchKey::AutogradCPU:
+    case DispatchKey::AutogradCUDA:
       place = &e.autograd;
       break;
     case DispatchKey::CompositeExplicitAutograd:
@@ -212,8 +216,10 @@ CppFunction dispatch(::c10::DispatchKey key, F&& f) {
   return CppFunction(CppFunction(std::forward<F>(f)).kernel(), key);
 }
 template <class F>
-CppFunction dispatch(::cograd::DeviceType, F&& f) {
-  return CppFunction(CppFunction(std::forward<F>(f)).kernel(), ::c10::DispatchKey::CPU);
+CppFunction dispatch(::cograd::DeviceType t, F&& f) {
+  return CppFunction(CppFunction(std::forward<F>(f)).kernel(), t == ::cograd::DeviceType::CUDA
+                                                                   ? ::c10::DispatchKey::CUDA
+                                                                   : ::c10::DispatchKey::CPU);
 }
 }  // namespace torch
 namespace c10 {

@@ -6,16 +6,6 @@
 namespace cograd {
 namespace torch_compat {
 
-// The type of at::kCUDA. It can be compared with a tensor's device type, and is never equal to it.
-struct CudaDeviceTypeIsMissing {
-  operator DeviceType() const = delete;  // NOLINT: extensions compute on the CPU
-  operator Device() const = delete;      // NOLINT
-  friend constexpr bool operator==(DeviceType, CudaDeviceTypeIsMissing) { return false; }
-  friend constexpr bool operator!=(DeviceType, CudaDeviceTypeIsMissing) { return true; }
-  friend constexpr bool operator==(CudaDeviceTypeIsMissing, DeviceType) { return false; }
-  friend constexpr bool operator!=(CudaDeviceTypeIsMissing, DeviceType) { return true; }
-};
-
 template <class I>
 class IntRange {
  public:
@@ -112,7 +102,6 @@ enum class Tag : uint8_t {
   view_copy,
 };
 using Backtrace = std::string;
-inline constexpr ::cograd::torch_compat::CudaDeviceTypeIsMissing kCUDA{};
 
 template <class T, int N, template <class> class P = DefaultPtrTraits, class I = int64_t>
 using TensorAccessor = ::cograd::TensorAccessor<T, N>;

@@ -17,12 +17,16 @@ std::ostream& operator<<(std::ostream& s, ArrayRef<T> list) {
   for (size_t i = 0; i < list.size(); ++i) s << (i > 0 ? ", " : "") << list[i];
   return s << ']';
 }
-inline std::ostream& operator<<(std::ostream& s, DeviceType) { return s << "cpu"; }
-inline std::ostream& operator<<(std::ostream& s, const Device&) { return s << "cpu"; }
+inline std::ostream& operator<<(std::ostream& s, const Device& d) {
+  std::string text;
+  put(text, d);
+  return s << text;
+}
+inline std::ostream& operator<<(std::ostream& s, DeviceType t) { return s << Device(t); }
 inline std::ostream& operator<<(std::ostream& s, Layout) { return s << "Strided"; }
 inline std::ostream& operator<<(std::ostream& s, const TensorOptions& o) {
-  return s << "TensorOptions(dtype=" << o.dtype() << ", device=cpu, layout=Strided, requires_grad="
-           << (o.requires_grad() ? "true" : "false") << ')';
+  return s << "TensorOptions(dtype=" << o.dtype() << ", device=" << o.device()
+           << ", layout=Strided, requires_grad=" << (o.requires_grad() ? "true" : "false") << ')';
 }
 
 }  // namespace abi1

@@ -73,11 +73,11 @@ struct Entry {
   std::string ns, name, schema;  // schema: "(Tensor a) -> Tensor", or empty
   std::vector<Parameter> parameters;
   bool defined = false;
-  Kernel autograd, cpu, explicit_, implicit;
+  Kernel autograd, cpu, cuda, explicit_, implicit;
   std::string qualified() const { return ns + "::" + name; }
   bool differentiable() const { return autograd || (implicit && !cpu && !explicit_); }
   const Kernel* any() const {
-    for (const Kernel* k : {&cpu, &explicit_, &implicit, &autograd})
+    for (const Kernel* k : {&cpu, &explicit_, &implicit, &autograd, &cuda})
       if (*k) return k;
     return nullptr;
   }
@@ -180,13 +180,28 @@ inline std::string mismatch(const Entry& e, const Kernel& k) {
 
 // --- calls ---
 
+inline bool any_on_gpu(const cograd_value* args, size_t n) {
+  const auto on_gpu = [](cograd_tensor t) { return t != nullptr && Tensor::borrow(t).is_cuda(); };
+  for (size_t i = 0; i < n; ++i) {
+    if (args[i].kind == COGRAD_TENSOR && on_gpu(args[i].u.tensor)) return true;
+    if (args[i].kind != COGRAD_TENSORS) continue;
+    const auto* list = static_cast<const cograd_tensor*>(args[i].u.list);
+    for (size_t k = 0; k < args[i].length; ++k)
+      if (on_gpu(list[k])) return true;
+  }
+  return false;
+}
+
 inline cograd_status run_entry(cograd_context, void* user, const cograd_value* args, size_t n,
                                cograd_results results) {
   return cograd::ext::guarded([&] {
     const Entry& e = *static_cast<const Entry*>(user);
     if (e.autograd && below_autograd() == 0)
       return e.autograd.call(e.autograd.function, args, results);
-    const Kernel& k = e.cpu ? e.cpu : e.explicit_ ? e.explicit_ : e.implicit;
+    const Kernel& k = e.cuda && any_on_gpu(args, n) ? e.cuda
+                      : e.cpu                       ? e.cpu
+                      : e.explicit_                 ? e.explicit_
+                                                    : e.implicit;
     if (!k)
       cograd::ext::fail(ErrorKind::NotImplemented, "Could not run '", e.qualified(),
                         "' on the CPU: no kernel was registered for it. "
@@ -240,7 +255,7 @@ inline void refuse(const Entry& e, std::string why) {
 }
 
 inline void register_entry(const Entry& e) {
-  for (const Kernel* k : {&e.cpu, &e.explicit_, &e.implicit, &e.autograd}) {
+  for (const Kernel* k : {&e.cpu, &e.cuda, &e.explicit_, &e.implicit, &e.autograd}) {
     const std::string why = *k ? mismatch(e, *k) : std::string();
     if (!why.empty()) return refuse(e, why);
   }
@@ -256,7 +271,8 @@ inline void register_entry(const Entry& e) {
     d.kinds = k->kinds;
     d.n_params = k->count;
   }
-  d.flags = (k == nullptr ? 0 : k->flags) | (e.differentiable() ? COGRAD_OP_DIFFERENTIABLE : 0u);
+  d.flags = (k == nullptr ? 0 : k->flags) | (e.differentiable() ? COGRAD_OP_DIFFERENTIABLE : 0u) |
+            (e.cuda ? COGRAD_OP_CUDA : 0u);
   d.forward = run_entry;
   d.user = const_cast<Entry*>(&e);
   d.abi_major = COGRAD_ABI_MAJOR;
