@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Kernels of users: arguments and their checks, streams, derivatives, the cache, the log."""
 
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import fakes
 import pytest
 
@@ -390,6 +395,20 @@ def test_declarations_of_parameters(declaration, kind, dtype):
     )
     k = torch.cuda.kernel(text.format(declaration))
     assert k._kernel.parameters == [("p", kind, dtype)]
+
+
+@on_fake
+def test_the_example_runs(tmp_path):
+    program = Path(__file__).resolve().parents[2] / "examples" / "cuda_kernel.py"
+    if not program.exists():
+        pytest.skip("not run from a source checkout")
+    command = [sys.executable, str(program), "--steps", "4"]
+    done = subprocess.run(
+        command, env=fakes.environment(), capture_output=True, text=True, timeout=300, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    losses = [float(x) for x in re.findall(r"loss:? ([\d.]+)", done.stdout)]
+    assert "derivative: True" in done.stdout and len(losses) == 5 and losses[-1] < losses[0]
 
 
 @on_fake

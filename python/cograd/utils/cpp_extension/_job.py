@@ -117,8 +117,8 @@ def read_source(path: str | os.PathLike[str]) -> Source:
     suffix = os.path.splitext(name)[1]
     if suffix in _GPU_SUFFIXES:
         raise NotImplementedError(
-            f"{name}: cograd runs no compiler for GPUs on files; leave it out, and give the text of "
-            "kernels for NVIDIA GPUs to load_inline(cuda_sources=...) or cograd.cuda.kernel()"
+            f"{name}: cograd runs no compiler for GPUs on files; leave it out, and give the text "
+            "of kernels for NVIDIA GPUs to load_inline(cuda_sources=...) or cograd.cuda.kernel()"
         )
     if suffix in _C_SUFFIXES:
         language = "c"
