@@ -31,6 +31,7 @@ from cograd.cuda._devices import (
 )
 from cograd.cuda._fallback import fallback_stats, get_fallback, set_fallback
 from cograd.cuda._kernel import Kernel, kernel
+from cograd.cuda._precompile import precompile
 from cograd.cuda.memory import *  # noqa: F403
 from cograd.cuda.random import *  # noqa: F403
 from cograd.cuda.streams import *  # noqa: F403
@@ -61,6 +62,7 @@ __all__ = [
     "kernel",
     "make_graphed_callables",
     "nvtx",
+    "precompile",
     "set_device",
     "set_fallback",
     "set_sync_debug_mode",
