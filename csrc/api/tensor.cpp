@@ -226,6 +226,7 @@ cograd_status cograd_tensor_empty_on(int32_t dtype, int32_t dim, const int64_t* 
                                      int32_t device_type, int32_t device_index,
                                      cograd_tensor* out) noexcept {
   return guarded([&] {
+    given(out, "empty_on", "out");
     const IntList shape = checked_sizes("empty_on", dim, sizes);
     const PlaceGuard place(device_from_c(device_type, device_index, "empty_on"));
     put(out, "empty_on", empty_checked("empty_on", shape, dtype_of_code(dtype, "empty_on")));

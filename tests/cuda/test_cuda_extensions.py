@@ -177,7 +177,7 @@ def test_code_for_the_cpu_is_refused_in_cuda_sources(line, shown):
     text = f"__global__ void f(float* y) {{}}\n{line}\n"
     with pytest.raises(NotImplementedError, match=shown.replace("(", r"\(")):
         cpp_extension.load_inline("host_code", "", text)
-    with pytest.raises(TypeError, match="cuda_sources: expected strings, got int"):
+    with pytest.raises(TypeError, match="cuda_sources must be a string or a list of strings"):
         cpp_extension.load_inline("host_code", "", [3])
     with pytest.raises(ValueError, match="parameter 'float&x' is a reference"):
         cpp_extension.load_inline("host_code", "", "__global__ void f(float& x) {}")

@@ -96,6 +96,10 @@ EXPORT int nvrtcDestroyProgram(Program* p) {
   return kSuccess;
 }
 EXPORT int nvrtcCompileProgram(Program p, int count, const char* const* options) {
+  if (getenv("FAKE_CUDA_DRY") != nullptr) {
+    p->code = "dry";
+    return kSuccess;
+  }
   namespace fs = std::filesystem;
   char folder[] = "/tmp/cograd-twin-XXXXXX";
   if (mkdtemp(folder) == nullptr) return kCompilation;

@@ -278,7 +278,10 @@ def _strings(argument: str, given: str | Sequence[str]) -> list[str]:
     texts = [given] if isinstance(given, str) else list(given)
     for text in texts:
         if not isinstance(text, str):
-            raise TypeError(f"{argument}: expected strings, got {type(text).__name__}")
+            raise TypeError(
+                f"load_inline(): {argument} must be a string or a list of strings, got an element "
+                f"of type {type(text).__name__}"
+            )
     return texts
 
 
