@@ -168,10 +168,11 @@ void UserNode::call_backward(BackwardArgs& args) {
   SmallVec<cograd_tensor, 4> grads, found;
   for (const Tensor& g : args.grads) grads.push_back(handle(g));
   for (size_t i = 0; i < args.out.size(); ++i) found.push_back(nullptr);
-  const bool once =
-      (function_.flags & COGRAD_FUNCTION_ONCE_DIFFERENTIABLE) != 0 && thread_state.grad_enabled;
+  const bool closed = (function_.flags & COGRAD_FUNCTION_ONCE_DIFFERENTIABLE) != 0;
+  const bool once = closed && thread_state.grad_enabled;
   cograd_status s = COGRAD_OK;
   {
+    const OnceGuard reading(closed);
     const GradGuard mode(thread_state.grad_enabled && !once);
     s = function_.backward(handle(this), state_, grads.data(), grads.size(), found.data(),
                            found.size());

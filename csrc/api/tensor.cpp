@@ -139,6 +139,9 @@ bool given_tensor(cograd_tensor t, const char* who) noexcept {
   guarded([&] { view_of(t, who); });
   return false;
 }
+bool loses_tangent(cograd_tensor t) noexcept {
+  return thread_state.once && has_tangent_here(borrow(t));
+}
 }  // namespace
 
 void* cograd_tensor_data(cograd_tensor t) noexcept {
@@ -148,6 +151,10 @@ void* cograd_tensor_data(cograd_tensor t) noexcept {
       check_not_sparse(view_of(t), "data_ptr()");
       fail_one_value("data_ptr()");
     });
+    return nullptr;
+  }
+  if (loses_tangent(t)) [[unlikely]] {
+    guarded([] { fail_tangent_lost("data_ptr()"); });
     return nullptr;
   }
   if (impl(t)->device.type != DeviceType::CPU) [[unlikely]] {
@@ -199,7 +206,8 @@ void cograd_tensor_describe(cograd_tensor t, cograd_tensor_info* info) noexcept 
     return;
   }
   TensorImpl* p = impl(t);
-  const bool readable = (p->flags & (kBatched | kSparse)) == 0 && p->device.type == DeviceType::CPU;
+  const bool readable = (p->flags & (kBatched | kSparse)) == 0 &&
+                        p->device.type == DeviceType::CPU && !loses_tangent(t);
   all.data = readable ? p->data : nullptr;
   all.sizes = p->sizes_;
   all.strides = p->strides_;

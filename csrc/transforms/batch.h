@@ -103,6 +103,7 @@ inline void check_one_value(const Tensor& t, const char* who) {
 inline void check_readable(const Tensor& t, const char* who) {
   check_one_value(t, who);
   check_not_sparse(t, who);
+  check_tangent_kept(t, who);
   if (t->device.type != DeviceType::CPU) [[unlikely]]
     fail_unreadable(t->device, who);
 }

@@ -191,6 +191,14 @@ bool has_tangent(const Tensor& t) {
   return any(t.impl()) || any(t->base);
 }
 
+void fail_tangent_lost(const char* who) {
+  detail::fail(
+      ErrorKind::Runtime, who,
+      ": forward mode over the backward of a function that is differentiable once: this "
+      "tensor has a tangent, and reading its elements would lose it. Compute that backward "
+      "in recorded operations, or differentiate the jvp instead (reverse over forward)");
+}
+
 Tensor tangent_of(const Tensor& t, LevelId level) {
   if (const Tangent* own = own_tangent(t.impl(), level)) return own->value();
   if (t->base == nullptr) return {};

@@ -132,6 +132,23 @@ def test_tangents_through_a_backward_on_numbers(ops):
     same(vmap(lambda x, t: jvp(ops.opaque_with_jvp, (x,), (t,))[1])(X, T), 2 * X * T)
 
 
+def test_a_loop_over_elements_never_loses_a_tangent(ops):
+    """The backward reads elements: forward over reverse raises, all that is known is right."""
+    x = X[:, 0].contiguous()
+    f = lambda x: ops.loops(x).sum()
+    same(grad(f)(x), 2 * x)
+    same(jacfwd(f)(x), 2 * x)
+    twice = 2 * torch.eye(3, dtype=F8)
+    same(jacrev(jacfwd(f))(x), twice)
+    same(jacfwd(jacfwd(f))(x), twice)
+    for run in (jacfwd(grad(f)), lambda x: jvp(grad(f), (x,), (x,))):
+        with pytest.raises(RuntimeError, match="a function that is differentiable once"):
+            run(x)
+    same(grad(f)(x), 2 * x)  # the refusal leaves nothing behind
+    along = lambda x: ops.opaque_with_jvp(x).sum()  # the same of operations is right
+    same(jacfwd(grad(along))(x), twice)
+
+
 def test_wrong_rules(ops):
     with pytest.raises(RuntimeError, match="WrongCount.*: jvp returned 2 tangents, expected 1"):
         jvp(ops.wrong_count, (X,), (T,))

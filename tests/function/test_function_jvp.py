@@ -421,3 +421,43 @@ def test_gradients_of_zero_need_no_record():
     f = function(lambda ctx, x: x * 1, backward=lambda ctx, g: g)
     same(run(f, X)[0][1], ONES)
     assert numpy.allclose(X.numpy(), [1, 2])
+
+
+READS = {
+    "numpy": lambda t: torch.from_numpy(t.numpy()),
+    "tolist": lambda t: torch.tensor(t.tolist(), dtype=F8),
+    "item": lambda t: torch.tensor([v.item() for v in t], dtype=F8),
+    "iteration": lambda t: torch.tensor([float(v) for v in t], dtype=F8),
+    "dlpack": lambda t: torch.from_dlpack(t),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=list(READS))
+def test_reading_elements_once_never_loses_a_tangent(read):
+    """Forward mode over a backward that reads elements raises: zeros would be wrong."""
+
+    class Square(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            ctx.save_for_forward(x)
+            return x * x
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, g):
+            return 2 * g * read(ctx.saved_tensors[0])
+
+        @staticmethod
+        def jvp(ctx, t):
+            return 2 * t * ctx.saved_tensors[0]
+
+    f = lambda x: Square.apply(x).sum()
+    same(torch.func.grad(f)(X), 2 * X)
+    same(torch.func.jacrev(torch.func.jacfwd(f))(X), 2 * torch.eye(2, dtype=F8))
+    with pytest.raises(RuntimeError, match="a tangent"):
+        torch.func.jacfwd(torch.func.grad(f))(X)
+    same(torch.func.grad(f)(X), 2 * X)
+    with fwd.dual_level():  # elsewhere, elements may be read
+        dual = fwd.make_dual(X, ONES)
+        assert dual.detach().tolist() == X.tolist()

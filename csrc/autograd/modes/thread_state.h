@@ -20,6 +20,7 @@ struct ThreadState {
   bool grad_enabled = true;
   bool inference = false;
   bool taint = false;     // the forward of a custom Function with differentiable inputs is running
+  bool once = false;      // the backward of a function that is differentiable once is running
   bool draining = false;  // a graph object is being destroyed on this thread; further ones wait
   uint32_t vmaps = 0;     // number of running vmaps of this thread
   uint64_t next_sequence = 0;
@@ -60,5 +61,6 @@ class ModeGuard {
 };
 using GradGuard = ModeGuard<&ThreadState::grad_enabled>;
 using TaintGuard = ModeGuard<&ThreadState::taint>;
+using OnceGuard = ModeGuard<&ThreadState::once>;
 
 }  // namespace cograd

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "python/autograd/function_apply.h"
 #include "python/autograd/saved.h"
@@ -373,6 +374,8 @@ void init_function(py::module_& m) {
       make_apply_descriptor(PyDescr_NewClassMethod(function_base_type, &apply)));
   m.attr("_FunctionBase") = py::handle(reinterpret_cast<PyObject*>(function_base_type));
   m.def("_register_function", &register_function);
+  // Used by once_differentiable: says that its backward runs; returns whether one ran before.
+  m.def("_exchange_once", [](bool on) { return std::exchange(thread_state.once, on); });
   // Used by once_differentiable: marks results of backward as not differentiable again.
   m.def("_once_differentiable", [](const Tensor& t, py::handle ctx) {
     COGRAD_CHECK_TYPE(PyType_IsSubtype(Py_TYPE(ctx.ptr()), function_base_type),

@@ -339,14 +339,18 @@ class NestedIOFunction(Function):
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Decorates a ``backward`` that cannot itself be differentiated.
 
-    It does not change the first derivative; a second derivative raises RuntimeError.
+    It does not change the first derivative; a second derivative raises RuntimeError. So does
+    forward mode over a backward that reads elements, as ``numpy()`` does.
     """
 
     @functools.wraps(fn)
     def wrapper(ctx: Any, *grads: Any) -> Any:
-        enabled = _C.is_grad_enabled()
-        with no_grad():
-            outputs = fn(ctx, *grads)
+        enabled, before = _C.is_grad_enabled(), _C._exchange_once(True)
+        try:
+            with no_grad():
+                outputs = fn(ctx, *grads)
+        finally:
+            _C._exchange_once(before)
         if not enabled:
             return outputs
 
