@@ -152,6 +152,24 @@ def test_a_function_that_runs_on_batches_passes(ops):
     assert report["batched_derivatives"].detail.startswith("10 nestings"), report
 
 
+def test_rules_of_a_compiled_function_must_work(ops):
+    """An exception of a jvp or vmap that the Function defines is a fault, not a refusal."""
+    options = {"raise_exception": False, "skip": ("leaks", "threads")}
+    report = check(ops.no_tangents, torch.rand(3), **options)
+    assert report["forward_mode"].outcome == "fail", report
+    assert "jvp returned 0 tangents, expected 1" in report["forward_mode"].detail
+    report = check(ops.first_dim, torch.rand(3), **options)
+    assert report["vmap"].outcome == "fail", report
+    assert "expected 2 samples there" in report["vmap"].detail
+
+
+def test_writes_that_a_compiled_op_declares_are_no_fault(ops):
+    x, y = torch.rand(2, 3), torch.rand(2, 3)
+    assert check(ops.double_, (x, y), skip=("leaks", "threads"))["writes"].outcome == "pass"
+    by_name = check(ops.double_, (), kwargs={"y": y, "x": x}, only="writes")
+    assert by_name["writes"].outcome == "pass"
+
+
 # ---------------------------------------------------------------------- what a compiler says
 
 FUNCTION = """
@@ -239,12 +257,12 @@ HINTS = {
 @COMPILERS
 @pytest.mark.parametrize("what", HINTS)
 def test_hints(tmp_path, what, compiler):
-    from cograd.utils.cpp_extension import _compile
+    from cograd.utils.cpp_extension import _messages
 
     code, expected = HINTS[what]
     text = errors_of(f"#include <cograd/extension.h>\n{code}", tmp_path, compiler)
     assert "error:" in text
-    found = _compile._hints(None, text)
+    found = _messages._hints(None, text)
     assert len(found) == len(expected), found
     for hint, start in zip(found, expected):
         assert hint.startswith(start)
@@ -278,3 +296,89 @@ def test_a_parameter_that_an_op_cannot_take_is_named(tmp_path):
         assert len(hint) == 1, str(raised.value)
         assert f"parameter 'table' of op {op!r} has the type" in hint[0]
         assert "std::map<int, int>" in hint[0]
+
+
+REGISTERED = {
+    "a name that is not there": (
+        "Tensor reach(const Tensor& x) { return x; }",
+        "raech",
+        "functions names 'raech', but the sources do not declare it: did you mean 'reach'?",
+    ),
+    "a struct without its base": (
+        "struct Reach { static Tensor forward(const Tensor& x) { return x; } };",
+        "Reach",
+        "Reach is a struct that does not derive from cograd::autograd::Function<Reach>: only "
+        "functions and such structs are ops",
+    ),
+    "an overloaded function": (
+        "Tensor f(const Tensor& x) { return x; }\n"
+        "Tensor f(const Tensor& x, double a) { return x * a; }",
+        "f",
+        "f is overloaded: give each function a name of its own",
+    ),
+    "a template": (
+        "template <class T>\nT f(const T& x) { return x; }",
+        "f",
+        "f is a template: write a function for the types that the op takes",
+    ),
+    "a name of cograd": (
+        "using namespace cograd;\nTensor relu(const Tensor& x) { return x.clamp_min(0); }",
+        "relu",
+        "'relu' is also cograd::relu: rename yours, or name what you use of cograd instead of "
+        "`using namespace cograd;`",
+    ),
+    "a text in C": (
+        "Tensor f(const Tensor& x, const char* mode) { return x; }",
+        "f",
+        "parameter 'mode' of op 'f' has the type const char*, which an op cannot take",
+    ),
+    "a missing header": (
+        "Tensor f(const Tensor& x) { std::map<int, int> m; return x; }",
+        "f",
+        "include the standard header that declares std::map: <cmath>, <algorithm>, <memory> and "
+        "the like are not among cograd's headers",
+    ),
+    "a missing directory": (
+        "#include <not/there.hpp>\nTensor f(const Tensor& x) { return x; }",
+        "f",
+        "add the directory that contains it to extra_include_paths",
+    ),
+}
+
+
+@COMPILERS
+def test_hints_of_load_inline(tmp_path, monkeypatch, compiler):
+    monkeypatch.setenv("CXX", compiler)
+    for i, (what, (code, function, expected)) in enumerate(REGISTERED.items()):
+        with pytest.raises(RuntimeError) as raised:
+            cpp_extension.load_inline(
+                f"registered_{i}",
+                f"using cograd::Tensor;\n{code}",
+                functions=function,
+                build_directory=str(tmp_path / str(i)),
+            )
+        lines = str(raised.value).splitlines()
+        hints = [line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")]
+        assert hints == [expected], (what, str(raised.value))
+
+
+@COMPILERS
+def test_an_assertion_is_shown_once_and_whole(tmp_path, monkeypatch, compiler):
+    monkeypatch.setenv("CXX", compiler)
+    code = """
+    using cograd::Tensor;
+    using namespace cograd::autograd;
+    struct Reach : Function<Reach> {
+      static Tensor forward(AutogradContext* ctx, const Tensor& x) { return x; }
+      static variable_list backward(AutogradContext* ctx, variable_list g) { return g; }
+      static Tensor jvp(AutogradContext* ctx, Tensor t) { return t; }
+    };
+    """
+    with pytest.raises(RuntimeError) as raised:
+        cpp_extension.load_inline(
+            "asserted", code, functions="Reach", build_directory=str(tmp_path)
+        )
+    text = str(raised.value)
+    said = "jvp must be `static variable_list jvp(AutogradContext* ctx, variable_list tangents)`, "
+    assert text.count(said + "which returns one tangent per output of forward") == 1, text
+    assert text.count("error:") == 1, text

@@ -125,6 +125,23 @@ struct OnBatches : Function<OnBatches> {
   }
 };
 
+// Its jvp never works.
+struct NoTangents : Function<NoTangents> {
+  static Tensor forward(AutogradContext*, const Tensor& x) { return x * 2; }
+  static variable_list backward(AutogradContext*, variable_list grads) { return {grads[0] * 2}; }
+  static variable_list jvp(AutogradContext*, variable_list) { return {}; }
+};
+
+// Its vmap is right only if the samples are in dim 0.
+struct FirstDim : Function<FirstDim> {
+  static Tensor forward(AutogradContext*, const Tensor& x) { return x * 2; }
+  static variable_list backward(AutogradContext*, variable_list grads) { return {grads[0] * 2}; }
+  static std::pair<Tensor, int64_t> vmap(const cograd::VmapInfo&, const cograd::InDims&,
+                                         const Tensor& x) {
+    return {FirstDim::apply(x), 0};
+  }
+};
+
 COGRAD_LIBRARY(t_mistakes, m) {
   m.def("set", [](std::string text) { mistake = std::move(text); }, "text");
   m.def<Mistake>("mistake", "x, a");
@@ -134,4 +151,8 @@ COGRAD_LIBRARY(t_mistakes, m) {
   m.def("half_undefined", &half_undefined, "x");
   m.def<WrongRules>("wrong_rules", "x");
   m.def<OnBatches>("on_batches", "x, y");
+  m.def<NoTangents>("no_tangents", "x");
+  m.def<FirstDim>("first_dim", "x");
+  // No mistake: it says what it writes.
+  m.def("double_", [](Tensor& x, const Tensor& y) { x.mul_(y); }, "x, y");
 }

@@ -400,7 +400,10 @@ enum {
   /* COGRAD_FUNCTION_TAKES_SAMPLES. For an op that records its node itself, or none: forward
    * consists of ops and functions, which accept batched tensors. */
   COGRAD_OP_TAKES_SAMPLES = 32,
-  COGRAD_OP_BATCH_TAKES_SAMPLES = 64 /* COGRAD_FUNCTION_BATCH_TAKES_SAMPLES */
+  COGRAD_OP_BATCH_TAKES_SAMPLES = 64, /* COGRAD_FUNCTION_BATCH_TAKES_SAMPLES */
+  /* What an op that records its node itself says about its function, for audits. */
+  COGRAD_OP_HAS_JVP = 128,
+  COGRAD_OP_HAS_BATCH = 256
 };
 typedef struct cograd_op_desc {
   size_t struct_size;

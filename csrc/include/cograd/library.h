@@ -435,6 +435,9 @@ class Library {
     cograd_op_desc& d = describe<S>(op, args, doc);
     d.forward = ext::FunctionTrampoline<Op>::call;
     d.flags |= COGRAD_OP_DIFFERENTIABLE | COGRAD_OP_TAKES_SAMPLES;  // Op::apply handles both
+    if constexpr (autograd::ext::NamesJvp<Op>::value) d.flags |= COGRAD_OP_HAS_JVP;
+    if constexpr (autograd::ext::NamesVmap<Op>::value || autograd::ext::TakesSamples<Op>::value)
+      d.flags |= COGRAD_OP_HAS_BATCH;
     return op;
   }
   // Defines a C++ class for Python; needs cograd/class.h.

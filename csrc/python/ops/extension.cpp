@@ -50,6 +50,9 @@ py::dict describe_op(const std::string& qualified) {
   d["signature"] = op->params;
   d["owner"] = op->owner;
   d["differentiable"] = op->record.differentiable;
+  d["jvp"] = op->jvp != nullptr || (op->flags & COGRAD_OP_HAS_JVP) != 0;
+  d["vmap"] = op->batch != nullptr || (op->flags & COGRAD_OP_HAS_BATCH) != 0 ||
+              (!op->composed && (op->flags & COGRAD_OP_TAKES_SAMPLES) != 0);
   d["args"] = describe_arguments(op->record.args);
   return d;
 }

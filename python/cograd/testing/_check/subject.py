@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import cograd
-from cograd import Tensor
+from cograd import _C, Tensor
 from cograd._base import pytree as _pytree
 from cograd.autograd import Function
 
@@ -73,6 +73,18 @@ def _callable_of(fn: Any) -> tuple[Callable[..., Any], str, bool]:
     return fn, str(name or type(fn).__name__), False
 
 
+def _compiled(fn: Any) -> dict[str, Any]:
+    """Returns what a compiled op states about itself; nothing for other callables."""
+    name = getattr(fn, "_qualname", "")
+    space = str(getattr(fn, "__module__", "")).removeprefix("cograd.ops.")
+    if isinstance(fn, type(cograd.add)) and space != fn.__module__:
+        name = f"{space}::{fn.__name__}"
+    try:
+        return dict(_C._describe_op(name)) if name else {}
+    except AttributeError:  # an op of cograd.library
+        return {}
+
+
 class Subject:
     """A callable with its arguments.
 
@@ -83,6 +95,7 @@ class Subject:
             require grad, or all of them if none does.
         mutated: positions of the tensors that the callable writes.
         declared: positions of the tensors it declares as written.
+        compiled: what a compiled op states: its arguments, whether it has a jvp or a vmap.
     """
 
     def __init__(
@@ -101,7 +114,9 @@ class Subject:
             self._add(value, root, index)
         for key, value in kwargs.items():
             self._add(value, f"'{key}'", key)
-        self.complex = self._parts_of_complex() if not mutates else set()
+        self.compiled = _compiled(fn)
+        writes = mutates or any(a["mutated"] for a in self.compiled.get("args", ()))
+        self.complex = self._parts_of_complex() if not writes else set()
         floating = [
             i
             for i, leaf in enumerate(self.leaves)
@@ -131,9 +146,11 @@ class Subject:
         self.roots.extend([root] * len(paths))
 
     def _declared(self, mutates: Iterable[Any]) -> set[int]:
-        """Returns leaves named in ``mutates`` or, for ops of cograd.library, in their schema."""
+        """Returns leaves named in ``mutates`` or, for registered ops, in their schema."""
         named = [mutates] if isinstance(mutates, (str, int)) else list(mutates)
-        named += getattr(self.fn, "_mutated_names", ())
+        schema = [*getattr(self.fn, "_mutated_names", ())]
+        schema += [a["name"] for a in self.compiled.get("args", ()) if a["mutated"]]
+        named += schema
         found: set[int] = set()
         for name in named:
             hits = {
@@ -141,7 +158,7 @@ class Subject:
                 for i, (root, path) in enumerate(zip(self.roots, self.names, strict=True))
                 if name == root or path.startswith(f"'{name}'")
             }
-            if not hits and name not in getattr(self.fn, "_mutated_names", ()):
+            if not hits and name not in schema:
                 raise ValueError(
                     f"check: mutates names {name!r}, which is not an argument of the call"
                 )
@@ -153,6 +170,8 @@ class Subject:
         if self.is_function:
             own = getattr(self.fn, rule) is not getattr(Function, rule)
             return own or (rule == "vmap" and self.fn.generate_vmap_rule)
+        if self.compiled.get(rule):
+            return True
         return getattr(self.fn, f"_{rule}_fn", None) is not None
 
     # ------------------------------------------------------------------ leaves

@@ -179,7 +179,7 @@ def _compile(job: Job, folder: str, beat: Any, published: str = "") -> tuple[lis
     Raises:
         CompileError: a command failed.
     """
-    from cograd.utils.cpp_extension import _compile
+    from cograd.utils.cpp_extension import _messages
     from cograd.utils.cpp_extension._compile import Command, run_all
 
     for name, data in job.files.items():
@@ -228,7 +228,7 @@ def _compile(job: Job, folder: str, beat: Any, published: str = "") -> tuple[lis
         if beside is not None:
             beside.finish(header_status)
     if any(r.status for r in results):
-        raise _compile.failure(job, results, folder)
+        raise _messages.failure(job, results, folder)
     for name, compiled in zip(objects, commands, strict=True):
         _check_written(job, folder, compiled.args[0], name, f"{name}.d")
     if not job.verbose:
@@ -241,7 +241,7 @@ def _compile(job: Job, folder: str, beat: Any, published: str = "") -> tuple[lis
         [Command(link, "linking")], folder, title=job.name, verbose=job.verbose, beat=beat
     )
     if results[0].status:
-        raise _compile.failure(job, results, folder)
+        raise _messages.failure(job, results, folder)
     _check_written(job, folder, link[0], job.file_name)
     for name in objects:
         path = os.path.join(folder, f"{name}.d")
