@@ -240,7 +240,10 @@ void check_captured(const Tensor& t, const char* op) {
                "call in-place operation (",
                op,
                ") that would mutate a captured Tensor. This is not supported; please rewrite the "
-               "function being transformed to explicitly accept the mutated Tensor(s) as inputs.");
+               "function being transformed to explicitly accept the mutated Tensor(s) as inputs. "
+               "Buffers of a module, such as the running statistics of BatchNorm, are captured: "
+               "pass them to functional_call as well, or use a layer without them, such as "
+               "GroupNorm.");
 }
 
 MayWrite::MayWrite(const Tensor& t) : within_(within_function()) {

@@ -398,6 +398,18 @@ def test_captured_tensors_cannot_be_written(run, write):
     y.add_(1)  # allowed afterwards
 
 
+def test_running_statistics_are_captured_and_the_error_says_what_to_do():
+    norm = torch.nn.BatchNorm1d(2, dtype=F8)
+    weight = {"weight": torch.ones(2, dtype=F8)}
+    x = torch.tensor([[1.0, 2.0], [3.0, 5.0]], dtype=F8)
+    loss = lambda p: torch.func.functional_call(norm, p, (x,)).square().sum()
+    with pytest.raises(RuntimeError, match="pass them to functional_call as well, or use a layer"):
+        grad(loss)(weight)
+    buffers = {k: v.clone() for k, v in norm.named_buffers()}
+    both = lambda p, b: torch.func.functional_call(norm, (p, b), (x,)).square().sum()
+    assert grad(both)(weight, buffers)["weight"].shape == (2,)
+
+
 def test_captured_parameters_and_no_grad():
     w = nn.Parameter(torch.ones(2))
 

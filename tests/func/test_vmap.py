@@ -48,7 +48,7 @@ def test_keyword_arguments_are_the_same_for_all_samples():
         (0, (X, 2), "input is of type <class 'int'>. We cannot vmap over non-Tensor arguments"),
         (0, (X, None), "We cannot vmap over non-Tensor arguments"),
         (0, (torch.tensor(1.0),), "dimensionality 0"),
-        (0, (X, grid(3, 3)), "same size in the mapped dimension"),
+        (0, (X, grid(3, 3)), "all samples share has the in_dim None"),
         (0, (), "got no inputs"),
         (None, (X,), "expected `in_dims` to be int or a"),
         ("x", (X,), "expected `in_dims` to be int or a"),

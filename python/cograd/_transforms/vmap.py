@@ -105,7 +105,7 @@ def _batch_size(name: str, in_dims: Any, leaves: list[Any], dims: list[int | Non
         raise ValueError(
             "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
             f"{[x.shape[d] for x, d in zip(leaves, dims, strict=True) if d is not None]} for the "
-            "mapped dimension"
+            "mapped dimension. An argument that all samples share has the in_dim None"
         )
     return sizes.pop()
 
