@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes python/cograd/_as_torch/names.bin: the names of torch that cograd lacks, and their kinds.
 
-The names of torch's modules go to tests/recorded/torch_modules.txt.
+The names of torch's modules go to tests/recorded/torch_modules.txt. At last, it lists the public
+names that programs cannot import with the table that is installed: after `make install`, none.
 
     .venv/bin/python tools/gen_torch_names.py --torch /path/to/python-with-torch
 
@@ -100,10 +101,15 @@ def members(kind: Any) -> list[str]:
     return list(listed) if hasattr(listed, "keys") else []
 
 
+def declared(module: Any) -> list[str]:
+    """Returns the names in the module's ``__all__``, which it may lack on this machine."""
+    listed = vars(module).get("__all__") if module is not None else None
+    return list(map(str, listed)) if isinstance(listed, (list, tuple, set)) else []
+
+
 def belongs(module: Any, name: str, value: Any) -> bool:
     """Returns whether programs may expect ``name`` in ``module``: it is no import of its own."""
-    listed = vars(module).get("__all__")
-    if isinstance(listed, (list, tuple, set)) and name in listed:
+    if name in declared(module):
         return True
     if module.__name__.startswith("torch._C"):
         return not name.startswith("_") or not callable(value) or isinstance(value, type)
@@ -128,8 +134,15 @@ def listing() -> dict[str, dict[str, list[str]]]:
     for path, module in sorted(found.items()):
         rows = result.setdefault(path.removeprefix("torch").lstrip("."), {})
         parents = [found.get(path.rsplit(".", n)[0]) for n in range(1, path.count(".") + 1)]
-        for name, value in vars(module).items() if module is not None else ():
-            if name.startswith("__") or isinstance(value, types.ModuleType):
+        own = vars(module) if module is not None else {}
+        for name in dict.fromkeys([*own, *declared(module)]):
+            value = own[name] if name in own else asked(module, name)
+            if name.startswith("__") or f"{path}.{name}" in found:
+                continue
+            if isinstance(value, types.ModuleType) and name not in declared(module):
+                continue
+            if name not in own and value is None:
+                rows[name] = ["other", ""]  # the name alone says what it is
                 continue
             if belongs(module, name, value):
                 same = any(p is not None and vars(p).get(name) is value for p in parents)
@@ -193,12 +206,39 @@ def keys(names: dict[str, dict[str, list[str]]], table: dict[str, Any]) -> list[
     return result
 
 
+def absent(names: dict[str, dict[str, list[str]]]) -> list[str]:
+    """Returns, under the alias, the public names and modules that programs cannot import."""
+    import importlib
+
+    found = []
+    for path, rows in names.items():
+        module = path if below(path, {"functorch"}) else f"torch.{path}".rstrip(".")
+        if any(part.startswith("_") for part in path.split(".")) or path == "ops.aten":
+            continue
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            found.append(f"module {module}")
+            continue
+        for name in rows:
+            try:
+                if not name.startswith("_"):
+                    exec(f"from {module} import {name}", {})
+            except ImportError:
+                found.append(f"{module}.{name}")
+    return found
+
+
 def main() -> int:
     """Writes the file, or in the interpreter with torch the names."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--torch", required=True, help="an interpreter that has torch")
     parser.add_argument("--into", help=argparse.SUPPRESS)
+    parser.add_argument("--absent", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.absent:
+        print("\n".join(absent(json.loads(Path(given.absent).read_text()))))
+        return 0
     if given.into:
         Path(given.into).write_text(json.dumps(listing()))
         return 0
@@ -207,6 +247,16 @@ def main() -> int:
         command = [given.torch, "-W", "ignore", __file__, "--torch", "", "--into", str(into)]
         subprocess.run(command, check=True, cwd=folder, capture_output=True)
         names = json.loads(into.read_text())
+        write(names)
+        command = [sys.executable, "-W", "ignore", "-m", "cograd", "run", __file__]
+        command += ["--torch", "", "--absent", str(into)]
+        done = subprocess.run(command, check=True, cwd=folder, capture_output=True, text=True)
+    print("cannot be imported with the installed table:", done.stdout.strip() or "nothing")
+    return 0
+
+
+def write(names: dict[str, dict[str, list[str]]]) -> None:
+    """Writes the table of names and the list of modules."""
     from cograd._as_torch.names import Names
 
     wanted = sorted(set(keys(names, tomllib.loads(TABLE.read_text()))))
@@ -216,7 +266,6 @@ def main() -> int:
     RECORDED.write_text("".join(f"{name}\n" for name in sorted({*modules} - {"torch.ops.aten"})))
     wrong = sum(f"no_{n}.name_{n}" in filled for n in range(100_000)) / 1000
     print(f"{len(wanted)} keys in {len(filled.table)} bytes; wrong answers: {wrong:.2f}%")
-    return 0
 
 
 if __name__ == "__main__":

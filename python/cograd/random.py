@@ -21,6 +21,7 @@ __all__ = [
     "seed",
     "set_rng",
     "set_rng_state",
+    "thread_safe_generator",
 ]
 
 
@@ -129,3 +130,8 @@ def _from_pickle(self: Generator, state: Any) -> None:
 
 
 Generator.__setstate__ = _from_pickle  # type: ignore[attr-defined]
+
+
+def thread_safe_generator() -> Generator | None:
+    """Returns None, which stands for the default generator: workers of a loader are processes."""
+    return None

@@ -334,3 +334,94 @@ def test_sizes_of_zero(layout, shape):
     x = torch.ones(shape[-1], 3)
     assert torch.equal(s @ x, d @ x) and torch.equal((s + s).to_dense(), d)
     assert torch.equal(converted(s.to_sparse(), layout, (2, 2)).to_dense(), d)
+
+
+# ---- large blocks, whose products are products of dense blocks
+
+
+def large(layout, batch=(), dtype=F64):
+    """Returns matrices of 3 x 2 blocks of 16 x 20 elements, of which each has four, and them."""
+    rng = np.random.default_rng(1)
+    mask = np.zeros((math.prod(batch), 6))
+    for row in mask:
+        row[rng.permutation(6)[:4]] = 1
+    blocks = mask.reshape(-1, 3, 1, 2, 1) * rng.integers(1, 9, (len(mask), 3, 16, 2, 20))
+    d = torch.from_numpy(blocks.reshape(*batch, 48, 40)).to(dtype)
+    return d, converted(d, layout, (16, 20))
+
+
+@pytest.fixture
+def by_blocks(monkeypatch):
+    """Returns the list of the products that were computed block by block."""
+    from cograd.sparse import _products
+
+    calls, run = [], _products._by_blocks
+    record = lambda *args, **options: calls.append(args[2].shape[-1]) or run(*args, **options)
+    monkeypatch.setattr(_products, "_by_blocks", record)
+    return calls
+
+
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
+@pytest.mark.parametrize("layout", ["bsr", "bsc"])
+def test_products_of_large_blocks(layout, batch, by_blocks):
+    d, s = large(layout, batch)
+    x, y = torch.rand(*batch, 40, 3, dtype=F64), torch.rand(*batch, 1, 48, dtype=F64)
+    torch.testing.assert_close(s @ x, d @ x)
+    torch.testing.assert_close(y @ s, y @ d)
+    assert by_blocks == [3, 1]
+    if not batch:
+        torch.testing.assert_close(s @ x[:, 0], d @ x[:, 0])
+        torch.testing.assert_close(torch.nn.functional.linear(x.t(), s), x.t() @ d.t())
+        assert len(by_blocks) == 4
+    s @ torch.rand(*batch, 40, 65, dtype=F64)
+    assert len(by_blocks) == (2 if batch else 4)  # many columns: as elements
+
+
+@pytest.mark.parametrize("layout", ["bsr", "bsc"])
+def test_derivatives_of_products_of_large_blocks(layout, by_blocks):
+    d, s = large(layout)
+    f = of_values(s)
+    x, v = torch.rand(40, 1, dtype=F64), s.values()
+    product = lambda v, x: f(v) @ x
+    whole = lambda v, x: f(v).to_dense() @ x
+    seed = torch.rand(48, 1, dtype=F64)
+    both = [torch.func.vjp(g, v, x)[1](seed) for g in (product, whole)]
+    torch.testing.assert_close(*both)
+    tangents = (torch.rand_like(v), torch.rand_like(x))
+    both = [torch.func.jvp(g, (v, x), tangents)[1] for g in (product, whole)]
+    torch.testing.assert_close(*both)
+    twice = lambda g: torch.func.jvp(
+        torch.func.grad(lambda v, x: (g(v, x) ** 3).sum(), (0, 1)), (v, x), tangents
+    )
+    torch.testing.assert_close(twice(product), twice(whole))
+    several = torch.vmap(product, (None, 1))(v, torch.rand(40, 5, 1, dtype=F64))
+    assert several.shape == (5, 48, 1) and by_blocks
+
+
+def test_large_blocks_of_other_dtypes_and_the_number_of_threads(by_blocks):
+    for dtype in (torch.int64, torch.complex128, torch.bfloat16, torch.float16):
+        d, s = large("bsr", dtype=dtype)
+        x = torch.arange(80).reshape(40, 2).to(dtype)
+        wide = dtype if dtype in (torch.int64, torch.complex128) else torch.float32
+        assert torch.equal(s @ x, (d.to(wide) @ x.to(wide)).to(dtype))
+    d = torch.rand(1600, 1600)
+    s, x, found = d.to_sparse_bsr((16, 16)), torch.rand(1600, 1, requires_grad=True), []
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            out = s @ x
+            found.append((out, *torch.autograd.grad(out.sum(), x)))
+    finally:
+        torch.set_num_threads(before)
+    assert all(map(torch.equal, (*found[0], *found[0]), (*found[1], *found[2])))
+    assert len(by_blocks) > 4
+
+
+@pytest.mark.parametrize("shape", [(0, 40), (48, 0), (48, 40), (2, 48, 40)])
+def test_large_blocks_of_size_zero(shape):
+    s = torch.zeros(shape).to_sparse_bsr((16, 20))
+    out = s @ torch.ones(*shape[:-2], shape[-1], 2)
+    assert out.shape == (*shape[:-1], 2) and not out.any()
+    out = torch.ones(*shape[:-2], 2, shape[-2]) @ s
+    assert out.shape == (*shape[:-2], 2, shape[-1]) and not out.any()

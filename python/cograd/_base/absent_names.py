@@ -200,9 +200,9 @@ NAMES = {
     },
     "utils": {
         "internal": (
-            "ThroughputBenchmark get_cpp_backtrace swap_tensors set_module backcompat "
-            "backend_registration cpp_backtrace deterministic throughput_benchmark weak _device "
-            "_stats generate_methods_for_privateuse1_backend rename_privateuse1_backend"
+            "ThroughputBenchmark get_cpp_backtrace swap_tensors backcompat backend_registration "
+            "cpp_backtrace deterministic throughput_benchmark _device _stats "
+            "generate_methods_for_privateuse1_backend rename_privateuse1_backend"
         ),
         "compiler": "_triton",
         "dispatcher": "_python_dispatch",

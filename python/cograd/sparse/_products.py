@@ -44,6 +44,8 @@ def times_dense(s: SparseTensor, x: Tensor) -> Tensor:
     pattern = s._pattern
     if not isinstance(pattern, BlockPattern):
         return _times(pattern, s._v, x)
+    if _pays_by_blocks(pattern, x.shape[-1]):
+        return _by_blocks(pattern, s._v, x)
     if pattern.layout in _COLUMNS and x._is_concerned:
         pattern.elements().rows()  # kept, and the columns with them
     rows = x.expand(*pattern.batch, *x.shape[-2:]).reshape(-1, x.shape[-1])
@@ -57,11 +59,54 @@ def from_left(x: Tensor, s: SparseTensor) -> Tensor:
     if not isinstance(pattern, BlockPattern):
         pattern.columns()  # kept: they are the rows of the transposed matrix
         return _times(pattern.transposed(), s._v, x.t()).t()
+    if _pays_by_blocks(pattern, x.shape[-2]):
+        out = _by_blocks(pattern, s._v.transpose(-1, -2), x.transpose(-1, -2), turned=True)
+        return out.transpose(-1, -2)
     large = pattern.elements()
     large.columns()
     turned = x.transpose(-1, -2).expand(*pattern.batch, x.shape[-1], x.shape[-2])
     out = _times(large.transposed(), s._v.reshape(-1), turned.reshape(-1, x.shape[-2]))
     return out.reshape(*pattern.batch, s.shape[-1], x.shape[-2]).transpose(-1, -2)
+
+
+def _pays_by_blocks(pattern: BlockPattern, columns: int) -> bool:
+    """Returns whether dense products of blocks are faster than one product of elements."""
+    height, width = pattern.block or (1, 1)
+    return height * width >= 256 and 0 < columns <= 64
+
+
+def _by_blocks(pattern: BlockPattern, values: Tensor, x: Tensor, turned: bool = False) -> Tensor:
+    """Returns the product as a sum of the products of the blocks, in their order.
+
+    If ``turned``, ``values`` has the transposed blocks, and the product is that of the transposed
+    matrix.
+    """
+    if values.dtype in (cograd.float16, cograd.bfloat16):  # sums in float32
+        return _by_blocks(pattern, values.float(), x.float(), turned).to(values.dtype)
+    height, width = values.shape[-2:]
+    columns, blocks = x.shape[-1], pattern.blocks().shape[1]
+    parts = x.expand(*pattern.batch, *x.shape[-2:]).reshape(-1, width * columns)
+    which = "ends of turned blocks" if turned else "ends of blocks"
+    taken, added = pattern._cached(which, lambda: _ends(pattern, turned))
+    ones = values.new_ones(blocks)
+    right = _times(taken, ones, parts).reshape(blocks, width, columns)
+    terms = cograd.bmm(values.reshape(blocks, height, width), right)
+    out = _times(added, ones, terms.reshape(blocks, height * columns))
+    return out.reshape(*pattern.batch, pattern.shape[-1 if turned else -2], columns)
+
+
+def _ends(pattern: BlockPattern, turned: bool) -> tuple[Pattern, Pattern]:
+    """Returns the matrices of ones that take the columns of blocks, and that add their rows."""
+    count, rows, cols, _, _ = pattern.grid
+    row, col = pattern.blocks()
+    if turned:
+        rows, cols, row, col = cols, rows, col, row
+    order, coo = pattern._upto(len(row)), cograd.sparse_coo
+    taken, added = cograd.stack((order, col)), cograd.stack((row, order))
+    return (
+        Pattern(coo, (len(row), count * cols), (taken,)),
+        Pattern(coo, (count * rows, len(row)), (added,)),
+    )
 
 
 def _times(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:

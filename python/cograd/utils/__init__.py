@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         hooks,
         model_zoo,
         tensorboard,
+        weak,
     )
 
 __all__ = [
@@ -31,10 +32,19 @@ __all__ = [
     "dlpack",
     "hooks",
     "model_zoo",
+    "set_module",
     "tensorboard",
+    "weak",
 ]
 
 cmake_prefix_path: str
+
+
+def set_module(obj: object, mod: str) -> None:
+    """Sets the module that ``obj`` says it is from."""
+    if not isinstance(mod, str):
+        raise TypeError("The mod argument should be a string")
+    obj.__module__ = mod
 
 
 if not TYPE_CHECKING:  # type checkers would accept every name
