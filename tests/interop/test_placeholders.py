@@ -366,3 +366,52 @@ def test_the_filter_has_every_module():
 
     paths = [name.removeprefix("torch.") for name in MODULES.read_text().split()]
     assert len(paths) > 2000 and all(map(has_module, paths))
+
+
+def test_names_that_torch_only_lists_can_be_imported(tmp_path):
+    """Some modules of torch make the names of ``__all__`` when they are asked for, or never."""
+    out = run(
+        tmp_path,
+        """
+        from torch import cpp
+        from torch.compiler.config import job_id, verbose
+        from torch.distributed.config import use_torchcomms
+        from torch.distributed.rpc import BackendValue, init_backend
+        from torch.fx.experimental.sym_node import sym_acos
+        from torch.sparse import solve
+        print(bool(verbose), bool(use_torchcomms))
+        try:
+            init_backend()
+        except NotImplementedError as error:
+            print(str(error).split(":")[0])
+        try:
+            from torch.compiler.config import verbosity
+        except ImportError:
+            print("no verbosity")
+        """,
+    )
+    refused = "torch.distributed.rpc.init_backend has no implementation in cograd"
+    assert out == ["False False", refused, "no verbosity"]
+
+
+def test_helpers_of_torch_that_are_a_line(tmp_path):
+    out = run(
+        tmp_path,
+        """
+        import torch
+        from torch.random import thread_safe_generator
+        f = lambda: None
+        torch.utils.set_module(f, "elsewhere")
+        print(f.__module__, torch.version.rocm, thread_safe_generator())
+        print(torch.rand(2, generator=thread_safe_generator()).shape)
+        try:
+            torch.utils.set_module(f, 3)
+        except TypeError as error:
+            print(error)
+        """,
+    )
+    assert out == [
+        "elsewhere None None",
+        "torch.Size([2])",
+        "The mod argument should be a string",
+    ]

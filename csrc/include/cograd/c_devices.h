@@ -14,7 +14,7 @@ extern "C" {
 enum { COGRAD_CUDA = 2 };
 /* A flag of cograd_op_desc: forward and backward take tensors that are on GPUs. An op without it
  * gets copies on the CPU, so it never sees an address of a GPU. */
-enum { COGRAD_OP_CUDA = 128 };
+enum { COGRAD_OP_CUDA = 512 };
 
 /* Gets where a tensor is; the index of the CPU is -1. */
 COGRAD_C_API cograd_status cograd_tensor_device(cograd_tensor t, int32_t* type,
