@@ -428,7 +428,6 @@ READS = {
     "tolist": lambda t: torch.tensor(t.tolist(), dtype=F8),
     "item": lambda t: torch.tensor([v.item() for v in t], dtype=F8),
     "iteration": lambda t: torch.tensor([float(v) for v in t], dtype=F8),
-    "dlpack": lambda t: torch.from_dlpack(t),
 }
 
 

@@ -340,7 +340,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Decorates a ``backward`` that cannot itself be differentiated.
 
     It does not change the first derivative; a second derivative raises RuntimeError. So does
-    forward mode over a backward that reads elements, as ``numpy()`` does.
+    forward mode over a backward that reads elements, as ``tolist()`` does.
     """
 
     @functools.wraps(fn)
