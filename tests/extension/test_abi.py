@@ -156,6 +156,14 @@ def test_abi_check_reads_the_whole_header(tool):
     )
 
 
+def test_flags_of_ops_have_bits_of_their_own(tool):
+    text = "\n".join(header.read_text() for header in tool.HEADERS)
+    flags = {k: int(v) for k, v in re.findall(r"\b(COGRAD_OP_\w+)\s*=\s*(\d+)", text)}
+    assert len(flags) > 6
+    assert all(v > 0 and v & (v - 1) == 0 for v in flags.values()), flags
+    assert len(set(flags.values())) == len(flags), flags
+
+
 @needs_compiler
 @pytest.mark.skipif(shutil.which("abidiff") is None, reason="abidiff is not installed")
 def test_abidiff_looks_at_the_kept_symbols_alone(tool, tmp_path):

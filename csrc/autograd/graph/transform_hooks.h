@@ -57,8 +57,9 @@ struct TransformHooks {
   Tensor (*batched_like)(const Tensor& handle, const Tensor& physical);
   // Returns `t`, which has the sizes of `handle`, laid out like physical_tensor(handle).
   Tensor (*physical_like)(const Tensor& handle, const Tensor& t);
-  // Raise: `who` needs a single value, or changes a tensor object.
+  // Raises because `who` needs a single value, and a batched tensor has one per sample.
   void (*fail_one_value)(const char* who);
+  // Raises because `who` changes a tensor object, and a batched tensor has no memory of its own.
   void (*fail_batched)(const char* who);
 
   const Tensor& (*sparse_values)(const Tensor& t);

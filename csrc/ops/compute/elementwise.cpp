@@ -3,6 +3,9 @@
 // tensors.
 #include "ops/compute/elementwise.h"
 
+#include <algorithm>
+#include <span>
+
 #include "ops/compute/host_values.h"
 #include "ops/compute/scalars.h"
 #include "ops/compute/unsigned.h"
@@ -58,7 +61,8 @@ Tensor out_like(CtxBase& ctx, const Tensor& x, DType dtype) {
   return out;
 }
 
-// Converts an operand as raw_cast does, but without counting a reference if it has the dtype.
+// Converts an operand, without counting a reference if it has the dtype. The caller has checked
+// that its values can be read.
 struct Cast {
   Cast(const Tensor& x, DType t) : converted_(x.dtype() == t ? Tensor() : raw_cast(x, t)), x_(x) {}
   const Tensor& get() const noexcept { return converted_.defined() ? converted_ : x_; }
@@ -109,9 +113,10 @@ Tensor converted(const TensorOrScalar& v, DType t, const RowWay& way) {
 }
 
 // Runs a row over operands of any dtypes and geometry. The layout of a new result follows the
-// tensors as they were given.
+// tensors as they were given; `operands` may be these in another dtype.
 template <size_t kCount>
-Tensor run_row_over(const RowCall& call, const TensorOrScalar* const (&given)[kCount]) {
+Tensor run_row_over(const RowCall& call, const TensorOrScalar* const (&given)[kCount],
+                    const TensorOrScalar* const (&operands)[kCount]) {
   const RowWay way = way_of(call.row, call.compute, call.name);
   const bool direct = way.inner == call.compute;
   Tensor held[kCount];
@@ -120,7 +125,7 @@ Tensor run_row_over(const RowCall& call, const TensorOrScalar* const (&given)[kC
   IntList shape;
   Dims wider;
   for (size_t i = 0; i < kCount; ++i) {
-    const TensorOrScalar& v = *given[i];
+    const TensorOrScalar& v = *operands[i];
     const bool condition = call.condition_first && i == 0;
     const DType t = condition ? DType::Bool : call.compute;
     if (v.is_tensor() && v.tensor().dtype() == t && (direct || condition)) [[likely]] {
@@ -131,7 +136,8 @@ Tensor run_row_over(const RowCall& call, const TensorOrScalar* const (&given)[kC
       inputs[i] = &held[i];
     }
     if (!v.is_tensor()) continue;
-    const IntList sizes = v.tensor().sizes();
+    const Tensor& as_given = given[i]->tensor();
+    const IntList sizes = as_given.sizes();
     if (n == 0) {
       shape = sizes;
     } else if (!same(shape, sizes)) {
@@ -140,7 +146,7 @@ Tensor run_row_over(const RowCall& call, const TensorOrScalar* const (&given)[kC
       wider = joint;
       shape = wider;
     }
-    tensors[n++] = &v.tensor();
+    tensors[n++] = &as_given;
   }
   Tensor out = call.new_layout ? call.ctx.out(shape, call.result)
                                : call.ctx.out(shape, call.result, {tensors, n});
@@ -149,6 +155,16 @@ Tensor run_row_over(const RowCall& call, const TensorOrScalar* const (&given)[kC
   else
     run_by_way(way, out, inputs, call.params, call.row.cost());
   return out;
+}
+
+template <size_t kCount>
+Tensor run_row_over(const RowCall& call, const TensorOrScalar* const (&given)[kCount]) {
+  return run_row_over(call, given, given);
+}
+
+// True if a result would be contiguous.
+bool writes_contiguous(const CtxBase& ctx) noexcept {
+  return ctx.target() == nullptr || ctx.target()->is_contiguous();
 }
 
 [[gnu::always_inline]] inline bool is_direct(const Tensor& x) {
@@ -184,7 +200,7 @@ Tensor unary_op(CtxBase& ctx, kernels::UnaryOp op, const Tensor& x, Rule rule, c
   const DType compute = computed_dtype(x.dtype(), rule);
   const DType result = result_dtype(compute, rule);
   const LoopFn fn = row.loop(compute);
-  if (fn != nullptr && is_direct(x)) [[likely]] {
+  if (fn != nullptr && is_direct(x) && writes_contiguous(ctx)) [[likely]] {
     const Cast cast(x, compute);
     const Tensor& in = cast.get();
     Tensor out = out_like(ctx, x, result);
@@ -232,7 +248,7 @@ Tensor binary_with_scalar(CtxBase& ctx, BinaryOp op, const TensorOrScalar& a,
   const ElementRow row(op);
   const DType result = result_dtype(compute, rule);
   const LoopFn fn = row.loop(compute);
-  if (fn != nullptr && is_direct(x)) [[likely]] {
+  if (fn != nullptr && is_direct(x) && writes_contiguous(ctx)) [[likely]] {
     const Cast cast(x, compute);
     const Tensor& in = cast.get();
     Tensor out = out_like(ctx, x, result);
@@ -269,12 +285,14 @@ Tensor binary_of_tensors(CtxBase& ctx, BinaryOp op, const TensorOrScalar& a,
                                 ta.dim() == 0 ? b : TensorOrScalar(s), rule, name, params);
     }
   }
-  if (ta.dtype() != compute || tb.dtype() != compute) {
-    const Tensor xa = raw_cast(ta, compute), xb = raw_cast(tb, compute);
-    if (Tensor out = binary_direct(ctx, op, xa, xb, rule, params); out.defined()) return out;
-  }
+  const RowCall call{ctx, op, name, params, compute, result_dtype(compute, rule)};
   const TensorOrScalar* const given[2] = {&a, &b};
-  return run_row_over({ctx, op, name, params, compute, result_dtype(compute, rule)}, given);
+  if (ta.dtype() == compute && tb.dtype() == compute) return run_row_over(call, given);
+  const Tensor xa = raw_cast(ta, compute), xb = raw_cast(tb, compute);
+  if (Tensor out = binary_direct(ctx, op, xa, xb, rule, params); out.defined()) return out;
+  const TensorOrScalar ca(xa), cb(xb);
+  const TensorOrScalar* const operands[2] = {&ca, &cb};
+  return run_row_over(call, given, operands);
 }
 
 }  // namespace
@@ -334,17 +352,18 @@ Tensor fused_backward(LoopFn fn, const Tensor& g, std::span<const Tensor* const>
   if (fn == nullptr) return Tensor();
   const Tensor* inputs[kernels::kMaxOperands];
   inputs[0] = &g;
+  bool direct = g.is_contiguous() && g.numel() <= kDirectMax;
   for (size_t i = 0; i < saved.size(); ++i) {
     const Tensor& t = *saved[i];
     const bool number = (t->flags & kWrappedNumber) != 0;
     if (t.dtype() != g.dtype() || (!number && !same(t.sizes(), g.sizes()))) return Tensor();
+    direct &= t.is_contiguous();
     inputs[i + 1] = &t;
   }
   const std::span<const Tensor* const> in(inputs, saved.size() + 1);
   CtxBase plain;
-  Tensor out = g.is_contiguous() && g.numel() <= kDirectMax ? empty(g.sizes(), g.dtype())
-                                                            : plain.out(g.sizes(), g.dtype(), in);
-  run_elementwise(fn, out, in, params, 4);
+  Tensor out = direct ? empty(g.sizes(), g.dtype()) : plain.out(g.sizes(), g.dtype(), in);
+  run_elementwise(fn, out, in, params, direct ? 1 : 4);
   return out;
 }
 

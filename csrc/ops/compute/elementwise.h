@@ -28,7 +28,7 @@ struct ScalarBytes {
   ScalarBytes(Scalar s, DType t);
 };
 
-// Tensors of more elements are split over threads.
+// The short paths run up to so many elements on this thread, without releasing Python's lock.
 inline constexpr int64_t kDirectMax = 16384;
 // Writes fn over tensors broadcast to out's shape into out, which may have any geometry.
 void run_elementwise(kernels::LoopFn fn, const Tensor& out, std::span<const Tensor* const> inputs,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Copies, casts, fills and numbers, and how a loop runs over tensors.
+#include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "ops/compute/elementwise.h"
 #include "ops/compute/strides.h"
@@ -88,7 +90,7 @@ Dims broadcast_strides(const Tensor& t, IntList sizes) {
 void run_elementwise(LoopFn fn, const Tensor& out, std::span<const Tensor* const> inputs,
                      const void* params, int cost) {
   if (out.numel() == 0) return;
-  if (out.numel() <= kDirectMax && in_one_order(out, inputs))
+  if (out.numel() <= kDirectMax / cost && in_one_order(out, inputs))
     return run_in_one_order(fn, out, inputs, params);
   Dims strides[kernels::kMaxOperands];
   kernels::Operand operands[kernels::kMaxOperands];
