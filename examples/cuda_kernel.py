@@ -82,6 +82,7 @@ def main() -> None:
     network = Network(32).cuda()
     optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
     x = torch.linspace(-1, 1, 64, device="cuda").unsqueeze(1)
+    loss = torch.zeros(())
     for step in range(options.steps):
         optimizer.zero_grad()
         loss = torch.nn.functional.mse_loss(network(x), torch.sin(4 * x))

@@ -79,7 +79,7 @@ def train(
     fixed: torch.Tensor,
     batch: int = 64,
 ) -> Any:
-    """Trains both networks; returns both losses by epoch, and images of fixed numbers at a few epochs."""
+    """Trains both networks; returns both losses by epoch, and images of fixed numbers."""
     betas = (0.5, 0.999)
     of_generator = torch.optim.Adam(generator.parameters(), lr=1e-3, betas=betas)
     of_critic = torch.optim.Adam(critic.parameters(), lr=1e-3, betas=betas)

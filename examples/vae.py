@@ -55,7 +55,7 @@ class Autoencoder(nn.Module):
 
 
 def train(model: Autoencoder, data: torch.Tensor, epochs: int, batch: int = 128) -> list[float]:
-    """Trains the model; returns the bound of each epoch. The weight of the divergence grows slowly."""
+    """Trains the model; returns each epoch's bound. The weight of the divergence grows slowly."""
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     history = []
     for epoch in range(epochs):
