@@ -2,9 +2,13 @@
 // Exposes the CUDA runtime to cograd.cuda. Waits let other Python threads run.
 #include <pybind11/stl.h>
 
+#include <memory>
+#include <utility>
+
 #include "api/cuda_kernel.h"
 #include "ops/random/generator.h"
 #include "python/ops/backends.h"
+#include "python/runtime/class.h"
 #include "python/tensor/tensor.h"
 #include "tensor/backend.h"
 
@@ -105,8 +109,12 @@ py::list parameters_of(const api::CudaKernel& kernel) {
 
 void init_kernels(py::module_& m) {
   py::class_<api::CudaKernel> kernel(m, "_CudaKernel");
-  kernel.def(py::init<std::string, const std::string&, std::vector<std::string>,
-                      const std::vector<std::string>&>());
+  forbid_new(kernel);
+  m.def("_cuda_kernel", [](std::string text, const std::string& name,
+                           std::vector<std::string> options,
+                           const std::vector<std::string>& strided) {
+    return std::make_unique<api::CudaKernel>(std::move(text), name, std::move(options), strided);
+  });
   kernel.def("launch", &launch);
   kernel.def("compile", &api::CudaKernel::compile, py::call_guard<py::gil_scoped_release>());
   kernel.def_property_readonly("name", [](const api::CudaKernel& k) { return k.signature().name; });

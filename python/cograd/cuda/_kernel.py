@@ -43,7 +43,7 @@ class Kernel:
         for what, given in (("options", options), ("strided", strided)):
             if isinstance(given, str):
                 raise TypeError(f"cuda.kernel(): {what} is {given!r}, expected a list of strings")
-        self._kernel = _C._CudaKernel(text, name or "", list(options), list(strided))
+        self._kernel = _C._cuda_kernel(text, name or "", list(options), list(strided))
         self.name = str(self._kernel.name)
         self.text = text
 

@@ -123,7 +123,7 @@ class Kernels:
         plain = []
         for name in _C._cuda_kernel_names(self.text):
             try:
-                _C._CudaKernel(self.text, name, self.options, [])
+                _C._cuda_kernel(self.text, name, self.options, [])
             except ValueError as e:
                 if "is a template" not in str(e):
                     raise
