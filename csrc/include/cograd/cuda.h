@@ -21,10 +21,11 @@ namespace cograd {
 inline namespace abi1 {
 namespace cuda {
 
-// How often a kernel runs: blocks of threads, and a block's dynamic shared memory.
+// A number of blocks or of threads in each of three dims.
 struct Sizes {
   int64_t x = 1, y = 1, z = 1;
 };
+// How often a kernel runs: blocks of threads, and a block's dynamic shared memory.
 struct Launch {
   Sizes grid{}, block{256, 1, 1};
   int64_t shared_bytes = 0;
