@@ -5,6 +5,7 @@ import doctest
 import importlib.util
 import inspect
 import re
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -234,9 +235,11 @@ def test_formulas_can_be_drawn_without_the_network():
             pytest.fail(f"{error}: {formula}")
 
 
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "op_examples.py"
+
+
 def load_tool():
-    tool = Path(__file__).resolve().parents[2] / "tools" / "op_examples.py"
-    spec = importlib.util.spec_from_file_location("op_examples", tool)
+    spec = importlib.util.spec_from_file_location("op_examples", TOOL)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -252,6 +255,7 @@ def test_the_tool_fills_in_output_and_exceptions():
         run('>>> raise ValueError("not shown")\n')
 
 
-@pytest.mark.parametrize("path", [op_pages.NOTES, op_pages.CLASS_EXAMPLES], ids=lambda p: p.name)
-def test_the_tool_leaves_other_notes_as_they_are(path):
-    assert load_tool().rewrite(path, check=True) == 0
+def test_the_tool_leaves_other_notes_as_they_are():
+    """In a process of its own: some examples register ops, which a process can do once."""
+    done = subprocess.run([sys.executable, TOOL, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
