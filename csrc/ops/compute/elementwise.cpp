@@ -141,7 +141,7 @@ Tensor run_row_over(const RowCall& call, const TensorOrScalar* const (&given)[kC
     if (n == 0) {
       shape = sizes;
     } else if (!same(shape, sizes)) {
-      Dims joint;
+      Dims joint;  // `shape` may refer to `wider`
       if (!broadcast_shapes(shape, sizes, joint)) fail_broadcast(call.name, shape, sizes);
       wider = joint;
       shape = wider;
@@ -167,9 +167,10 @@ bool writes_contiguous(const CtxBase& ctx) noexcept {
   return ctx.target() == nullptr || ctx.target()->is_contiguous();
 }
 
-[[gnu::always_inline]] inline bool is_direct(const Tensor& x) {
+// True if the short paths take `x`; out_like() then returns a contiguous tensor.
+[[gnu::always_inline]] inline bool is_direct(const CtxBase& ctx, const Tensor& x) {
   check_values(x);
-  return x.is_contiguous() && x.numel() <= kDirectMax;
+  return x.is_contiguous() && x.numel() <= kDirectMax && writes_contiguous(ctx);
 }
 
 // Computes small contiguous operands of one shape and dtype, the most frequent call. Returns an
@@ -177,15 +178,13 @@ bool writes_contiguous(const CtxBase& ctx) noexcept {
 Tensor binary_direct(CtxBase& ctx, BinaryOp op, const Tensor& a, const Tensor& b, Rule rule,
                      ElementParams* params) {
   const DType t = a.dtype();
-  if (t != b.dtype() || !is_direct(a) || !is_direct(b) || !same(a.sizes(), b.sizes()) ||
+  if (t != b.dtype() || !is_direct(ctx, a) || !is_direct(ctx, b) || !same(a.sizes(), b.sizes()) ||
       computed_dtype(t, rule) != t)
     return Tensor();
   const LoopFn fn = ElementRow(op).loop(t);
   if (fn == nullptr) [[unlikely]]
     return Tensor();
-  Tensor out = out_like(ctx, a, rule == Rule::Bool ? DType::Bool : t);
-  if (!out.is_contiguous()) [[unlikely]]
-    return Tensor();
+  Tensor out = out_like(ctx, a, result_dtype(t, rule));
   char* ptrs[3] = {out.bytes(), a.bytes(), b.bytes()};
   const int64_t steps[3] = {out.itemsize(), a.itemsize(), b.itemsize()};
   kernels::run_row(fn, ptrs, steps, a.numel(), params);
@@ -200,16 +199,14 @@ Tensor unary_op(CtxBase& ctx, kernels::UnaryOp op, const Tensor& x, Rule rule, c
   const DType compute = computed_dtype(x.dtype(), rule);
   const DType result = result_dtype(compute, rule);
   const LoopFn fn = row.loop(compute);
-  if (fn != nullptr && is_direct(x) && writes_contiguous(ctx)) [[likely]] {
+  if (fn != nullptr && is_direct(ctx, x)) [[likely]] {
     const Cast cast(x, compute);
     const Tensor& in = cast.get();
     Tensor out = out_like(ctx, x, result);
-    if (out.is_contiguous()) [[likely]] {
-      char* ptrs[2] = {out.bytes(), in.bytes()};
-      const int64_t steps[2] = {out.itemsize(), in.itemsize()};
-      kernels::run_row(fn, ptrs, steps, in.numel(), params);
-      return out;
-    }
+    char* ptrs[2] = {out.bytes(), in.bytes()};
+    const int64_t steps[2] = {out.itemsize(), in.itemsize()};
+    kernels::run_row(fn, ptrs, steps, in.numel(), params);
+    return out;
   }
   const TensorOrScalar operand(x);
   const TensorOrScalar* const given[1] = {&operand};
@@ -248,19 +245,17 @@ Tensor binary_with_scalar(CtxBase& ctx, BinaryOp op, const TensorOrScalar& a,
   const ElementRow row(op);
   const DType result = result_dtype(compute, rule);
   const LoopFn fn = row.loop(compute);
-  if (fn != nullptr && is_direct(x) && writes_contiguous(ctx)) [[likely]] {
+  if (fn != nullptr && is_direct(ctx, x)) [[likely]] {
     const Cast cast(x, compute);
     const Tensor& in = cast.get();
     Tensor out = out_like(ctx, x, result);
-    if (out.is_contiguous()) [[likely]] {
-      ScalarBytes number(s, compute);
-      const int64_t step = in.itemsize();
-      char* ptrs[3] = {out.bytes(), left ? number.bytes : in.bytes(),
-                       left ? in.bytes() : number.bytes};
-      const int64_t steps[3] = {out.itemsize(), left ? 0 : step, left ? step : 0};
-      kernels::run_row(fn, ptrs, steps, in.numel(), params);
-      return out;
-    }
+    ScalarBytes number(s, compute);
+    const int64_t step = in.itemsize();
+    char* ptrs[3] = {out.bytes(), left ? number.bytes : in.bytes(),
+                     left ? in.bytes() : number.bytes};
+    const int64_t steps[3] = {out.itemsize(), left ? 0 : step, left ? step : 0};
+    kernels::run_row(fn, ptrs, steps, in.numel(), params);
+    return out;
   }
   const TensorOrScalar* const given[2] = {&a, &b};
   // torch computes number ** tensor into a new contiguous tensor.
