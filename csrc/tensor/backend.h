@@ -71,7 +71,8 @@ struct KernelText {
   std::string expression;            // names the function: "ops::scale<float>"
   std::vector<std::string> options;  // of the compiler
 };
-// What NVRTC has compiled since the process started; kernels from the disk cache do not count.
+// Counts what NVRTC has compiled since the process started; kernels from the disk cache do not
+// count.
 struct Compilations {
   int64_t count = 0;
   double seconds = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the engine asks of transforms (vmap, forward mode, functions that run user code), which are
-// a layer above it. csrc/transforms/hooks.cpp defines the table.
+// Declares the functions by which the engine calls transforms (vmap, forward mode, functions that
+// run user code), a layer above it. csrc/transforms/hooks.cpp defines the table.
 #pragma once
 #include <memory>
 #include <span>

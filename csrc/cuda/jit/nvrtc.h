@@ -26,7 +26,7 @@ struct Compilation {
   std::vector<std::string> options;
   std::string target;
   std::string expression = {};  // names a function whose name in the code is wanted
-  // What the text may include: names and texts.
+  // The text may include these headers: names and texts.
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 struct Compiled {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a user's kernel gets by `#include <cograd/kernel.h>`: integers of stated sizes, and the
-// 16-bit and complex numbers as tensors store them, and the thread's index in the grid.
+// Gives a user's kernel that includes <cograd/kernel.h> integers of stated sizes, 16-bit and
+// complex numbers as tensors store them, and the thread's index in the grid.
 #pragma once
 #include "prelude.h"
 

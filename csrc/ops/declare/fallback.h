@@ -24,7 +24,7 @@ COGRAD_API std::vector<FallbackCount> fallbacks();
 COGRAD_API void clear_fallbacks();
 
 struct ForeignOp;
-// What the fallback asks of an extension's op; api/registration.cpp sets it.
+// The fallback asks these functions about an extension's op; api/registration.cpp sets them.
 struct ForeignFacts {
   std::string (*name)(const ForeignOp& op);  // with its library: "library::op"
   bool (*runs_on)(const ForeignOp& op, DeviceType t);
