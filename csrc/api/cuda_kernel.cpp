@@ -97,10 +97,10 @@ bool pack(DType t, const cograd_value& v, Packed& p, Range&& range) {
 
 }  // namespace
 
-CudaRuntime& cuda_runtime(const char* who) {
+CudaRuntime& cuda_runtime(std::string_view who) {
   std::string why;
   CudaRuntime* r = load_cuda(&why);
-  COGRAD_CHECK(r != nullptr, who, ": there is no cuda device: ", why);
+  COGRAD_CHECK(r != nullptr, who, who.empty() ? "" : ": ", "there is no cuda device: ", why);
   return *r;
 }
 
@@ -113,22 +113,23 @@ struct CudaKernel::Tensors {
 
 CudaKernel::CudaKernel(std::string text, const std::string& expression,
                        std::vector<std::string> options, const std::vector<std::string>& strided)
-    : signature_(read_kernel(text, expression, options)) {
+    : signature_(read_kernel(text, expression, options)),
+      label_(detail::concat("kernel '", signature_.name, "'")) {
   for (const std::string& o : options)
     COGRAD_CHECK_VALUE(!o.starts_with("-I") && !o.starts_with("--include-path") &&
                            !o.starts_with("-include") && !o.starts_with("--pre-include"),
-                       "kernel '", signature_.name, "': option '", o,
+                       label_, ": option '", o,
                        "' reads files, whose changes the cache of kernels cannot see; put the text "
                        "into that of the kernel");
   const auto& parameters = signature_.parameters;
-  COGRAD_CHECK_VALUE(parameters.size() <= kMaxParameters, "kernel '", signature_.name, "' has ",
-                     parameters.size(), " parameters, expected at most ", kMaxParameters);
+  COGRAD_CHECK_VALUE(parameters.size() <= kMaxParameters, label_, " has ", parameters.size(),
+                     " parameters, expected at most ", kMaxParameters);
   strided_.resize(parameters.size());
   for (const std::string& name : strided) {
     const auto it = std::find_if(parameters.begin(), parameters.end(),
                                  [&](const auto& p) { return p.name == name && p.pointer; });
-    COGRAD_CHECK_VALUE(it != parameters.end(), "kernel '", signature_.name, "': strided names '",
-                       name, "', which is no pointer among its parameters");
+    COGRAD_CHECK_VALUE(it != parameters.end(), label_, ": strided names '", name,
+                       "', which is no pointer among its parameters");
     strided_[static_cast<size_t>(it - parameters.begin())] = true;
   }
   text_ = {signature_.name, std::move(text), signature_.expression, std::move(options)};
@@ -136,7 +137,7 @@ CudaKernel::CudaKernel(std::string text, const std::string& expression,
 
 std::string CudaKernel::who(size_t i) const {
   const KernelParameter& p = signature_.parameters[i];
-  return detail::concat("kernel '", signature_.name, "': argument '", p.name, "' (", p.type, ")");
+  return detail::concat(label_, ": argument '", p.name, "' (", p.type, ")");
 }
 
 void* CudaKernel::pointer_of(size_t i, const cograd_value& v, Tensors& tensors) const {
@@ -175,25 +176,21 @@ void CudaKernel::check_sizes(const LaunchSizes& s) const {
   constexpr int64_t kMostThreads = 1024;
   constexpr std::array<int64_t, 3> kGrid{0x7FFFFFFF, 65535, 65535}, kBlock{1024, 1024, 64};
   for (size_t d = 0; d < 3; ++d) {
-    COGRAD_CHECK_VALUE(s.grid[d] >= 1 && s.grid[d] <= kGrid[d], "kernel '", signature_.name,
-                       "': grid is ", tuple_of(s.grid), ", expected 1 to ", kGrid[d],
-                       " blocks in dim ", d);
-    COGRAD_CHECK_VALUE(s.block[d] >= 1 && s.block[d] <= kBlock[d], "kernel '", signature_.name,
-                       "': block is ", tuple_of(s.block), ", expected 1 to ", kBlock[d],
-                       " threads in dim ", d);
+    COGRAD_CHECK_VALUE(s.grid[d] >= 1 && s.grid[d] <= kGrid[d], label_, ": grid is ",
+                       tuple_of(s.grid), ", expected 1 to ", kGrid[d], " blocks in dim ", d);
+    COGRAD_CHECK_VALUE(s.block[d] >= 1 && s.block[d] <= kBlock[d], label_, ": block is ",
+                       tuple_of(s.block), ", expected 1 to ", kBlock[d], " threads in dim ", d);
   }
   const int64_t threads = s.block[0] * s.block[1] * s.block[2];
-  COGRAD_CHECK_VALUE(threads <= kMostThreads, "kernel '", signature_.name, "': block is ",
-                     tuple_of(s.block), ", which are ", threads, " threads, expected at most ",
-                     kMostThreads);
-  COGRAD_CHECK_VALUE(s.shared_bytes >= 0 && s.shared_bytes <= 0x7FFFFFFF, "kernel '",
-                     signature_.name, "': shared_bytes is ", s.shared_bytes,
-                     ", expected a size of shared memory");
+  COGRAD_CHECK_VALUE(threads <= kMostThreads, label_, ": block is ", tuple_of(s.block),
+                     ", which are ", threads, " threads, expected at most ", kMostThreads);
+  COGRAD_CHECK_VALUE(s.shared_bytes >= 0 && s.shared_bytes <= 0x7FFFFFFF, label_,
+                     ": shared_bytes is ", s.shared_bytes, ", expected a size of shared memory");
 }
 
 LaunchShape CudaKernel::shape_of(LaunchSizes s) const {
   if (s.threads) {
-    COGRAD_CHECK_VALUE(*s.threads >= 0, "kernel '", signature_.name, "': threads is ", *s.threads,
+    COGRAD_CHECK_VALUE(*s.threads >= 0, label_, ": threads is ", *s.threads,
                        ", expected at least 0");
     const int64_t block = std::max<int64_t>(s.block[0], 1);
     s.grid = {std::max<int64_t>((*s.threads - 1) / block + 1, 1), 1, 1};
@@ -212,7 +209,7 @@ void* CudaKernel::function() {
   const Device d = thread_place.now;
   auto& slot = functions_.at(static_cast<size_t>(d.index));
   void* f = slot.load(std::memory_order_acquire);
-  if (f == nullptr) slot = f = cuda_runtime(signature_.name.c_str()).user_kernel(text_);
+  if (f == nullptr) slot = f = cuda_runtime(label_).user_kernel(text_);
   return f;
 }
 
@@ -229,11 +226,10 @@ void CudaKernel::compile() {
 
 void CudaKernel::launch(const LaunchSizes& sizes, std::span<const cograd_value> args) {
   const auto& parameters = signature_.parameters;
-  const auto kernel = [&] { return detail::concat("kernel '", signature_.name, "'"); };
-  COGRAD_CHECK_TYPE(args.size() == parameters.size(), kernel(), ": expected ", parameters.size(),
+  COGRAD_CHECK_TYPE(args.size() == parameters.size(), label_, ": expected ", parameters.size(),
                     " arguments, got ", args.size());
   const LaunchShape shape = shape_of(sizes);
-  CudaRuntime& runtime = cuda_runtime(kernel().c_str());
+  CudaRuntime& runtime = cuda_runtime(label_);
   Tensors tensors;
   std::array<Packed, kMaxParameters> values;
   std::array<void*, kMaxParameters> pointers;

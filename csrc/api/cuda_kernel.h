@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/kernel_text.h"
@@ -50,11 +51,13 @@ class COGRAD_API CudaKernel {
 
   KernelText text_;
   KernelSignature signature_;
+  std::string label_;  // "kernel 'scale'", for messages
   std::vector<bool> strided_;
   std::array<std::atomic<void*>, 64> functions_{};  // by GPU
 };
 
-// Returns the runtime; raises RuntimeError on behalf of `who` if there is no GPU.
-COGRAD_API CudaRuntime& cuda_runtime(const char* who);
+// Returns the runtime. Raises RuntimeError, which names `who` unless it is empty, if there is no
+// GPU.
+COGRAD_API CudaRuntime& cuda_runtime(std::string_view who);
 
 }  // namespace cograd::api

@@ -21,14 +21,14 @@ bool is_name(std::string_view s) {
   return !s.empty() && is_letter(s[0]) && std::isdigit(static_cast<unsigned char>(s[0])) == 0;
 }
 
-// Position behind the literal that begins at `at` with a quote.
+// Returns the position behind the literal that begins at `at` with a quote.
 size_t behind_literal(std::string_view text, size_t at) {
   const char quote = text[at];
   for (++at; at < text.size() && text[at] != quote && text[at] != '\n'; ++at)
     if (text[at] == '\\') ++at;
   return std::min(at + 1, text.size());
 }
-// Position behind the line of the preprocessor that begins at `at`.
+// Returns the position behind the line of the preprocessor that begins at `at`.
 size_t behind_directive(std::string_view text, size_t at) {
   while (at < text.size() && (text[at] != '\n' || text[at - 1] == '\\')) ++at;
   return at;
@@ -82,7 +82,7 @@ Tokens tokens_of(std::string_view text, Aliases& aliases) {
   return tokens;
 }
 
-// Index of the token that closes the bracket at `open`, or the number of tokens.
+// Returns the index of the token that closes the bracket at `open`, or the number of tokens.
 size_t closing(Span tokens, size_t open, std::string_view opens, std::string_view closes) {
   int depth = 0;
   for (size_t i = open; i < tokens.size(); ++i) {
@@ -347,7 +347,8 @@ std::vector<std::string> kernel_names(std::string_view text) {
   Aliases aliases;
   const Tokens tokens = tokens_of(text, aliases);
   std::vector<std::string> names;
-  for (const Found& f : kernels_of(tokens)) names.push_back(f.name);
+  for (const Found& f : kernels_of(tokens))
+    if (f.templates.empty()) names.push_back(f.name);
   return names;
 }
 

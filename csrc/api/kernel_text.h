@@ -29,7 +29,7 @@ struct KernelSignature {
 // Raises ValueError if there is no such kernel, or a parameter is neither a pointer nor a number.
 KernelSignature read_kernel(std::string_view text, std::string_view expression,
                             const std::vector<std::string>& options);
-// Returns the names of all kernels of a text.
+// Returns the names of the kernels of a text that are no templates.
 COGRAD_API std::vector<std::string> kernel_names(std::string_view text);
 
 }  // namespace cograd::api

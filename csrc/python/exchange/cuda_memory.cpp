@@ -4,6 +4,7 @@
 
 #include <pybind11/stl.h>
 
+#include "api/cuda_kernel.h"
 #include "autograd/modes/thread_state.h"
 #include "ops/compute/strides.h"
 #include "ops/declare/device_stage.h"
@@ -14,13 +15,6 @@
 namespace cograd::python {
 
 namespace {
-
-CudaRuntime& runtime(const char* op) {
-  std::string why;
-  CudaRuntime* r = load_cuda(&why);
-  COGRAD_CHECK(r != nullptr, op, "(): there is no cuda device: ", why);
-  return *r;
-}
 
 bool is_pinned(const Tensor& t) {
   Backend* const b = backend_of(DeviceType::CUDA);
@@ -48,7 +42,7 @@ Tensor pinned_copy(const Tensor& t, const char* op) {
 }
 
 void wait_for_stream(Device d, int64_t consumer, bool consumer_waits) {
-  CudaRuntime& r = runtime("wait_for_stream");
+  CudaRuntime& r = api::cuda_runtime("wait_for_stream()");
   const uint64_t other = consumer == 1 ? 0 : static_cast<uint64_t>(consumer);
   const uint64_t mine = r.current_stream(d.index);
   if (other == mine) return;
@@ -64,7 +58,7 @@ void wait_for_stream(Device d, int64_t consumer, bool consumer_waits) {
   r.free_event(event);  // the driver keeps it until the wait is over
 }
 int64_t stream_number(Device d) {
-  const uint64_t s = runtime("current_stream").current_stream(d.index);
+  const uint64_t s = api::cuda_runtime("current_stream()").current_stream(d.index);
   return s == 0 ? 1 : static_cast<int64_t>(s);
 }
 
@@ -89,7 +83,7 @@ DType dtype_of_typestr(const std::string& text) {
 }  // namespace
 
 Tensor tensor_from_cuda_array(const char* op, const py::object& owner, const py::dict& d) {
-  CudaRuntime& r = runtime(op);
+  CudaRuntime& r = api::cuda_runtime(detail::concat(op, "()"));
   open_device_stage();
   COGRAD_CHECK_NOT_IMPLEMENTED(!d.contains("mask") || d["mask"].is_none(), op,
                                "(): __cuda_array_interface__ with a mask is not supported");

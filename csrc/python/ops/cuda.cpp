@@ -16,12 +16,7 @@ namespace cograd::python {
 
 namespace {
 
-CudaRuntime& runtime() {
-  std::string why;
-  CudaRuntime* r = load_cuda(&why);
-  COGRAD_CHECK(r != nullptr, "there is no cuda device: ", why);
-  return *r;
-}
+CudaRuntime& runtime() { return api::cuda_runtime({}); }
 
 py::list libraries() {
   py::list all;

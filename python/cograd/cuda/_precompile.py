@@ -12,6 +12,7 @@ from typing import Any
 
 import cograd
 from cograd import _C
+from cograd._base.pytree import flat
 from cograd.cuda._kernel import Kernel
 
 _PATIENCE = 1.0  # seconds without a line of progress
@@ -58,14 +59,8 @@ def _shown(progress: bool | None) -> Iterator[None]:
         shown.stop()
 
 
-def _tensors(tree: Any) -> Iterator[cograd.Tensor]:
-    if isinstance(tree, cograd.Tensor):
-        yield tree
-    elif isinstance(tree, dict):
-        yield from _tensors(list(tree.values()))
-    elif isinstance(tree, list | tuple):
-        for part in tree:
-            yield from _tensors(part)
+def _tensors(tree: Any) -> list[cograd.Tensor]:
+    return [t for t in flat(tree)[0] if isinstance(t, cograd.Tensor)]
 
 
 def _run_module(module: Any, inputs: tuple[Any, ...]) -> None:
