@@ -43,6 +43,9 @@ inline bool stages_open() noexcept { return open_stages.load(std::memory_order_r
 inline bool transforms_open() noexcept {
   return (open_stages.load(std::memory_order_relaxed) & ~kDeviceStage) != 0;
 }
+inline bool device_stage_open() noexcept {
+  return (open_stages.load(std::memory_order_relaxed) & kDeviceStage) != 0;
+}
 // Called when a device besides the host may be used: from now on every op looks at devices.
 COGRAD_API void open_device_stage() noexcept;
 

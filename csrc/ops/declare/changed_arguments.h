@@ -13,9 +13,6 @@ class COGRAD_API ChangedArguments {
  public:
   ChangedArguments(const OpRecord& r, const Value* args) : r_(r) {
     for (size_t i = 0; i < r.args.size(); ++i) values_.push_back(args[i]);
-    tensors_.reserve(r.args.size());
-    lists_.reserve(r.args.size());
-    ints_.reserve(r.args.size());
   }
   ChangedArguments(const ChangedArguments&) = delete;
   ChangedArguments& operator=(const ChangedArguments&) = delete;
@@ -30,6 +27,7 @@ class COGRAD_API ChangedArguments {
     values_[i].set_list(COGRAD_TENSORS, lists_.back().data(), lists_.back().size());
   }
   void set(size_t i, Dims list) {
+    ints_.reserve(r_.args.size());  // the elements of short lists are in the list itself
     ints_.push_back(std::move(list));
     values_[i].set_list(COGRAD_INTS, ints_.back().data(), ints_.back().size());
   }
@@ -61,7 +59,7 @@ class COGRAD_API ChangedArguments {
  private:
   const OpRecord& r_;
   SmallVec<Value, 8> values_;
-  std::vector<Tensor> tensors_;
+  SmallVec<Tensor, 4> tensors_;
   std::vector<std::vector<Tensor>> lists_;
   std::vector<Dims> ints_;
 };

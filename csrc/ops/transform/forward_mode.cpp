@@ -4,6 +4,7 @@
 #include "ops/transform/forward_mode.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ops/declare/ops.h"
 
@@ -95,17 +96,18 @@ void TangentCall::by_replacing(uint32_t parameters, uint32_t left_out, Result& t
   ChangedArguments own(r_, args_);
   for (size_t i = 0; i < r_.args.size(); ++i)
     if ((left_out >> i & 1) != 0) own[i] = Value();
-  std::vector<std::vector<Tensor>> lists(r_.args.size());
+  std::vector<Tensor> list;
   each([&](size_t p, size_t edge, const Tensor* t) {
-    if ((parameters >> p & 1) == 0 || t == nullptr || !t->defined()) return;
-    Tensor value = tangents_[edge].defined() ? tangents_[edge] : zeros_like(*t);
-    if (r_.args[p].kind == ArgKind::Tensors)
-      lists[p].push_back(std::move(value));
-    else
-      own.set(p, std::move(value));
+    if ((parameters >> p & 1) == 0 || t == nullptr) return;
+    const bool in_list = r_.args[p].kind == ArgKind::Tensors;
+    if (t->defined()) {
+      Tensor value = tangents_[edge].defined() ? tangents_[edge] : zeros_like(*t);
+      if (!in_list) return own.set(p, std::move(value));
+      list.push_back(std::move(value));
+    }
+    if (in_list && t == &args_[p].tensors().back() && !list.empty())
+      own.set(p, std::exchange(list, {}));
   });
-  for (size_t i = 0; i < lists.size(); ++i)
-    if (!lists[i].empty()) own.set(i, std::move(lists[i]));
   own.call(tangent);
 }
 

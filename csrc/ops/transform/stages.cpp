@@ -13,18 +13,23 @@ namespace cograd {
 namespace {
 // In the order in which calls pass them. vmap levels come before tangents: a batched tensor itself
 // has neither history nor tangents. Whoever observes calls sees those that run.
-constexpr Stage kStages[] = {sparse_stage, device_stage,  fallback_stage,
-                             vmap_stage,   tangent_stage, observer_stage};
+struct Entry {
+  Stage stage;
+  bool devices = false;  // needed only once a device besides the host is used
+};
+constexpr Entry kStages[] = {{sparse_stage}, {device_stage, true}, {fallback_stage, true},
+                             {vmap_stage},   {tangent_stage},      {observer_stage}};
 }  // namespace
 
 void run_stages(const OpRecord& r, const CallForm& form, const Value* args, Result& out) {
   run_behind(nullptr, {r, form, args, out});
 }
 void run_behind(Stage last, const StagedCall& call) {
-  const auto* it = std::begin(kStages);
-  if (last != nullptr) it = std::find(it, std::end(kStages), last) + 1;
+  const bool devices = device_stage_open();
+  const Entry* it = kStages;
+  if (last != nullptr) it = std::ranges::find(kStages, last, &Entry::stage) + 1;
   for (; it != std::end(kStages); ++it)
-    if ((*it)(call)) return;
+    if ((devices || !it->devices) && it->stage(call)) return;
   call.record.run(call.record, call.form.past_stages(), call.args, call.out);
 }
 
