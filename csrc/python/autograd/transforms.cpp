@@ -44,7 +44,14 @@ void check_tangent_size(const Tensor& primal, const Tensor& tangent) {
                to_string(tangent.sizes()), ".");
 }
 
+void check_differentiable(const char* name, const Tensor& t) {
+  COGRAD_CHECK_VALUE(is_differentiable(t.dtype()), "Expected ", name,
+                     " to be floating point or complex, but got: cograd.", dtype_name(t.dtype()));
+}
+
 Tensor make_dual(const Tensor& primal, const Tensor& tangent, int64_t level) {
+  check_differentiable("primal", primal);
+  check_differentiable("tangent", tangent);
   const auto at = level_at(level);
   COGRAD_CHECK(is_complex(primal.dtype()) || is_real(tangent.dtype()),
                "forward AD: the tangent of a real tensor (", dtype_name(primal.dtype()),

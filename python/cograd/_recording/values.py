@@ -13,7 +13,7 @@ from typing import Any
 
 import cograd
 from cograd import _C
-from cograd._base.traces import refuse_gradients
+from cograd._base.traces import refuse_gradients, set_recorder
 from cograd._base.traces import thread as _thread
 
 __all__ = [
@@ -51,8 +51,7 @@ def active() -> Any:
 
 def set_active(recorder: Any) -> Any:
     """Sets the recorder of this thread and returns the one before."""
-    before, _thread.recorder = _thread.recorder, recorder
-    return before
+    return set_recorder(recorder)
 
 
 def is_recording() -> bool:

@@ -108,11 +108,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     """
     if traces := sys.modules.get("cograd._base.traces"):  # no trace runs before it is loaded
         traces.refuse_gradients("forward_ad.make_dual")
-    level = _level(level, "create")
-    for name, t in (("primal", tensor), ("tangent", tangent)):
-        if not (t.is_floating_point() or t.is_complex()):
-            raise ValueError(f"Expected {name} to be floating point or complex, but got: {t.dtype}")
-    return _C._make_dual(tensor, tangent, level)
+    return _C._make_dual(tensor, tangent, _level(level, "create"))
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:

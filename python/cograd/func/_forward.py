@@ -12,7 +12,6 @@ from cograd._base.pytree import flat, shown
 from cograd._base.traces import refuse_gradients
 from cograd._C import Tensor
 from cograd._transforms.unit_rows import _map_rows
-from cograd.autograd.forward_ad import make_dual
 
 from ._reverse import _vjp, jacrev
 from ._trees import (
@@ -78,7 +77,7 @@ def _jvp(
     _check_tensors(directions, "tangents")
     with function_scope((primals, tangents), reverse=False), _C._forward_level() as level:
         duals = [
-            make_dual(_C._recordable(p), _C._recordable(t), level=level)
+            _C._make_dual(_C._recordable(p), _C._recordable(t), level)
             for p, t in zip(values, directions, strict=True)
         ]
         result = func(*replaced(primals, argnums, tree(spec, duals)))
