@@ -11,6 +11,20 @@ std::string node_name(const Doc& doc, const char* row, bool legacy_scalar_first)
   return doc.node != nullptr ? doc.node : camel_backward(row);
 }
 
+void check_parameters(const OpSpec& spec, size_t inputs, std::span<const Scalar> params, DType t) {
+  t = wide_dtype(t);
+  const bool floating = t == DType::Float32 || t == DType::Float64;
+  for (size_t i = 0; i < params.size(); ++i) {
+    const Scalar& v = params[i];
+    const double d = v.to_double();
+    if (floating && v.is_float() && std::abs(d) <= 0x1p127) continue;  // in the range of float32
+    const bool whole = !v.is_complex() && std::abs(d) < 0x1p53 && d == std::trunc(d);
+    const Scalar exact = v.is_float() && whole ? Scalar(static_cast<long>(d)) : v;
+    if (!representable(exact, t, OutOfRange::Raises)) [[unlikely]]
+      fail_number(spec.name, parameter_name(spec.args, inputs + i), v, t);
+  }
+}
+
 Tensor no_derivative(const Tensor&, const char* op) {
   detail::fail(ErrorKind::Runtime, "derivative for ", op, " is not implemented");
 }

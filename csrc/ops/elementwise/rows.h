@@ -5,6 +5,7 @@
 #include <cmath>
 #include <complex>
 #include <optional>
+#include <span>
 
 #include "ops/compute/elementwise.h"
 #include "ops/compute/scalars.h"
@@ -70,6 +71,9 @@ constexpr Doc no_gradient_of(uint32_t constants, const char* text) {
   return d;
 }
 std::string node_name(const Doc& doc, const char* row, bool legacy_scalar_first);
+// Raises if a parameter, one of those after `inputs` operands, is not representable in the dtype
+// in which an op with results of dtype `t` computes.
+void check_parameters(const OpSpec& spec, size_t inputs, std::span<const Scalar> params, DType t);
 
 // An operand as a gradient formula uses it: a tensor or a scalar.
 class Operand {
@@ -272,15 +276,7 @@ struct RowForward<Row, kKernel, kRule, kDivides, std::tuple<In...>, std::tuple<P
     (type.add(in), ...);
     DType t = type.get();
     if (kRule == Rule::Float && !is_differentiable(t)) t = default_dtype();
-    t = wide_dtype(t);
-    for (size_t i = 0; i < kParams; ++i) {
-      const Scalar& v = s.params[i];
-      const double d = v.to_double();
-      const bool whole = !v.is_complex() && std::abs(d) < 0x1p53 && d == std::trunc(d);
-      if (!representable(v.is_float() && whole ? Scalar(static_cast<long>(d)) : v, t,
-                         OutOfRange::Raises)) [[unlikely]]
-        fail_number(Row::spec.name, parameter_name(Row::spec.args, kInputs + i), v, t);
-    }
+    check_parameters(Row::spec, kInputs, s.params, t);
   }
   static ElementParams element([[maybe_unused]] const State& s) {
     ElementParams e;
