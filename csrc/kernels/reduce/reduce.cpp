@@ -67,6 +67,10 @@ int64_t numel(const Dims& dims, size_t count) {
 // Drops dimensions of size 1, orders by stride if allowed, and merges contiguous neighbours.
 Dims simplify(std::span<const int64_t> sizes, std::span<const int64_t> strides, bool reorder) {
   Dims dims;
+  if (sizes.size() <= 1) {
+    if (!sizes.empty() && sizes[0] != 1) dims.push_back({sizes[0], strides[0], 1});
+    return dims;
+  }
   int64_t out = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
     if (sizes[i] != 1) dims.push_back({sizes[i], strides[i], out});

@@ -102,6 +102,13 @@ Tensor complex_norm(const Tensor& x, double p, std::optional<DimList> dims, bool
   return keepdim ? squeeze(y, -1) : y;
 }
 
+Tensor vector_norm(const Tensor& x, double p, std::optional<DimList> dims, bool keepdim,
+                   std::optional<DType> dtype) {
+  if (!is_complex(x.dtype())) return apply<RealNorm>(x, p, dims, keepdim, dtype);
+  if (dtype) check_norm_dtype("linalg.vector_norm", x, *dtype);
+  return complex_norm(dtype ? cast(x, *dtype) : x, p, dims, keepdim);
+}
+
 struct VectorNorm {
   static constexpr OpSpec spec{
       "linalg_vector_norm", "input, ord=2.0, dim=None, keepdim=False, *, dtype=None",
@@ -110,9 +117,7 @@ struct VectorNorm {
   static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
   static Tensor forward(const Tensor& x, double p, std::optional<DimList> dims, bool keepdim,
                         std::optional<DType> dtype) {
-    if (!is_complex(x.dtype())) return apply<RealNorm>(x, p, dims, keepdim, dtype);
-    if (dtype) check_norm_dtype("linalg.vector_norm", x, *dtype);
-    return complex_norm(dtype ? cast(x, *dtype) : x, p, dims, keepdim);
+    return vector_norm(x, p, dims, keepdim, dtype);
   }
 };
 COGRAD_OP(VectorNorm)
@@ -155,7 +160,7 @@ struct NormNamed {
     if (p && *p == "nuc") return nuclear_norm(x, dims, keepdim, dtype);
     COGRAD_CHECK(!p || *p == "fro", "linalg.matrix_norm: Order ", p.value_or(""),
                  " not supported.");
-    return apply<VectorNorm>(x, 2.0, dims, keepdim, dtype);
+    return vector_norm(x, 2.0, dims, keepdim, dtype);
   }
 };
 COGRAD_OP(NormNamed)
@@ -170,7 +175,7 @@ struct Norm {
   static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
   static Tensor forward(const Tensor& x, double p, std::optional<DimList> dims, bool keepdim,
                         std::optional<DType> dtype) {
-    return apply<VectorNorm>(x, p, dims, keepdim, dtype);
+    return vector_norm(x, p, dims, keepdim, dtype);
   }
 };
 COGRAD_OP(Norm)
