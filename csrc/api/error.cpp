@@ -9,6 +9,7 @@
 #include <cstring>
 #include <new>
 
+#include "tensor/thread_locals.h"
 #include "transforms/batch.h"
 
 namespace cograd::api {
@@ -22,10 +23,9 @@ struct LastError {
   uint64_t token = 0;
 };
 
-LastError& last_error() noexcept {
-  static thread_local LastError e;
-  return e;
-}
+constinit thread_local ThreadValue<LastError> own_error;
+LastError& last_error() noexcept { return own_error.get(); }
+const OnEachThread free_error(nullptr, []() noexcept { own_error.clear(); });
 
 cograd_status status_of(ErrorKind k) noexcept { return static_cast<cograd_status>(k) + 1; }
 ErrorKind kind_of(cograd_status s) noexcept {

@@ -15,26 +15,13 @@
 #include <vector>
 
 #include "tensor/memory_stats.h"
-#include "tensor/new_threads.h"
 #include "tensor/thread_locals.h"
 
 namespace cograd {
 
 constinit COGRAD_API thread_local SmallPool small_pool;
-void (*on_new_thread)() = nullptr;
 
 namespace {
-
-// Returns a finished thread's lists to malloc.
-struct PoolReaper {
-  ~PoolReaper() {
-    small_pool.registered = false;
-    for (auto& k : small_pool.classes) {
-      while (k.head != nullptr) std::free(std::exchange(k.head, *static_cast<void**>(k.head)));
-      k.count = 0;
-    }
-  }
-};
 
 // Under the address sanitizer nothing is kept for reuse, so that it sees every free.
 #if defined(__SANITIZE_ADDRESS__)
@@ -44,7 +31,6 @@ constexpr bool kKeeps = true;
 #endif
 constexpr size_t kCacheMin = kKeeps ? size_t{1} << 16 : SIZE_MAX;
 constexpr size_t kCacheCap = size_t{1} << 28;
-constexpr size_t kNote = 4096;  // more than the C library allocates to register a destructor
 constexpr size_t kHugePage = size_t{1} << 21;
 
 constinit std::atomic<int64_t> live{0};
@@ -114,23 +100,18 @@ void* system_alloc(size_t n) {
 
 }  // namespace
 
-namespace {
-constinit thread_local bool thread_known = false;
+void keep_lists() noexcept { small_pool.registered = kKeeps; }
 
-void know_thread() {
-  // The C library allocates memory to register a thread_local destructor, and ends the process if
-  // there is none: check first.
-  if (thread_known || !take_thread_locals() || !has_memory(2 * kNote)) return;
-  thread_local PoolReaper reaper;
-  (void)reaper;
-  thread_known = true;
-  small_pool.registered = kKeeps;
-  if (on_new_thread != nullptr) on_new_thread();
+void free_lists() noexcept {
+  small_pool.registered = false;
+  for (auto& k : small_pool.classes) {
+    while (k.head != nullptr) std::free(std::exchange(k.head, *static_cast<void**>(k.head)));
+    k.count = 0;
+  }
 }
-}  // namespace
 
 void* small_alloc_slow(size_t size_class) {
-  know_thread();
+  (void)take_thread_locals();
   void* p = std::malloc((size_class + 1) * kSmallStep);
   COGRAD_CHECK_KIND(Memory, p != nullptr, "out of memory: could not allocate ",
                     (size_class + 1) * kSmallStep, " bytes");
@@ -138,7 +119,7 @@ void* small_alloc_slow(size_t size_class) {
 }
 
 void small_free_slow(void* p) noexcept {
-  know_thread();
+  (void)take_thread_locals();
   std::free(p);
 }
 

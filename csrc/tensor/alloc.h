@@ -23,6 +23,10 @@ struct SmallPool {
 };
 extern constinit thread_local SmallPool small_pool __attribute__((tls_model("initial-exec")));
 
+// Makes this thread keep freed objects.
+void keep_lists() noexcept;
+// Returns a finished thread's objects to malloc.
+void free_lists() noexcept;
 COGRAD_API void* small_alloc_slow(size_t size_class);
 COGRAD_API void small_free_slow(void* p) noexcept;
 

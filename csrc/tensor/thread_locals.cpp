@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Allocation of the thread-local variables that throwing needs, before anything is thrown.
+// The start of a thread, and the memory that is kept for it.
 #include "tensor/thread_locals.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <exception>
+#include <optional>
+
+#include "tensor/alloc.h"
 
 namespace cograd {
 
@@ -12,36 +18,73 @@ constinit COGRAD_API thread_local bool thread_can_throw = false;
 
 namespace {
 
-// Size of the run-time library's thread-local variables for exceptions.
-constexpr size_t kVariables = 32;
-// Number of spare blocks for threads that find no memory. malloc hands a block that was just freed
-// to the next request of its size on the same thread, if that thread has a cache of blocks.
-constexpr int kSpares = 64;
-constinit std::atomic<void*> spares[kSpares];
-constinit std::atomic<int> spares_left{0};
+// More than a thread's variables need, and more than the blocks that malloc keeps for each thread.
+constexpr size_t kVariables = size_t{64} << 10;
+// If the heap cannot grow, malloc maps at least 1 MiB. Nothing touches these blocks, so they take
+// address space, and memory only where the system promises no more than it has.
+constexpr size_t kBlock = size_t{5} << 18;
+constexpr int kBlocks = 4;
+constinit std::atomic<void*> blocks[kBlocks];
+constinit std::atomic<OnEachThread*> first{nullptr};
 
-bool fill_spares() noexcept {
-  for (auto& block : spares) block.store(std::malloc(kVariables));
-  spares_left.store(kSpares);
-  return true;
+void keep_blocks() noexcept {
+  for (auto& place : blocks) {
+    if (place.load(std::memory_order_relaxed) != nullptr) continue;
+    void* block = mmap(nullptr, kBlock, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED) return;
+    void* none = nullptr;
+    if (!place.compare_exchange_strong(none, block)) munmap(block, kBlock);
+  }
 }
 
-// A thread that found no memory for its cache frees a spare block to all threads, and may not get
-// it back.
-bool find_variables() noexcept {
-  if (has_memory(kVariables)) return true;
-  const int left = spares_left.fetch_sub(1);
-  if (left <= 0) return false;
-  std::free(spares[left - 1].exchange(nullptr));
-  return has_memory(kVariables);
+bool give_up_block() noexcept {
+  for (auto& place : blocks)
+    if (void* block = place.exchange(nullptr); block != nullptr) return munmap(block, kBlock) == 0;
+  return false;
+}
+
+// Returns the key whose destructor the C library calls at a thread's end. The first 32 keys of a
+// process need no memory on a thread, as opposed to destructors of thread_local variables.
+std::optional<pthread_key_t> end_key() noexcept {
+  static const std::optional<pthread_key_t> key = [] {
+    pthread_key_t made;
+    const auto end = [](void*) { OnEachThread::end_all(); };
+    return pthread_key_create(&made, end) == 0 ? std::optional(made) : std::nullopt;
+  }();
+  return key;
 }
 
 }  // namespace
 
+OnEachThread::OnEachThread(void (*start)() noexcept, void (*end)() noexcept) noexcept
+    : start_(start), end_(end), next_(first.load()) {
+  first.store(this);  // libraries are loaded one at a time
+  if (thread_can_throw && start != nullptr) start();
+}
+void OnEachThread::start_all() noexcept {
+  for (const OnEachThread* each = first.load(); each != nullptr; each = each->next_)
+    if (each->start_ != nullptr) each->start_();
+}
+void OnEachThread::end_all() noexcept {
+  for (const OnEachThread* each = first.load(); each != nullptr; each = each->next_)
+    if (each->end_ != nullptr) each->end_();
+  free_lists();  // last: what the others free goes there
+}
+
+SpareMemory::SpareMemory(size_t bytes) noexcept : found_(has_memory(bytes)) {
+  while (!found_ && give_up_block()) found_ = has_memory(bytes);
+}
+SpareMemory::~SpareMemory() { keep_blocks(); }
+
 bool take_thread_locals_slow() noexcept {
-  if (!find_variables()) return false;
+  const SpareMemory memory(kVariables);
+  if (!memory.found()) return false;
   // The function is declared pure, so the compiler drops a call whose result is unused.
   [[maybe_unused]] const volatile int touched = std::uncaught_exceptions();
+  if (const auto key = end_key(); key && pthread_setspecific(*key, &thread_can_throw) == 0) {
+    keep_lists();
+    OnEachThread::start_all();
+  }
   thread_can_throw = true;
   return true;
 }
@@ -53,7 +96,7 @@ bool has_memory(size_t bytes) noexcept {
 }
 
 namespace {
-[[maybe_unused]] const bool loaded = fill_spares() && take_thread_locals();
+[[maybe_unused]] const bool loaded = take_thread_locals();
 }  // namespace
 
 }  // namespace cograd

@@ -6,16 +6,16 @@
 #include <mutex>
 #include <set>
 
+#include "tensor/thread_locals.h"
 #include "tensor/warn.h"
 
 namespace cograd {
 
 namespace {
 
-std::vector<VmapLevel>& my_vmaps() noexcept {
-  thread_local std::vector<VmapLevel> levels;
-  return levels;
-}
+constinit thread_local ThreadValue<std::vector<VmapLevel>> own_levels;
+std::vector<VmapLevel>& my_vmaps() noexcept { return own_levels.get(); }
+const OnEachThread free_levels(nullptr, []() noexcept { own_levels.clear(); });
 
 const TransformMeta& meta_of_handle(const Tensor& t) noexcept {
   return *transform_or_null(t.impl());

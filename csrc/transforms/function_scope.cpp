@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "autograd/modes/watch.h"
+#include "tensor/thread_locals.h"
 #include "transforms/batch.h"
 
 namespace cograd {
@@ -23,10 +24,9 @@ struct Scope {
   std::vector<NodeRef> inputs;  // the nodes that receive the gradients of the function's inputs
 };
 
-std::vector<Scope>& my_scopes() {
-  thread_local std::vector<Scope> scopes;
-  return scopes;
-}
+constinit thread_local ThreadValue<std::vector<Scope>> own_scopes;
+std::vector<Scope>& my_scopes() { return own_scopes.get(); }
+const OnEachThread free_scopes(nullptr, []() noexcept { own_scopes.clear(); });
 
 // The functions that run on any thread. While there are some, in-place writes are checked.
 struct RunningFunctions {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/graph/copy_slices.h"
+#include "tensor/thread_locals.h"
 #include "transforms/batch.h"
 #include "transforms/written.h"
 
@@ -14,10 +15,9 @@ namespace {
 
 std::atomic<LevelId> last_level{0};
 
-std::vector<std::shared_ptr<TangentLevel>>& my_levels() noexcept {
-  thread_local std::vector<std::shared_ptr<TangentLevel>> levels;
-  return levels;
-}
+constinit thread_local ThreadValue<std::vector<std::shared_ptr<TangentLevel>>> own_levels;
+std::vector<std::shared_ptr<TangentLevel>>& my_levels() noexcept { return own_levels.get(); }
+const OnEachThread free_levels(nullptr, []() noexcept { own_levels.clear(); });
 
 Tangent* own_tangent(const TensorImpl* t, LevelId level) noexcept {
   const TransformMeta* m = transform_or_null(t);

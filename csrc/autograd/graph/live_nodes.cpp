@@ -8,7 +8,7 @@
 #include <new>
 
 #include "autograd/graph/node.h"
-#include "tensor/new_threads.h"
+#include "tensor/thread_locals.h"
 
 namespace cograd {
 
@@ -80,23 +80,12 @@ Threads& threads() {
   return *all;
 }
 
-struct AtEnd {
-  ~AtEnd() { threads().remove(mine); }
-};
-
-void list_this_thread() {
-  if (mine.counter != nullptr) return;
-  mine.counter = &thread_state.live_nodes;
-  threads().add(mine);
-  thread_local AtEnd at_end;
-  (void)at_end;
-}
-
-const bool installed = [] {
-  on_new_thread = list_this_thread;
-  list_this_thread();
-  return true;
-}();
+const OnEachThread list_thread(
+    []() noexcept {
+      mine.counter = &thread_state.live_nodes;
+      threads().add(mine);
+    },
+    []() noexcept { threads().remove(mine); });
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 
 #include "autograd/graph/copy_slices.h"
 #include "autograd/modes/in_use.h"
+#include "tensor/thread_locals.h"
 #include "tensor/threads.h"
 
 namespace cograd {
@@ -137,10 +138,9 @@ struct Disabled {
   bool on = false;
   std::string message;
 };
-Disabled& disabled() {
-  thread_local Disabled d;
-  return d;
-}
+constinit thread_local ThreadValue<Disabled> own_disabled;
+Disabled& disabled() { return own_disabled.get(); }
+const OnEachThread free_disabled(nullptr, []() noexcept { own_disabled.clear(); });
 }  // namespace
 
 void push_saved_hook(std::shared_ptr<SavedHook> hook, bool compose) {

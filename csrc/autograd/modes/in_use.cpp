@@ -9,6 +9,7 @@
 
 #include "autograd/graph/saved_tensor.h"
 #include "autograd/run/engine.h"
+#include "tensor/thread_locals.h"
 
 namespace cograd {
 
@@ -23,29 +24,38 @@ struct InUseChain {
     static constexpr Kind kKind{[](const InUse*, const TensorImpl*) noexcept { return false; },
                                 [](const InUse*) noexcept { return ""; }};
   };
-  // The chains of all threads that have made calls. Never freed: threads outlive static objects.
+  // The chain of one thread, in the list of all threads that use cograd.
+  struct Listed {
+    InUse** head = nullptr;  // null until the thread is in the list
+    Listed *next = nullptr, *previous = nullptr;
+  };
   struct All {
     std::mutex mutex;
-    std::vector<InUse**> heads;
+    Listed* first = nullptr;
   };
   static All& all() {
-    static auto* a = new All;
+    static auto* a = new All;  // never freed: threads outlive static objects
     return *a;
   }
-  struct Registered {
-    Registered() {
-      const std::lock_guard lock(all().mutex);
-      all().heads.push_back(&InUse::newest);
-    }
-    ~Registered() {
-      const std::lock_guard lock(all().mutex);
-      std::erase(all().heads, &InUse::newest);
-    }
-    Registered(const Registered&) = delete;
-    Registered& operator=(const Registered&) = delete;
-  };
-  static InUse* register_thread() {
-    thread_local const Registered registered;
+  static void add(Listed& chain) noexcept {
+    Listed*& first = all().first;
+    chain = {&InUse::newest, first, nullptr};
+    if (first != nullptr) first->previous = &chain;
+    first = &chain;
+  }
+  static void list_thread() noexcept {
+    const std::lock_guard lock(all().mutex);
+    add(t_chain);
+  }
+  static void unlist_thread() noexcept {
+    const std::lock_guard lock(all().mutex);
+    (t_chain.previous != nullptr ? t_chain.previous->next : all().first) = t_chain.next;
+    if (t_chain.next != nullptr) t_chain.next->previous = t_chain.previous;
+  }
+  // Returns the end of every chain. A thread without memory for its variables is in no list, so
+  // other threads do not see what it uses.
+  static InUse* end_of_chain() noexcept {
+    (void)take_thread_locals();
     static auto* end = new End;
     return end;
   }
@@ -62,9 +72,9 @@ struct InUseChain {
   }
   static bool elsewhere(const TensorImpl* t) noexcept {
     const std::lock_guard lock(all().mutex);
-    for (InUse* const* head : all().heads) {
-      if (head == &InUse::newest) continue;
-      for (const InUse* u = *head; u != nullptr; u = u->before_)
+    for (const Listed* chain = all().first; chain != nullptr; chain = chain->next) {
+      if (chain == &t_chain) continue;
+      for (const InUse* u = *chain->head; u != nullptr; u = u->before_)
         if (u->has(t)) return true;
     }
     return false;
@@ -83,15 +93,18 @@ struct InUseChain {
   static void after_fork() { all().mutex.unlock(); }
   // A child keeps only the calls of the thread that forked.
   static void after_fork_in_child() {
-    std::erase_if(all().heads, [](InUse** head) { return head != &InUse::newest; });
+    all().first = nullptr;
+    if (t_chain.head != nullptr) add(t_chain);
     all().mutex.unlock();
   }
 
   static constinit thread_local const UnpacksSaved* t_unpacks;
+  static constinit thread_local Listed t_chain;
 };
 constinit thread_local const UnpacksSaved* InUseChain::t_unpacks = nullptr;
+constinit thread_local InUseChain::Listed InUseChain::t_chain;
 
-InUse* InUse::first_of_thread() noexcept { return InUseChain::register_thread(); }
+InUse* InUse::first_of_thread() noexcept { return InUseChain::end_of_chain(); }
 void InUse::leave_chain() noexcept { InUseChain::unlink(this); }
 
 UnpacksSaved::UnpacksSaved(Node* owner) noexcept
@@ -99,6 +112,7 @@ UnpacksSaved::UnpacksSaved(Node* owner) noexcept
 UnpacksSaved::~UnpacksSaved() { InUseChain::t_unpacks = before_; }
 
 namespace {
+const OnEachThread list_thread(InUseChain::list_thread, InUseChain::unlist_thread);
 [[maybe_unused]] const int registered = pthread_atfork(
     InUseChain::before_fork, InUseChain::after_fork, InUseChain::after_fork_in_child);
 }  // namespace

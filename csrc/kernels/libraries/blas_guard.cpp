@@ -3,15 +3,17 @@
 
 #include <link.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
+#include <cstdio>
 #include <mutex>
 #include <span>
 
 #include "cograd/error.h"
+#include "tensor/thread_locals.h"
 
 extern "C" void scipy_sgetrf_(const int* m, const int* n, float* a, const int* lda, int* ipiv,
                               int* info);
@@ -37,6 +39,7 @@ constexpr size_t kBuffer = size_t{34} << 20;
 constexpr size_t kBuffer = size_t{130} << 20;
 #endif
 constexpr size_t kSlack = size_t{1} << 20;  // other memory that OpenBLAS and pthread_create need
+constexpr size_t kVariablesSlack = size_t{64} << 10;
 
 std::mutex mutex;
 
@@ -74,19 +77,54 @@ Variables openblas_variables() {
   return found;
 }
 
+// Returns the size of the address space in use; 0 if the system does not tell.
+size_t mapped_bytes() {
+  FILE* file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr) return 0;
+  unsigned long pages = 0;
+  const bool read = std::fscanf(file, "%lu", &pages) == 1;
+  std::fclose(file);
+  return read ? pages * static_cast<size_t>(sysconf(_SC_PAGESIZE)) : 0;
+}
+
+// Makes OpenBLAS allocate one buffer more than the `have` that it is known to have. Returns false
+// if it may have used one of these, which no other call held at that moment.
+bool take_buffer(int have) {
+  const size_t before = mapped_bytes();
+  // A factorisation always takes a buffer; a product may work without one.
+  float a[4] = {1, 0, 0, 1};
+  int pivots[2];
+  const int two = 2;
+  int info = 0;
+  scipy_sgetrf_(&two, &two, a, &two, pivots, &info);
+  return have == 0 || before == 0 || mapped_bytes() >= before + kBuffer / 2;
+}
+
+// The number of calls in a row that found memory for another buffer but did not see it allocated.
+// After so many there is taken to be one: else threads with small matrices would wait here.
+constexpr int kTrusted = 64;
+int unproven = 0;
+
 }  // namespace
 
 void take_thread_locals() {
   static const Variables openblas = openblas_variables();
   if (openblas.module != 0) {
     const std::lock_guard lock(mutex);  // several threads often start at the same time
-    const size_t bytes = openblas.bytes + kSlack;
-    COGRAD_CHECK_KIND(Memory, available(bytes), "out of memory: OpenBLAS needs ", bytes,
+    const size_t bytes = openblas.bytes + kVariablesSlack;
+    const SpareMemory memory(bytes);
+    COGRAD_CHECK_KIND(Memory, memory.found(), "out of memory: OpenBLAS needs ", bytes,
                       " bytes for its variables on each thread that computes");
     TlsIndex first{openblas.module, 0};
     (void)__tls_get_addr(&first);
   }
   thread_is_known = true;
+}
+
+void check_scratch() {
+  constexpr size_t kScratch = size_t{64} << 10;  // these kernels serve up to 100 x 100 elements
+  COGRAD_CHECK_KIND(Memory, has_memory(kScratch), "out of memory: OpenBLAS needs ", kScratch,
+                    " bytes for small matrices");
 }
 
 void reserve() {
@@ -98,13 +136,9 @@ void reserve() {
     const size_t bytes = static_cast<size_t>(wanted - have) * kBuffer + kSlack;
     COGRAD_CHECK_KIND(Memory, available(bytes), "out of memory: OpenBLAS needs ", bytes,
                       " bytes for a buffer of each thread that computes");
-    // Call a factorisation, which always takes a buffer; a product may work without one.
-    float a[4] = {1, 0, 0, 1};
-    int pivots[2];
-    const int two = 2;
-    int info = 0;
-    scipy_sgetrf_(&two, &two, a, &two, pivots, &info);
-    buffers.store(wanted, std::memory_order_relaxed);
+    if (!take_buffer(have) && ++unproven < kTrusted) return;
+    buffers.store(have + 1, std::memory_order_relaxed);
+    unproven = 0;
   } catch (...) {
     calls.fetch_sub(1, std::memory_order_relaxed);
     throw;

@@ -8,13 +8,17 @@ namespace cograd::kernels {
 
 namespace blas {
 extern std::atomic<int> calls;    // calls running now
-extern std::atomic<int> buffers;  // buffers that OpenBLAS has allocated: one per call, never freed
-// Ensures that each running call has a buffer; otherwise subtracts this call and raises Memory.
+extern std::atomic<int> buffers;  // known to be allocated: one per call, never freed
+// Ensures that there is memory for a buffer of each running call; otherwise subtracts this call and
+// raises Memory.
 void reserve();
 // True if OpenBLAS's thread-local variables are allocated on this thread.
 extern constinit thread_local bool thread_is_known __attribute__((tls_model("initial-exec")));
 // Allocates them; raises Memory if there is no memory for them.
 void take_thread_locals();
+// Raises Memory if there is none for what OpenBLAS's kernels of small matrices allocate: they write
+// to what malloc returns without a look at it.
+void check_scratch();
 }  // namespace blas
 
 // Must exist while OpenBLAS computes on this thread.
@@ -23,6 +27,7 @@ class BlasCall {
   BlasCall() {
     if (!blas::thread_is_known) [[unlikely]]
       blas::take_thread_locals();
+    blas::check_scratch();
     if (blas::calls.fetch_add(1, std::memory_order_relaxed) >=
         blas::buffers.load(std::memory_order_relaxed)) [[unlikely]]
       blas::reserve();

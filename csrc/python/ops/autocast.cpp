@@ -3,6 +3,7 @@
 #include "python/ops/autocast.h"
 
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include <pybind11/stl.h>
@@ -12,6 +13,7 @@
 #include "ops/declare/stages.h"
 #include "python/ops/call.h"
 #include "python/runtime/class.h"
+#include "tensor/thread_locals.h"
 
 namespace cograd::python {
 
@@ -51,7 +53,9 @@ struct ThreadAutocast {
   KindAutocast& of(const Tensor& t) { return t->device.type == DeviceType::CUDA ? cuda : cpu; }
   KindAutocast& of(bool gpu) { return gpu ? cuda : cpu; }
 };
-thread_local ThreadAutocast here;
+constinit thread_local ThreadValue<ThreadAutocast> own_autocast;
+ThreadAutocast& here() noexcept { return own_autocast.get(); }
+const OnEachThread free_casts(nullptr, []() noexcept { own_autocast.clear(); });
 
 DType autocast_type(py::handle dtype) {
   DType type;
@@ -70,10 +74,10 @@ bool casts(const Tensor& t, DType to) {
 // Parameters are cast once for all their uses. A cast made without a gradient must not be reused
 // where one is needed, so casts are cached only while recording.
 bool cacheable(const Tensor& t, DType to) {
-  return here.cache && here.depth > 0 && to == here.of(t).type && t.dtype() == DType::Float32 &&
-         t->base == nullptr && requires_grad(t) && grad_fn(t.impl()) == nullptr &&
-         thread_state.grad_enabled && !thread_state.inference && thread_state.vmaps == 0 &&
-         (t->flags & (kDual | kBatched)) == 0;
+  return here().cache && here().depth > 0 && to == here().of(t).type &&
+         t.dtype() == DType::Float32 && t->base == nullptr && requires_grad(t) &&
+         grad_fn(t.impl()) == nullptr && thread_state.grad_enabled && !thread_state.inference &&
+         thread_state.vmaps == 0 && (t->flags & (kDual | kBatched)) == 0;
 }
 
 Tensor cast_to(const Tensor& t, DType to) {
@@ -81,13 +85,13 @@ Tensor cast_to(const Tensor& t, DType to) {
   Value type;
   type.set_dtype(to);
   if (!cacheable(t, to)) return call_op(cast, {tensor_value(t), type});
-  const auto known = here.casts.find(t.impl());
-  if (known != here.casts.end() && known->second.version == t->write_count() &&
+  const auto known = here().casts.find(t.impl());
+  if (known != here().casts.end() && known->second.version == t->write_count() &&
       known->second.cast.dtype() == to)
     return known->second.cast;
   Tensor made = call_op(cast, {tensor_value(t), type});
   // Destroy the old entry last: destroying its nodes may run code that changes the cache.
-  const auto dropped = std::exchange(here.casts[t.impl()], {t, t->write_count(), made});
+  const auto dropped = std::exchange(here().casts[t.impl()], {t, t->write_count(), made});
   return made;
 }
 
@@ -98,27 +102,27 @@ py::object enter_autocast(const py::object& manager) {
   auto before = py::cast<py::list>(manager.attr("_before"));
   const auto device = py::cast<std::string>(manager.attr("device"));
   const bool known = device == "cpu" || device == "cuda";
-  KindAutocast& kind = here.of(device == "cuda");
+  KindAutocast& kind = here().of(device == "cuda");
   const bool on = py::cast<bool>(manager.attr("_enabled"));
   const py::object cache = manager.attr("_cache");
-  const bool keep = cache.is_none() ? here.cache : py::cast<bool>(cache);
+  const bool keep = cache.is_none() ? here().cache : py::cast<bool>(cache);
   const DType type = known && on ? autocast_type(manager.attr("fast_dtype")) : kind.type;
   before.append(py::make_tuple(
-      kind.enabled, py::reinterpret_borrow<py::object>(dtype_object(kind.type)), here.cache));
-  ++here.depth;
+      kind.enabled, py::reinterpret_borrow<py::object>(dtype_object(kind.type)), here().cache));
+  ++here().depth;
   if (known) kind.enable(on);
   kind.type = type;
-  here.cache = keep;
+  here().cache = keep;
   return manager;
 }
 
 void exit_autocast(const py::object& manager) {
   const auto before = py::cast<py::tuple>(take_before(manager));
-  KindAutocast& kind = here.of(py::cast<std::string>(manager.attr("device")) == "cuda");
+  KindAutocast& kind = here().of(py::cast<std::string>(manager.attr("device")) == "cuda");
   kind.enable(py::cast<bool>(before[0]));
   kind.type = autocast_type(before[1]);
-  here.cache = py::cast<bool>(before[2]);
-  if (--here.depth == 0) const auto dropped = std::exchange(here.casts, {});
+  here().cache = py::cast<bool>(before[2]);
+  if (--here().depth == 0) const auto dropped = std::exchange(here().casts, {});
 }
 
 // The ops that torch computes in float32 on GPUs but not on the CPU.
@@ -155,7 +159,7 @@ bool names_a_dtype(const OpRecord& r, const Value* given) {
 
 // Returns the dtype to which a call casts tensors of a kind of device; none if it does not.
 std::optional<DType> target(const OpRecord& r, const Value* given, bool gpu) {
-  const KindAutocast& kind = here.of(gpu);
+  const KindAutocast& kind = here().of(gpu);
   if (!kind.enabled) return {};
   const OpFlags how = gpu ? gpu_treatment(r) : r.spec.flags & (kAutocastLow | kAutocastWide);
   if ((how & kAutocastLow) != 0) return kind.type;
@@ -199,19 +203,21 @@ void init_autocast(py::module_& m) {
   m.def(
       "_autocast_enabled",
       [](std::optional<bool> gpu) {
-        return gpu ? here.of(*gpu).enabled : here.cpu.enabled || here.cuda.enabled;
+        return gpu ? here().of(*gpu).enabled : here().cpu.enabled || here().cuda.enabled;
       },
       py::arg("gpu") = py::none(), "On the CPU or on GPUs; None: on either.");
   m.def(
-      "_set_autocast_enabled", [](bool on, bool gpu) { here.of(gpu).enable(on); }, py::arg("on"),
+      "_set_autocast_enabled", [](bool on, bool gpu) { here().of(gpu).enable(on); }, py::arg("on"),
       py::arg("gpu"));
   m.def(
       "_autocast_dtype",
-      [](bool gpu) { return py::reinterpret_borrow<py::object>(dtype_object(here.of(gpu).type)); },
+      [](bool gpu) {
+        return py::reinterpret_borrow<py::object>(dtype_object(here().of(gpu).type));
+      },
       py::arg("gpu") = false);
   m.def(
       "_set_autocast_dtype",
-      [](py::handle dtype, bool gpu) { here.of(gpu).type = autocast_type(dtype); },
+      [](py::handle dtype, bool gpu) { here().of(gpu).type = autocast_type(dtype); },
       py::arg("dtype"), py::arg("gpu"));
   m.attr("_enter_autocast") = enter_method(&enter_autocast);
   m.attr("_exit_autocast") = exit_method(&exit_autocast);
@@ -222,17 +228,18 @@ void init_autocast(py::module_& m) {
         for (size_t i = 0; i < given.size(); ++i) {
           PyObject* o = given[i].ptr();
           const bool wide =
-              is_tensor(o) && here.of(unwrap(o)).enabled && casts(unwrap(o), DType::Float32);
+              is_tensor(o) && here().of(unwrap(o)).enabled && casts(unwrap(o), DType::Float32);
           out[i] = wide ? py::cast(cast_to(unwrap(o), DType::Float32)) : py::object(given[i]);
         }
         return out;
       },
       "Under autocast, casts floating tensors below float64 to float32; returns others unchanged.");
-  m.def("_autocast_cache_enabled", [] { return here.cache; });
-  m.def("_set_autocast_cache_enabled", [](bool on) { here.cache = on; });
-  m.def("_autocast_nest", [](int by) { return here.depth += by; });
+  m.def("_autocast_cache_enabled", [] { return here().cache; });
+  m.def("_set_autocast_cache_enabled", [](bool on) { here().cache = on; });
+  m.def("_autocast_nest", [](int by) { return here().depth += by; });
   m.def("_clear_autocast_cache", [] {
-    const auto dropped = std::exchange(here.casts, {});  // their nodes may run code when destroyed
+    const auto dropped =
+        std::exchange(here().casts, {});  // their nodes may run code when destroyed
   });
 }
 
