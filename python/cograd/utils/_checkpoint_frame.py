@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import cograd
-from cograd import Tensor
+from cograd import _C, Tensor
 
 ContextFn = Callable[[], tuple[Any, Any]]
 
@@ -99,8 +99,8 @@ class Frame:
         self.compare = compare
         self.debug = debug
         self.input_saver: Any = None
-        self.transforms = cograd._C._open_transforms()
-        self.batched = cograd._C._vmap_depth() > 0
+        self.transforms = _C._open_transforms()
+        self.batched = _C._vmap_depth() > 0
         self.holders: list[weakref.ref[Holder]] = []
         self.metadata: list[Any] = []
         self.places: list[str] = []
@@ -186,7 +186,7 @@ def unpack_hook(frame: Frame) -> Callable[[Holder], Tensor]:
     """Returns an unpack hook for holders; its first call in a backward runs the function again."""
 
     def unpack(holder: Holder) -> Tensor:
-        run = cograd._C._current_graph_task_id()
+        run = _C._current_graph_task_id()
         if run == -1:  # read outside of a backward: results must not be reused by a later read
             run = next(_outside_backward)
         elif holder.kept is not None:
@@ -235,12 +235,13 @@ def _recompute(frame: Frame, run: int) -> None:
         active.refills.append(refill)
         hooks = cograd.autograd.graph.saved_tensors_hooks(refill, lambda box: box[0])
         # Restores the forward's transforms: the backward may run inside others.
-        transforms = cograd._C._transforms_as(frame.transforms)
+        transforms = _C._transforms_as(frame.transforms)
         with transforms, hooks, cograd.enable_grad():
             frame.recompute(*args)
     except StopRecomputation:
         pass
     finally:
+        _C._stop_after_op(None)
         del active.refills[depth:]
     frame.is_recomputed.add(run)
     frame.check(run)
@@ -260,6 +261,8 @@ def _refill(frame: Frame, run: int, keep: bool, tensor: Tensor) -> Tensor:
         if not frame.forward_completed:  # a backward inside the forward: more tensors will be saved
             frame.ignore_mismatch = True
             return value
+        if frame.early_stop:  # the stop below was lost in a nested recomputation
+            raise StopRecomputation
         raise frame.too_many()
     holder = frame.holders[index]()
     if holder is not None:
@@ -267,7 +270,7 @@ def _refill(frame: Frame, run: int, keep: bool, tensor: Tensor) -> Tensor:
         if keep:
             holder.kept = holder.values[run]
     if frame.early_stop and index + 1 == len(frame.holders):
-        raise StopRecomputation
+        _C._stop_after_op(StopRecomputation())
     return value
 
 
