@@ -29,6 +29,13 @@ def mul(torch, n):
     return "x * y", vars()
 
 
+@bench("complex", op=("add", "mul"), n=SIZES, target=0.9)
+def backward_of(torch, op, n):
+    x, y = (t.requires_grad_() for t in pair(torch, n))
+    f, g = getattr(torch, op), torch.randn(n, dtype=torch.complex64)
+    return "torch.autograd.grad(f(x, y), (x, y), g)", vars()
+
+
 @bench("complex", name="exp", n=SIZES, target=1.0)
 def exp(torch, n):
     x, _ = pair(torch, n)
@@ -47,8 +54,8 @@ def total(torch, n):
     return "x.sum()", vars()
 
 
-@bench("complex", name="matmul 256", target=1.0)
-def matmul(torch):
+@bench("complex", name="matmul 256", dtype=("complex64", "complex128"), target=1.0)
+def matmul(torch, dtype):
     torch.manual_seed(0)
-    a = torch.randn(256, 256, dtype=torch.complex64)
+    a = torch.randn(256, 256, dtype=getattr(torch, dtype))
     return "a @ a", vars()

@@ -132,6 +132,38 @@ def mlp_inference(torch):
     return "with torch.no_grad(): model(x)", vars()
 
 
+@bench("program", name="gradcheck of x * exp(x), 4 elements", target=10.0)
+def gradcheck(torch):
+    x = torch.rand(4, dtype=torch.float64, requires_grad=True)
+    check = torch.autograd.gradcheck
+    return "check(lambda x: x * x.exp(), x)", vars()
+
+
+@bench("program", name="gradcheck of a Function", target=10.0)
+def gradcheck_function(torch):
+    x = torch.rand(4, dtype=torch.float64, requires_grad=True)
+    check, Exp = torch.autograd.gradcheck, functions(torch)["Exp"].apply
+    return "check(Exp, x)", vars()
+
+
+@bench("program", name="checkpoint of 10 layers", target=6.0, reentrant=(False, True))
+def checkpoint_layers(torch, reentrant):
+    import importlib
+
+    checkpoint = importlib.import_module(f"{torch.__name__}.utils.checkpoint").checkpoint
+    nn = torch.nn
+    layers = [nn.Sequential(nn.Linear(16, 16), nn.Tanh()) for _ in range(10)]
+    x = torch.rand(4, 16, requires_grad=True)
+
+    def run():
+        y = x
+        for layer in layers:
+            y = checkpoint(layer, y, use_reentrant=reentrant)
+        y.sum().backward()
+
+    return "run()", vars()
+
+
 @bench("program", name="Adam, 4 parameters, step alone")
 def adam(torch):
     model, x, y = mlp(torch)

@@ -70,6 +70,7 @@ kernel("cumsum", "x.cumsum(1)")
 kernel("sort", "x.sort(1)")
 kernel("topk 10", "x.topk(10, 1)")
 kernel("index_select", "table.index_select(0, picks)")
+kernel("embedding", "torch.nn.functional.embedding(picks, table)")
 kernel("gather", "x.gather(1, index)")
 kernel("index_add", "out.index_add(0, rows, x)")
 kernel("masked_fill", "x.masked_fill(mask, 0.0)")
@@ -122,3 +123,31 @@ def mv(torch, n):
 def addmm(torch, n):
     x, y, b = torch.randn(n, n), torch.randn(n, n), torch.randn(n)
     return "torch.addmm(b, x, y)", vars()
+
+
+group("kernels-float64", "float64 kernels", each=0.9)
+FUNCTIONS = ("exp", "log", "tanh", "sqrt", "sin", "sigmoid", "erf")
+
+
+@bench("kernels-float64", function=FUNCTIONS, n=(100_000, 4_000_000))
+def unary(torch, function, n):
+    torch.manual_seed(0)
+    f, p = getattr(torch, function), torch.rand(n, dtype=torch.float64) + 0.1
+    return "f(p)", vars()
+
+
+@bench("kernels-float64", name="gelu", n=(100_000, 4_000_000))
+def gelu_double(torch, n):
+    torch.manual_seed(0)
+    f, x = torch.nn.functional.gelu, torch.randn(n, dtype=torch.float64)
+    return "f(x)", vars()
+
+
+group("sort", "Sorts of short vectors", each=0.9)
+
+
+@bench("sort", dtype=("float32", "float64", "int64"), n=(100, 1000, 4000))
+def sort(torch, dtype, n):
+    torch.manual_seed(0)
+    x = (torch.randn(n) * 1000).to(getattr(torch, dtype))
+    return "x.sort()", vars()

@@ -69,6 +69,14 @@ def avg_pool2d(torch):
     return step(torch, (8, 64, 56, 56), "F.avg_pool2d(x, 2)")
 
 
+@bench("layers", rounds=5, backward=(False, True), target=0.9)
+def adaptive_avg_pool2d_to_1(torch, backward):
+    if backward:
+        return step(torch, (8, 512, 14, 14), "F.adaptive_avg_pool2d(x, 1)")
+    f, x = torch.nn.functional.adaptive_avg_pool2d, torch.randn(8, 512, 14, 14)
+    return "f(x, 1)", vars()
+
+
 @bench("layers", name="interpolate", rounds=5, mode=("nearest", "bilinear", "bicubic"))
 def interpolate(torch, mode):
     return step(torch, (8, 32, 28, 28), f"F.interpolate(x, scale_factor=2, mode={mode!r})")

@@ -45,6 +45,21 @@ def attention(torch, causal, grad):
     return f"torch.autograd.grad({call}, (q, k, v), g)" if grad else call, vars()
 
 
+@bench("layers-sequence", rounds=7, grad=(False, True), target=0.9)
+def attention_with_weights(torch, grad):
+    module = torch.nn.MultiheadAttention(256, 8, batch_first=True)
+    x = torch.randn(8, 128, 256)
+    if grad:
+        return "module.zero_grad(); module(x, x, x)[0].sum().backward()", vars()
+    return "with torch.no_grad(): module(x, x, x)", vars()
+
+
+@bench("layers-sequence", name="step of", rounds=7, cell=("LSTMCell", "GRUCell"), target=1.0)
+def cell_step(torch, cell):
+    module, x = getattr(torch.nn, cell)(128, 128), torch.randn(32, 128)
+    return "module(x)", vars()
+
+
 @bench(
     "layers-sequence",
     name="TransformerEncoderLayer, d=256 h=8 L=128 batch 8",

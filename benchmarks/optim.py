@@ -82,6 +82,27 @@ def lbfgs(torch):
     return "run()", vars()
 
 
+@bench("optim", name="LBFGS, a step of 20 iterations, 10 numbers", rounds=5, target=6.0)
+def lbfgs_small(torch):
+    x, scale = torch.zeros(10, requires_grad=True), torch.linspace(1, 50, 10)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (scale * (x - 1) ** 2).sum()
+        loss.backward()
+        return loss
+
+    def run():
+        nonlocal optimizer
+        with torch.no_grad():
+            x.zero_()
+        optimizer = torch.optim.LBFGS([x], lr=0.02, tolerance_grad=0, tolerance_change=0)
+        optimizer.step(closure)
+
+    optimizer = None
+    return "run()", vars()
+
+
 @bench("optim", name="schedule, CosineAnnealingLR over 10 groups")
 def schedule(torch):
     groups = [{"params": [torch.zeros(1, requires_grad=True)]} for _ in range(10)]

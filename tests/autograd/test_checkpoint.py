@@ -323,6 +323,80 @@ def test_early_stop():
     assert len(ends) == 5
 
 
+@pytest.mark.parametrize(
+    "last",
+    [
+        lambda x: x * x,
+        lambda x: x.exp(),
+        lambda x: torch.exp(x),
+        lambda x: nn.functional.linear(x, x.reshape(1, 1)),
+        lambda x: x.clone().mul_(x),
+        lambda x: abs(x),
+    ],
+)
+def test_every_way_to_call_the_last_op_ends_there(last):
+    ends = []
+
+    def f(x):
+        y = last(x)
+        ends.append(1)
+        return y
+
+    x = leaf([2.0])
+    want = torch.autograd.grad(last(x), x)[0]
+    y = checkpoint(f, x, use_reentrant=False)
+    y.backward()
+    assert len(ends) == 1
+    assert torch.equal(x.grad, want)
+
+
+def test_a_stop_during_a_function_ends_there_and_not_later():
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 2 * g * x
+
+    order = []
+
+    def f(x):
+        y = Square.apply(x)
+        order.append("function")
+        y = y + 1
+        order.append("op")
+        return y
+
+    x = leaf([3.0])
+    checkpoint(f, x, use_reentrant=False).backward()
+    assert order == ["function", "op"]
+    assert x.grad.item() == 6
+    y = checkpoint(Square.apply, x, use_reentrant=False)
+    y.backward()  # no op follows the stop
+    assert (torch.ones(1) + 1).exp().item() > 7, "the stop ended with the recomputation"
+
+
+def test_a_stop_that_a_nested_recomputation_takes_back():
+    def inner(x):
+        return checkpoint(lambda t: t.sin().cos(), x, use_reentrant=False)
+
+    def outer(x):
+        y = inner(x.exp())
+        with torch.enable_grad():
+            z = x.detach().requires_grad_()
+            (g,) = torch.autograd.grad(inner(z), z)
+        return y * g
+
+    x = leaf([0.3])
+    want = torch.autograd.grad(outer(x), x)[0]
+    checkpoint(outer, x, use_reentrant=False).backward()
+    assert torch.equal(x.grad, want)
+
+
 def test_context_fn():
     order = []
 

@@ -166,6 +166,43 @@ def test_sum_is_accurate():
 # ---------------------------------------------------------------- empty and NaN
 
 
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax", "amin", "norm"])
+@pytest.mark.parametrize("dtype", [torch.float32, F8, torch.int64, torch.bfloat16])
+def test_rows_have_the_bits_of_a_single_row(name, dtype):
+    if not dtype.is_floating_point and name in ("mean", "norm"):
+        pytest.skip("a floating-point op")
+    op = getattr(torch, name)
+    for size in (1, 3, 4, 7, 8, 15, 16, 17, 33, 63, 64, 65, 196, 1000, 4096, 4100):
+        x = torch.from_numpy(rand(7, size + 3, seed=size) * 40).to(dtype)
+        if dtype.is_floating_point:
+            x[2, size // 2] = NAN
+            x[5] = -0.0
+        for rows in (x[:, :size], x[:, :size].contiguous()):
+            each = [op(rows[i].clone()) for i in range(7)]
+            got = op(rows, dim=1)
+            same = torch.stack(each)
+            # NaN is compared as NaN, and zeros with their signs.
+            assert got.isnan().tolist() == same.isnan().tolist()
+            assert torch.equal(got.nan_to_num(), same.nan_to_num()), (size, got, same)
+            assert torch.equal(got.signbit(), same.signbit()) or got.isnan().any()
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@pytest.mark.parametrize("n", [1, 2, 5, 8, 1000, 4099, 16_384, 16_385, 300_001])
+def test_complex_sums_are_those_of_their_parts(dtype, n):
+    x = torch.from_numpy(rand(n, seed=1) + 1j * rand(n, seed=2)).to(dtype)
+    exact = x.to(torch.complex128).numpy()
+    want = complex(math.fsum(exact.real), math.fsum(exact.imag))
+    # Blocks of 4096 numbers are added in the dtype, the rest in float64.
+    bound = n * torch.finfo(dtype).eps / (8 if n > 64 else 1)
+    got = x.sum().item()
+    assert abs(got - want) <= max(bound, abs(want) * torch.finfo(dtype).eps), (got, want)
+    assert abs(x.mean().item() - want / n) <= bound / n + torch.finfo(dtype).eps
+    x[n // 2] = complex(INF, 1)
+    assert x.sum().item().real == INF
+    assert math.isfinite(x.sum().item().imag)
+
+
 def test_empty():
     e = torch.zeros(0)
     assert e.sum().item() == 0 and e.prod().item() == 1

@@ -19,8 +19,9 @@ using LevelId = uint64_t;
 struct ThreadState {
   bool grad_enabled = true;
   bool inference = false;
-  bool taint = false;     // the forward of a custom Function with differentiable inputs is running
-  bool once = false;      // the backward of a function that is differentiable once is running
+  bool taint = false;  // the forward of a custom Function with differentiable inputs is running
+  bool once = false;   // the backward of a function that is differentiable once is running
+  bool stop = false;   // the running op's Python caller gets an error; see stopped() in ops/call.h
   bool draining = false;  // a graph object is being destroyed on this thread; further ones wait
   uint32_t vmaps = 0;     // number of running vmaps of this thread
   uint64_t next_sequence = 0;

@@ -44,9 +44,44 @@ inline __attribute__((always_inline)) void store(A* p, V<A> v) {
   __builtin_memcpy(p, &v, kBytes);
 }
 
-// Computes out[m][n] = sum over k of w[k][m] x[offsets[k] + n] for M rows of N vectors.
+// Lanes of a tile's vector that are adjacent in y as well: y[to + lane], for the lanes of the mask.
+struct Piece {
+  int64_t to;
+  uint32_t lanes;
+};
+
+// Says where a tile's results go: row m, vector n, to y + m * row + piece.to for each of the pieces
+// [first[n], first[n + 1]), plus bias[m]; without pieces, to y + m * row + n * lanes.
+template <class A>
+struct TileTarget {
+  A* y;
+  int64_t row, rows;
+  const A* bias;
+  const Piece* pieces;
+  const int* first;
+};
+
+// Stores to y without a copy between, whose loads would wait for the stores before them. A block of
+// one row has too few products: masked stores take longer than they do.
+#if defined(__AVX512F__)
+template <int M>
+constexpr bool kStoresPieces = M > 1;
+inline void store_piece(float* y, const Piece& p, V<float> v) {
+  _mm512_mask_storeu_ps(y + p.to, static_cast<__mmask16>(p.lanes), reinterpret_cast<__m512>(v));
+}
+inline void store_piece(double* y, const Piece& p, V<double> v) {
+  _mm512_mask_storeu_pd(y + p.to, static_cast<__mmask8>(p.lanes), reinterpret_cast<__m512d>(v));
+}
+#else
+template <int M>
+constexpr bool kStoresPieces = false;
+template <class A>
+void store_piece(A*, const Piece&, V<A>);
+#endif
+
+// Computes the sums over k of w[k][m] x[offsets[k] + n] for M rows of N vectors.
 template <class A, int M, int N>
-void tile(const A* x, const int64_t* offsets, const A* w, int64_t depth, A* out) {
+void tile(const A* x, const int64_t* offsets, const A* w, int64_t depth, const TileTarget<A>& to) {
   constexpr int L = kLanesOf<A>;
   V<A> sum[M][N];
   for (int m = 0; m < M; ++m)
@@ -64,12 +99,25 @@ void tile(const A* x, const int64_t* offsets, const A* w, int64_t depth, A* out)
     }
     w += M;
   }
-  for (int m = 0; m < M; ++m)
-    for (int n = 0; n < N; ++n) store(out + (m * N + n) * L, sum[m][n]);
+  const TileTarget<A> target = to;  // a copy, which stores to y cannot change
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m) {
+    A* y = target.y + m * target.row;
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) {
+      if constexpr (kStoresPieces<M>) {
+        const V<A> v = sum[m][n] + target.bias[m];
+        const int end = m < target.rows ? target.first[n + 1] : 0;
+        for (int i = target.first[n]; i < end; ++i) store_piece(y, target.pieces[i], v);
+      } else {
+        store(y + n * L, sum[m][n]);
+      }
+    }
+  }
 }
 
 template <class A>
-using TileFn = void (*)(const A*, const int64_t*, const A*, int64_t, A*);
+using TileFn = void (*)(const A*, const int64_t*, const A*, int64_t, const TileTarget<A>&);
 
 template <class A, int M>
 TileFn<A> tile_of(int n) {
@@ -132,14 +180,43 @@ class Shift {
     }
     return count;
   }
+  // Cuts the runs at the ends of vectors.
+  void cut_runs(int vectors) {
+    constexpr int64_t L = kLanesOf<A>;
+    int count = 0, i = 0;
+    for (int n = 0; n < vectors; ++n) {
+      first_[n] = count;
+      for (; i < runs_ && run_[i].from < (n + 1) * L; ++i) {
+        const int64_t lo = std::max(run_[i].from, n * L), end = run_[i].from + run_[i].count;
+        const int64_t hi = std::min(end, (n + 1) * L);
+        const uint32_t lanes = ((uint32_t{1} << (hi - lo)) - 1) << (lo - n * L);
+        piece_[count++] = {run_[i].to + n * L - run_[i].from, lanes};
+        if (end > hi) break;
+      }
+    }
+    first_[vectors] = count;
+  }
+  void whole_pieces(int vectors) {
+    for (int n = 0; n < vectors; ++n) piece_[n] = {n * kLanesOf<A>, ~uint32_t{0}};
+    for (int n = 0; n <= vectors; ++n) first_[n] = n;
+  }
   void blocks(int64_t p, int vectors, int64_t width) {
     const TileFn<A> f = tile_of<A>(j_.block, vectors);
     const A* w = static_cast<const A*>(j_.weights);
     const A* source = static_cast<const A*>(j_.source) + p;
+    const bool direct = kStoresPieces<kRows> && j_.y_stride[2] == 1 && j_.block > 1;
+    if (direct)
+      cut_runs(vectors);
+    else if (kStoresPieces<kRows> && j_.block > 1)
+      whole_pieces(vectors);
     for (int64_t m = 0; m < j_.rows; m += j_.block, w += j_.block * j_.depth) {
-      f(source, j_.offsets, w, j_.depth, buffer_);
       const int64_t rows = std::min(j_.block, j_.rows - m);
-      for (int64_t r = 0; r < rows; ++r) write_row(m + r, buffer_ + r * width);
+      A bias[kRows] = {};
+      if (direct && j_.bias != nullptr) std::copy_n(static_cast<const A*>(j_.bias) + m, rows, bias);
+      A* y = direct ? static_cast<A*>(j_.y) + m * j_.y_row : buffer_;
+      f(source, j_.offsets, w, j_.depth,
+        {y, direct ? j_.y_row : width, direct ? rows : j_.block, bias, piece_, first_});
+      for (int64_t r = 0; r < rows && !direct; ++r) write_row(m + r, buffer_ + r * width);
     }
   }
   void write_row(int64_t m, const A* from) {
@@ -160,6 +237,8 @@ class Shift {
   int runs_ = 0;
   alignas(64) A buffer_[kRows * kLongColumns * kLanesOf<A>];
   Run run_[kLongColumns * kLanesOf<A> + 1];
+  Piece piece_[kLongColumns * kLanesOf<A> + 1];
+  int first_[kLongColumns + 1];
 };
 
 // Computes sums[r][c] += sum over positions of source[offsets[r] + i] * g[i][c] for R rows of C

@@ -20,6 +20,8 @@ void fill_row(const T* row, int64_t size, int64_t first, int64_t step, int64_t n
   const T* from = row + first + lo * step;
   if (step == 1)
     std::memcpy(to + lo, from, static_cast<size_t>(hi - lo) * sizeof(T));
+  else if (step == 2)  // a constant step becomes vectors
+    for (int64_t i = 0; i < hi - lo; ++i) to[lo + i] = from[i * 2];
   else
     for (int64_t i = 0; i < hi - lo; ++i) to[lo + i] = from[i * step];
   std::fill_n(to + hi, n - hi, T(0));

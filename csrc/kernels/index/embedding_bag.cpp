@@ -32,8 +32,8 @@ class Loops {
     const int64_t mean = total / std::max<int64_t>(1, b_.count) + 1;
     parallel_for(0, b_.count, std::max<int64_t>(1, kGrain / (mean * (b_.width + 1))),
                  [&](int64_t lo, int64_t hi) {
-                   if (std::is_same_v<T, W> && b_.mode != BagMode::Max) {
-                     for (; lo < hi; ++lo) sizes[lo] = quick_bag(lo, out + lo * b_.width);
+                   if (std::is_same_v<T, W>) {
+                     for (; lo < hi; ++lo) sizes[lo] = quick_bag(lo, out + lo * b_.width, at);
                      return;
                    }
                    std::vector<W> sum(static_cast<size_t>(b_.width));
@@ -104,8 +104,8 @@ class Loops {
   W scale_of(int64_t size) const {
     return b_.mode == BagMode::Mean && size > 0 ? W(1) / static_cast<W>(size) : W(1);
   }
-  // Computes the sum or mean of bag i and returns its size.
-  int64_t quick_bag(int64_t i, [[maybe_unused]] T* to) const {
+  // Computes the result of bag i and returns its size.
+  int64_t quick_bag(int64_t i, [[maybe_unused]] T* to, [[maybe_unused]] int64_t* at) const {
     const int64_t first = b_.offsets[i], last = b_.offsets[i + 1];
     int64_t size = last - first;
     if (b_.padding >= 0)
@@ -114,10 +114,17 @@ class Loops {
     [[maybe_unused]] const BagRows<T> rows{
         table_,     b_.width, b_.index + first, last - first, b_.offsets[b_.count] - first,
         b_.padding, weights};
+    const IndexLoops& loops = index_loops();
+    const auto fold = [&](auto sums, auto maxima) {
+      if (b_.mode == BagMode::Max)
+        maxima(rows, to, at + i * b_.width);
+      else
+        sums(rows, scale_of(size), to);
+    };
     if constexpr (std::is_same_v<T, float>)
-      index_loops().sum_rows_float(rows, scale_of(size), to);
+      fold(loops.sum_rows_float, loops.largest_rows_float);
     else if constexpr (std::is_same_v<T, double>)
-      index_loops().sum_rows_double(rows, scale_of(size), to);
+      fold(loops.sum_rows_double, loops.largest_rows_double);
     return size;
   }
   void bag(int64_t i, std::vector<W>& sum, T* out, int64_t* sizes, int64_t* at) const {

@@ -3,6 +3,7 @@
 #include "kernels/index/index_loops.h"
 
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "kernels/core/element.h"
@@ -31,6 +32,17 @@ constexpr int64_t kRegister = 32;
 constexpr int64_t kRegister = 16;
 #endif
 
+// Prefetches kVectors vectors of the row that a loop at index k reaches next but a few.
+template <int kVectors, class T>
+inline __attribute__((always_inline)) void fetch_ahead(const BagRows<T>& rows, int64_t k) {
+  if (k + kAhead >= rows.known) return;
+  const auto next = reinterpret_cast<uintptr_t>(rows.table) +
+                    static_cast<uint64_t>(rows.index[k + kAhead] * rows.width) * sizeof(T);
+#pragma GCC unroll 8
+  for (int i = 0; i < kVectors * kRegister; i += 64)
+    __builtin_prefetch(reinterpret_cast<const char*>(next) + i);
+}
+
 // Sums kVectors vectors of each row in registers.
 template <int kVectors, class T>
 void sum_columns(const BagRows<T>& rows, T scale, T* to) {
@@ -41,13 +53,7 @@ void sum_columns(const BagRows<T>& rows, T scale, T* to) {
     const int64_t row = rows.index[k];
     if (row == rows.padding) continue;
     const T* from = rows.table + row * rows.width;
-    if (k + kAhead < rows.known) {
-      const auto next = reinterpret_cast<uintptr_t>(rows.table) +
-                        static_cast<uint64_t>(rows.index[k + kAhead] * rows.width) * sizeof(T);
-#pragma GCC unroll 8
-      for (int i = 0; i < kVectors * kRegister; i += 64)
-        __builtin_prefetch(reinterpret_cast<const char*>(next) + i);
-    }
+    fetch_ahead<kVectors>(rows, k);
     const T weight = rows.weights != nullptr ? rows.weights[k] : T(1);
 #pragma GCC unroll 8
     for (int i = 0; i < kVectors; ++i) {
@@ -62,27 +68,105 @@ void sum_columns(const BagRows<T>& rows, T scale, T* to) {
     std::memcpy(to + i * kLanes, &total, sizeof total);
   }
 }
+
+// Keeps the largest elements of kVectors vectors of each row, and the numbers of their indices.
+template <int kVectors, class T>
+void largest_columns(const BagRows<T>& rows, T* to, int64_t* at) {
+  using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  typedef T V __attribute__((vector_size(kRegister)));
+  typedef Place P __attribute__((vector_size(kRegister)));
+  constexpr int64_t kLanes = kRegister / sizeof(T);
+  V best[kVectors] = {};
+  P place[kVectors] = {};
+  int64_t k = 0;
+  while (k < rows.n && rows.index[k] == rows.padding) ++k;
+  const bool empty = k == rows.n;
+  const P first = P{} + static_cast<Place>(k);
+  for (int i = 0; i < kVectors && !empty; ++i) {
+    std::memcpy(&best[i], rows.table + rows.index[k] * rows.width + i * kLanes, kRegister);
+    place[i] = first;
+  }
+  for (++k; k < rows.n; ++k) {
+    const int64_t row = rows.index[k];
+    if (row == rows.padding) continue;
+    fetch_ahead<kVectors>(rows, k);
+    const P here = P{} + static_cast<Place>(k);
+#pragma GCC unroll 8
+    for (int i = 0; i < kVectors; ++i) {
+      V part;
+      std::memcpy(&part, rows.table + row * rows.width + i * kLanes, kRegister);
+      const auto above = part > best[i];
+      best[i] = above ? part : best[i];
+      place[i] = above ? here : place[i];
+    }
+  }
+  std::memcpy(to, best, sizeof best);
+  if (empty) return;
+  for (int64_t i = 0; i < kVectors * kLanes; ++i) at[i] = rows.index[place[i / kLanes][i % kLanes]];
+}
+
 template <class T>
-void sum_rows(const BagRows<T>& all, T scale, T* to) {
+void largest_column(const BagRows<T>& rows, T* to, int64_t* at) {
+  bool empty = true;
+  *to = 0;
+  for (int64_t k = 0; k < rows.n; ++k) {
+    const int64_t row = rows.index[k];
+    if (row == rows.padding) continue;
+    const T v = rows.table[row * rows.width];
+    if (!empty && !(v > *to)) continue;
+    *to = v;
+    *at = row;
+    empty = false;
+  }
+}
+
+template <class T>
+void sum_column(const BagRows<T>& rows, T scale, T* to) {
+  T sum = 0;
+  for (int64_t k = 0; k < rows.n; ++k) {
+    if (rows.index[k] == rows.padding) continue;
+    sum +=
+        rows.table[rows.index[k] * rows.width] * (rows.weights != nullptr ? rows.weights[k] : T(1));
+  }
+  *to = sum * scale;
+}
+
+// Calls f(rows, first column, a constant) for groups of columns: four vectors, one, one element.
+template <class T, class F>
+void by_columns(const BagRows<T>& all, F f) {
   constexpr int64_t kLanes = kRegister / sizeof(T);
   BagRows<T> rows = all;
   int64_t done = 0;
-  const auto advance = [&](int64_t n) {
-    rows.table += n;
-    to += n;
-    done += n;
+  const auto run = [&](auto vectors, int64_t width) {
+    for (; done + width <= all.width; done += width, rows.table += width) f(rows, done, vectors);
   };
-  for (; done + 4 * kLanes <= all.width; advance(4 * kLanes)) sum_columns<4>(rows, scale, to);
-  for (; done + kLanes <= all.width; advance(kLanes)) sum_columns<1>(rows, scale, to);
-  for (; done < all.width; advance(1)) {
-    T sum = 0;
-    for (int64_t k = 0; k < rows.n; ++k) {
-      if (rows.index[k] == rows.padding) continue;
-      sum += rows.table[rows.index[k] * rows.width] *
-             (rows.weights != nullptr ? rows.weights[k] : T(1));
+  run(std::integral_constant<int, 4>(), 4 * kLanes);
+  run(std::integral_constant<int, 1>(), kLanes);
+  run(std::integral_constant<int, 0>(), 1);
+}
+template <class T>
+void sum_rows(const BagRows<T>& all, T scale, T* to) {
+  by_columns(all, [&](const BagRows<T>& rows, int64_t column, auto vectors) {
+    if constexpr (vectors.value == 0)
+      sum_column(rows, scale, to + column);
+    else
+      sum_columns<vectors.value>(rows, scale, to + column);
+  });
+}
+template <class T>
+void largest_rows(const BagRows<T>& all, T* to, int64_t* at) {
+  const bool narrow = all.n <= std::numeric_limits<int32_t>::max();
+  by_columns(all, [&](const BagRows<T>& rows, int64_t column, auto vectors) {
+    if constexpr (vectors.value == 0) {
+      largest_column(rows, to + column, at + column);
+    } else {
+      constexpr int64_t kWidth = vectors.value * kRegister / static_cast<int64_t>(sizeof(T));
+      if (narrow) return largest_columns<vectors.value>(rows, to + column, at + column);
+      BagRows<T> one = rows;  // int32 places would overflow
+      for (int64_t i = 0; i < kWidth; ++i, ++one.table)
+        largest_column(one, to + column + i, at + column + i);
     }
-    *to = sum * scale;
-  }
+  });
 }
 
 // The sign bit of one of the two differences is set if an index is too small or too large.
@@ -193,7 +277,15 @@ int64_t copy_rows(char* to, const char* from, const int64_t* index, int64_t n, i
 }  // namespace
 
 IndexLoops index_loops() {
-  return {add<float>, add<double>, sum_rows<float>, sum_rows<double>, in_range, load, copy_rows};
+  return {add<float>,
+          add<double>,
+          sum_rows<float>,
+          sum_rows<double>,
+          largest_rows<float>,
+          largest_rows<double>,
+          in_range,
+          load,
+          copy_rows};
 }
 
 }  // namespace cograd::kernels::COGRAD_ISA

@@ -23,6 +23,10 @@ struct IndexLoops {
   // Compute to = scale * the sum of a bag's rows.
   void (*sum_rows_float)(const BagRows<float>& rows, float scale, float* to);
   void (*sum_rows_double)(const BagRows<double>& rows, double scale, double* to);
+  // Find the largest element of each column of a bag's rows, and its row. The first row wins a tie,
+  // NaN never wins. Without a row `to` is 0, and `at` is left as it was.
+  void (*largest_rows_float)(const BagRows<float>& rows, float* to, int64_t* at);
+  void (*largest_rows_double)(const BagRows<double>& rows, double* to, int64_t* at);
   // Returns true if the n indices, `stride` bytes apart, are all in [low, size).
   bool (*in_range)(const char* index, int64_t stride, int64_t n, int64_t low, int64_t size);
   // Copies the n indices, `stride` bytes apart; returns true if all copies are in [0, size).

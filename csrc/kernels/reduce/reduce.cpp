@@ -210,9 +210,12 @@ class Driver {
           const int64_t count = std::min({batch, hi - lo, run.size - first});
           const Offset o = offset_of(kept_, kept == 0 ? 0 : kept - 1, row);
           leaf_.init(states, count);
-          for (int64_t i = 0; i < count; ++i) {
-            fold(states + i * leaf_.state_size, x_ + o.in + (first + i) * run.stride, 0, terms_);
-          }
+          const char* base = x_ + o.in + first * run.stride;
+          if (leaf_.rows != nullptr && reduced_.size() == 1)
+            leaf_.rows(leaf_, states, base, count, run.stride, terms_, inner_.stride);
+          else
+            for (int64_t i = 0; i < count; ++i)
+              fold(states + i * leaf_.state_size, base + i * run.stride, 0, terms_);
           finish(states, count, o.out + first * run.out, run.out);
           lo += count;
         }
@@ -294,13 +297,17 @@ void write(DType out, void* y, int64_t count, int64_t first, int64_t stride, con
   dispatch_real(out, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* p = static_cast<T*>(y) + first;
-    for (int64_t i = 0; i < count; ++i) {
-      if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
-        p[i * stride] = T(static_cast<float>(f(i)));
-      } else {
-        p[i * stride] = static_cast<T>(f(i));
-      }
-    }
+    const auto result = [&](int64_t i) {
+      if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+        return T(static_cast<float>(f(i)));
+      else
+        return static_cast<T>(f(i));
+    };
+    // Compilers turn the first loop into vectors: a mean's divisions take a while.
+    if (stride == 1)
+      for (int64_t i = 0; i < count; ++i) p[i] = result(i);
+    else
+      for (int64_t i = 0; i < count; ++i) p[i * stride] = result(i);
   });
 }
 

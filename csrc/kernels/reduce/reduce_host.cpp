@@ -1,29 +1,40 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reductions whose result is a number on the host.
 #include <algorithm>
+#include <vector>
 
 #include "kernels/reduce/reduce.h"
+#include "kernels/reduce/reduce_leaf.h"
 #include "tensor/slot.h"
+#include "tensor/threads.h"
 
 namespace cograd::kernels {
 
 namespace {
 
-// Sums row by row into parallel lanes; large arrays use longer rows.
+constexpr int64_t kPiece = 1 << 15;
+
+// Sums the n / 2 numbers in pieces whose bounds depend on n alone, and adds those in their order.
 template <class T>
 Complex<double> sum(const T* p, int64_t n) {
-  constexpr int64_t kSize = sizeof(T), kLongest = 512;
-  const int64_t parts = n >= 64 * kLongest ? kLongest : 32, rows = n / parts;
-  double lanes[kLongest];
-  std::fill_n(lanes, parts, 0.0);
-  const int64_t kept[1] = {parts}, kept_step[1] = {kSize};
-  const int64_t reduced[1] = {rows}, reduced_step[1] = {parts * kSize};
-  reduce(ReduceOp::Sum, dtype_of<T>, p, {kept, kept_step, reduced, reduced_step}, DType::Float64,
-         lanes);
+  const ReduceLeaf leaf = reduce_leaf(LeafOp::SumPairs, dtype_of<T>);
+  const auto add_piece = [&](int64_t i, Complex<double>* to) {
+    const int64_t first = i * kPiece, count = std::min(kPiece, n - first);
+    double parts[2] = {};
+    leaf.row(leaf, parts, reinterpret_cast<const char*>(p + first), count, sizeof(T), first);
+    *to += {parts[0], parts[1]};
+  };
   Complex<double> total(0.0);
-  for (int64_t i = 0; i < parts; i += 2) total += {lanes[i], lanes[i + 1]};
-  for (int64_t i = rows * parts; i < n; i += 2)
-    total += {static_cast<double>(p[i]), static_cast<double>(p[i + 1])};
+  if (n <= kPiece) {
+    add_piece(0, &total);
+    return total;
+  }
+  std::vector<Complex<double>> sums(static_cast<size_t>(divide_up(n, kPiece)));
+  const HeavyScope heavy(n);
+  parallel_for(0, divide_up(n, kPiece), 1, [&](int64_t lo, int64_t hi) {
+    for (; lo < hi; ++lo) add_piece(lo, &sums[static_cast<size_t>(lo)]);
+  });
+  for (const Complex<double>& part : sums) total += part;
   return total;
 }
 

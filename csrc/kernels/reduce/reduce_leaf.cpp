@@ -109,27 +109,59 @@ struct AbsMinOp : MinOp {
   }
 };
 
+// Folds the whole vectors among n elements, at least one, into one vector.
+template <class Op, class A, int L = kLanes<A>>
+COGRAD_INLINE Vec<A, L> fold_vectors(const A* p, int64_t n) {
+  using V = Vec<A, L>;
+  int64_t i = 0;
+  V a0 = V{} + Op::template identity<A>();
+  V a1 = a0, a2 = a0, a3 = a0;
+  for (; i + 4 * L <= n; i += 4 * L) {
+    a0 = Op::fold(a0, Op::map(load(p + i)));
+    a1 = Op::fold(a1, Op::map(load(p + i + L)));
+    a2 = Op::fold(a2, Op::map(load(p + i + 2 * L)));
+    a3 = Op::fold(a3, Op::map(load(p + i + 3 * L)));
+  }
+  for (; i + L <= n; i += L) a0 = Op::fold(a0, Op::map(load(p + i)));
+  return Op::fold(Op::fold(a0, a1), Op::fold(a2, a3));
+}
+
+template <class Op>
+struct Fold {
+  template <class V>
+  COGRAD_INLINE V operator()(V a, V b) const {
+    return Op::fold(a, b);
+  }
+};
+
 // Folds one block of at most kBlock elements.
 template <class Op, class A>
 Wide<A> fold_block(const A* p, int64_t n) {
-  constexpr int L = kLanes<A>;
-  using V = Vec<A, L>;
+  constexpr int64_t L = kLanes<A>;
   Wide<A> total = Op::template identity<A>();
-  int64_t i = 0;
-  if (n >= L) {
-    V a0 = V{} + Op::template identity<A>();
-    V a1 = a0, a2 = a0, a3 = a0;
-    for (; i + 4 * L <= n; i += 4 * L) {
-      a0 = Op::fold(a0, Op::map(load(p + i)));
-      a1 = Op::fold(a1, Op::map(load(p + i + L)));
-      a2 = Op::fold(a2, Op::map(load(p + i + 2 * L)));
-      a3 = Op::fold(a3, Op::map(load(p + i + 3 * L)));
-    }
-    for (; i + L <= n; i += L) a0 = Op::fold(a0, Op::map(load(p + i)));
-    total = join_lanes<A, L>(Op::fold(Op::fold(a0, a1), Op::fold(a2, a3)),
-                             [](auto x, auto y) { return Op::fold(x, y); });
+  if (n >= L) total = join_lanes<A, L>(fold_vectors<Op>(p, n), Fold<Op>());
+  for (int64_t i = n / L * L; i < n; ++i) {
+    asm volatile("");  // keeps products from vectors, where they would not fuse with the addition
+    total = Op::fold(total, static_cast<Wide<A>>(Op::map(p[i])));
   }
-  for (; i < n; ++i) total = Op::fold(total, static_cast<Wide<A>>(Op::map(p[i])));
+  return total;
+}
+
+// Folds four blocks, `step` elements apart, with the results of fold_block: the last joins and the
+// last elements of all four are computed side by side.
+template <class Op, class A>
+COGRAD_INLINE Vec<Wide<A>, 4> fold_four_blocks(const A* p, int64_t step, int64_t n) {
+  using W = Wide<A>;
+  constexpr int64_t L = kLanes<A>;
+  Vec<W, 4> total = Vec<W, 4>{} + Op::template identity<W>();
+  if (n >= L)
+    total = join_four<A, L>(fold_vectors<Op>(p, n), fold_vectors<Op>(p + step, n),
+                            fold_vectors<Op>(p + 2 * step, n), fold_vectors<Op>(p + 3 * step, n),
+                            Fold<Op>());
+  for (int64_t i = n / L * L; i < n; ++i) {
+    const Vec<A, 4> last = {p[i], p[i + step], p[i + 2 * step], p[i + 3 * step]};
+    total = Op::fold(total, __builtin_convertvector(Op::map(last), Vec<W, 4>));
+  }
   return total;
 }
 
@@ -185,6 +217,22 @@ struct Simple {
     });
     *static_cast<W*>(state) = total;
   }
+  static void rows(const ReduceLeaf& leaf, void* states, const char* x, int64_t count,
+                   int64_t row_stride, int64_t n, int64_t stride) {
+    W* s = static_cast<W*>(states);
+    constexpr auto kSize = static_cast<int64_t>(sizeof(A));
+    int64_t i = 0;
+    if constexpr (kLanes<W> >= 4)
+      if (leaf.native && stride == kSize && n <= kBlock && row_stride % kSize == 0)
+        for (; i + 4 <= count; i += 4) {
+          const A* p = reinterpret_cast<const A*>(x + i * row_stride);
+          Vec<W, 4> total;
+          std::memcpy(&total, s + i, sizeof total);
+          total = Op::fold(total, fold_four_blocks<Op>(p, row_stride / kSize, n));
+          std::memcpy(s + i, &total, sizeof total);
+        }
+    for (; i < count; ++i) row(leaf, s + i, x + i * row_stride, n, stride, 0);
+  }
   static void col(const ReduceLeaf& leaf, void* state, const char* x, int64_t m, int64_t rows,
                   int64_t row_stride, int64_t) {
     W* s = static_cast<W*>(state);
@@ -221,7 +269,38 @@ struct Simple {
     const W* o = static_cast<const W*>(other);
     for (int64_t i = 0; i < count; ++i) s[i] = Op::fold(s[i], o[i]);
   }
-  static ReduceLeaf leaf() { return {sizeof(W), init, row, col, merge}; }
+  static ReduceLeaf leaf() { return {sizeof(W), init, row, rows, col, merge}; }
+};
+
+// Sums real and imaginary parts of contiguous complex numbers.
+template <class A>
+struct PairSum {
+  using Pair = Vec<double, 2>;
+  template <class B, int L>
+  static COGRAD_INLINE Pair join(Vec<B, L> v) {
+    if constexpr (std::is_same_v<B, double> && L == 2)
+      return v;
+    else
+      return join<double, L / 2>(fold_halves<B, L>(v, Fold<SumOp>()));
+  }
+  static void init(void* state, int64_t count) {
+    std::fill_n(static_cast<double*>(state), 2 * count, 0.0);
+  }
+  static void row(const ReduceLeaf&, void* state, const char* x, int64_t n, int64_t, int64_t) {
+    constexpr int64_t L = kLanes<A>;
+    const A* p = reinterpret_cast<const A*>(x);
+    auto* total = static_cast<double*>(state);
+    for (int64_t i = 0; i < n; i += kBlock, p += kBlock) {
+      const int64_t m = std::min(kBlock, n - i);
+      if (m >= L) {
+        const Pair sums = join<A, L>(fold_vectors<SumOp>(p, m));
+        total[0] += sums[0];
+        total[1] += sums[1];
+      }
+      for (int64_t j = m / L * L; j < m; ++j) total[j % 2] += static_cast<double>(p[j]);
+    }
+  }
+  static ReduceLeaf leaf() { return {2 * sizeof(double), init, row}; }
 };
 
 // Counts non-zeros of an unsigned bit pattern U under leaf.magnitude_mask; the state is int64.
@@ -289,7 +368,7 @@ struct Nonzero {
       static_cast<int64_t*>(state)[i] += static_cast<const int64_t*>(other)[i];
     }
   }
-  static ReduceLeaf leaf() { return {sizeof(int64_t), init, row, col, merge}; }
+  static ReduceLeaf leaf() { return {sizeof(int64_t), init, row, nullptr, col, merge}; }
 };
 
 // Finds the position of the extreme. Folds a block first and searches it only if it improves the
@@ -363,7 +442,7 @@ struct Arg {
       if (o[i].index >= 0) update(s[i], o[i].value, o[i].index);
     }
   }
-  static ReduceLeaf leaf() { return {sizeof(State), init, row, col, merge}; }
+  static ReduceLeaf leaf() { return {sizeof(State), init, row, nullptr, col, merge}; }
 };
 
 template <class T>
@@ -409,6 +488,8 @@ ReduceLeaf loops_of(LeafOp op, DType t) {
     case LeafOp::Sum:
       // The sum of bools is their count, which is several times faster.
       return t == DType::Bool ? Nonzero<uint8_t>::leaf() : any_acc<Simple, SumOp>(t);
+    case LeafOp::SumPairs:
+      return t == DType::Float64 ? PairSum<double>::leaf() : PairSum<float>::leaf();
     case LeafOp::Prod:
       return any_acc<Simple, ProdOp>(t);
     case LeafOp::Min:

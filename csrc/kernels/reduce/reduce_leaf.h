@@ -10,6 +10,7 @@ namespace cograd::kernels {
 // Reductions that the leaf loops implement; several public ops share one.
 enum class LeafOp : uint8_t {
   Sum,
+  SumPairs,
   Prod,
   Min,
   Max,
@@ -25,7 +26,8 @@ enum class LeafOp : uint8_t {
   PowerSum,
 };
 
-// For the simple ops the state is an int64 or a double, depending on the input's kind.
+// For the simple ops the state is an int64 or a double, depending on the input's kind. SumPairs
+// sums the elements at even and at odd places into two doubles; it has row() alone.
 struct LseState {
   double max;  // -inf: no element seen
   double sum;  // sum of exp(x - max)
@@ -50,6 +52,10 @@ struct ReduceLeaf {
   // Folds n elements, `stride` bytes apart, into one state.
   void (*row)(const ReduceLeaf& leaf, void* state, const char* x, int64_t n, int64_t stride,
               int64_t index0) = nullptr;
+  // Folds `count` rows of n elements, `stride` bytes apart, into one state each, in the order of
+  // row(); null if the op has no such loop.
+  void (*rows)(const ReduceLeaf& leaf, void* states, const char* x, int64_t count,
+               int64_t row_stride, int64_t n, int64_t stride) = nullptr;
   // Folds rows x m elements, adjacent along m, into m states; consecutive rows differ by one index.
   void (*col)(const ReduceLeaf& leaf, void* state, const char* x, int64_t m, int64_t rows,
               int64_t row_stride, int64_t index0) = nullptr;

@@ -152,7 +152,7 @@ struct Var {
     const VarState* o = static_cast<const VarState*>(other);
     for (int64_t i = 0; i < count; ++i) merge_var(s[i], o[i].count, o[i].mean, o[i].m2);
   }
-  static ReduceLeaf leaf() { return {sizeof(VarState), init, row, col, merge}; }
+  static ReduceLeaf leaf() { return {sizeof(VarState), init, row, nullptr, col, merge}; }
 };
 
 // Adds sum * exp(max) to the state. Equal maxima (both inf included) add without exp(inf - inf).
@@ -239,7 +239,7 @@ struct Lse {
     const LseState* o = static_cast<const LseState*>(other);
     for (int64_t i = 0; i < count; ++i) merge_lse(s[i], o[i].max, o[i].sum);
   }
-  static ReduceLeaf leaf() { return {sizeof(LseState), init, row, col, merge}; }
+  static ReduceLeaf leaf() { return {sizeof(LseState), init, row, nullptr, col, merge}; }
 };
 
 // Sums |x|^p in double, one element at a time because pow dominates the time.
@@ -273,7 +273,7 @@ struct Power {
       static_cast<double*>(state)[i] += static_cast<const double*>(other)[i];
     }
   }
-  static ReduceLeaf leaf() { return {sizeof(double), init, row, col, merge}; }
+  static ReduceLeaf leaf() { return {sizeof(double), init, row, nullptr, col, merge}; }
 };
 
 }  // namespace

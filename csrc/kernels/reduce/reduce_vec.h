@@ -141,18 +141,54 @@ void narrow_row(const Acc<T>* x, int64_t n, T* out) {
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(x[i]);
 }
 
+template <class A, int L>
+COGRAD_INLINE Vec<Wide<A>, L> to_wide(Vec<A, L> v) {
+#if defined(__AVX512F__)
+  // GCC converts two halves and inserts one into the other.
+  if constexpr (std::is_same_v<A, float> && L == 8)
+    return reinterpret_cast<Vec<double, L>>(
+        _mm512_maskz_cvtps_pd(0xFF, reinterpret_cast<__m256>(v)));
+#endif
+  return __builtin_convertvector(v, Vec<Wide<A>, L>);
+}
+
+// Combines lane i with lane i + L / 2 in the wide type.
+template <class A, int L, class F>
+COGRAD_INLINE Vec<Wide<A>, L / 2> fold_halves(Vec<A, L> v, F&& fold) {
+  Vec<A, L / 2> half[2];
+  std::memcpy(half, &v, sizeof v);
+  return fold(to_wide<A, L / 2>(half[0]), to_wide<A, L / 2>(half[1]));
+}
+
 // Combines the lanes in pairs, in the wide type: lane i with lane i + L / 2, and so on.
 template <class A, int L, class F>
 COGRAD_INLINE Wide<A> join_lanes(Vec<A, L> v, F&& fold) {
   if constexpr (L == 1) {
     return static_cast<Wide<A>>(v[0]);
   } else {
-    using W = Wide<A>;
-    Vec<A, L / 2> half[2];
-    std::memcpy(half, &v, sizeof v);
-    const auto a = __builtin_convertvector(half[0], Vec<W, L / 2>);
-    const auto b = __builtin_convertvector(half[1], Vec<W, L / 2>);
-    return join_lanes<W, L / 2>(fold(a, b), fold);
+    return join_lanes<Wide<A>, L / 2>(fold_halves<A, L>(v, fold), fold);
+  }
+}
+
+// Does what four calls of join_lanes do, with the last two steps of all four in one vector. Needs
+// L >= 4 lanes of the wide type.
+template <class A, int L, class F>
+COGRAD_INLINE Vec<Wide<A>, 4> join_four(Vec<A, L> v0, Vec<A, L> v1, Vec<A, L> v2, Vec<A, L> v3,
+                                        F&& fold) {
+  using W = Wide<A>;
+  if constexpr (L > 4 || !std::is_same_v<A, W>) {
+    return join_four<W, L / 2>(fold_halves<A, L>(v0, fold), fold_halves<A, L>(v1, fold),
+                               fold_halves<A, L>(v2, fold), fold_halves<A, L>(v3, fold), fold);
+  } else {
+    const auto a = __builtin_shufflevector(v0, v1, 0, 4, 2, 6);
+    const auto b = __builtin_shufflevector(v0, v1, 1, 5, 3, 7);
+    const auto c = __builtin_shufflevector(v2, v3, 0, 4, 2, 6);
+    const auto d = __builtin_shufflevector(v2, v3, 1, 5, 3, 7);
+    const auto even =
+        fold(__builtin_shufflevector(a, c, 0, 1, 4, 5), __builtin_shufflevector(a, c, 2, 3, 6, 7));
+    const auto odd =
+        fold(__builtin_shufflevector(b, d, 0, 1, 4, 5), __builtin_shufflevector(b, d, 2, 3, 6, 7));
+    return fold(even, odd);
   }
 }
 template <class A, int L>

@@ -478,8 +478,8 @@ PyObject* function_apply(PyObject* cls, PyObject* const* args, Py_ssize_t n, PyO
     const PyRef ctx(info.style == Style::Instance ? PyObject_CallNoArgs(info.cls)
                                                   : new_function_object(info.ctx_type));
     if (ctx.get() == nullptr) throw_python_error();
-    return bind_and_run(info, reinterpret_cast<PyFunctionObject*>(ctx.get()), args,
-                        static_cast<size_t>(n), kwnames);
+    return or_stopped(bind_and_run(info, reinterpret_cast<PyFunctionObject*>(ctx.get()), args,
+                                   static_cast<size_t>(n), kwnames));
   });
 }
 
@@ -498,8 +498,8 @@ PyObject* function_call_instance(PyObject* self, PyObject* const* args, Py_ssize
       if (attributes.get() != nullptr) Py_XSETREF(fresh->dict, PyDict_Copy(attributes.get()));
     }
     reinterpret_cast<PyFunctionObject*>(ctx.get())->used = true;
-    return bind_and_run(info, reinterpret_cast<PyFunctionObject*>(ctx.get()), args,
-                        static_cast<size_t>(n), kwnames);
+    return or_stopped(bind_and_run(info, reinterpret_cast<PyFunctionObject*>(ctx.get()), args,
+                                   static_cast<size_t>(n), kwnames));
   });
 }
 

@@ -162,7 +162,7 @@ PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf
       Parsed p;
       if (!parse(*r, args, n, kwnames, p, nullptr)) continue;
       PyObject* made = run(g, *r, args, p);
-      return p.pin ? pinned(g, made) : made;
+      return or_stopped(p.pin ? pinned(g, made) : made);
     }
     if (overridden(callable, args, n, kwnames, &other)) return other;
     if (PyObject* result = legacy_scalar_first(callable, g.name, args, n, kwnames)) return result;
@@ -289,6 +289,29 @@ py::object make_op(const OpGroup* g) {
 
 }  // namespace
 
+namespace {
+
+thread_local PyObject* stop_reason = nullptr;  // owned; set while thread_state.stop is
+
+// Makes the running op, or else the next one of this thread, raise `reason`; None takes it back.
+void stop_after_op(const py::object& reason) {
+  thread_state.stop = !reason.is_none();
+  PyObject* before =
+      std::exchange(stop_reason, thread_state.stop ? reason.inc_ref().ptr() : nullptr);
+  Py_XDECREF(before);  // last: it may run code
+}
+
+}  // namespace
+
+PyObject* stopped(PyObject* made) noexcept {
+  thread_state.stop = false;
+  PyObject* reason = std::exchange(stop_reason, nullptr);
+  Py_XDECREF(made);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(reason)), reason);
+  Py_DECREF(reason);
+  return nullptr;
+}
+
 py::object foreign_op_object(const ForeignOp& op) {
   static std::map<const ForeignOp*, py::object>* objects =
       new std::map<const ForeignOp*, py::object>;
@@ -341,6 +364,9 @@ void init_ops(py::module_& m) {
   m.def("_observed_calls", &observed_calls, py::arg("f"),
         "Calls f(). Returns the ops that ran on this thread: 'add', in place 'add_', with out= "
         "'add.out'.");
+  m.def("_stop_after_op", &stop_after_op, py::arg("reason"),
+        "Makes the running op, or else the next one of this thread, raise this; None: takes it "
+        "back.");
   m.def("_parse_schema", &parse_schema, "The parts of a typed schema.");
 }
 

@@ -57,6 +57,16 @@ inline void inplace_record(const OpRecord* r, const Tensor& self, const Value* a
   inplace_plain(r, self, args);
 }
 
+// Drops the result of an op during which _stop_after_op was called, and sets the error that this
+// was given. The op's end raises it: a C++ exception from a hook inside the op takes longer than
+// the op.
+[[gnu::cold]] PyObject* stopped(PyObject* made) noexcept;
+inline PyObject* or_stopped(PyObject* made) noexcept {
+  if (thread_state.stop) [[unlikely]]
+    return stopped(made);
+  return made;
+}
+
 // Calls a record with boxed arguments from C++ code of this layer.
 inline Tensor call_op(const OpRecord* r, std::initializer_list<Value> given) {
   Value args[8];

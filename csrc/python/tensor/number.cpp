@@ -64,7 +64,7 @@ PyObject* binary(Slot& slot, PyObject* a, PyObject* b) noexcept {
     }
     Result result;
     call_record(r, args, result);
-    return wrap(std::move(result.tensor));
+    return or_stopped(wrap(std::move(result.tensor)));
   });
 }
 
@@ -84,7 +84,7 @@ PyObject* inplace(Slot& slot, PyObject* a, PyObject* b) noexcept {
     inplace_record(r, unwrap(a), args);
     if (requires_grad(unwrap(a))) ensure_tracked(a);
     Py_INCREF(a);
-    return a;
+    return or_stopped(a);
   });
 }
 
@@ -98,7 +98,7 @@ PyObject* unary(Slot& slot, PyObject* a) noexcept {
     operand(a, args[0]);
     Result result;
     call_record(r, args, result);
-    return wrap(std::move(result.tensor));
+    return or_stopped(wrap(std::move(result.tensor)));
   });
 }
 

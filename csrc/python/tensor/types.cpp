@@ -387,8 +387,14 @@ bool parse_device(PyObject* o, Device* out) {
 }
 PyObject* device_object(Device d) {
   constexpr uint8_t kKinds[kDeviceTypes] = {kCpu, kMeta, kFake, kCuda};
-  const uint8_t kind = kKinds[static_cast<int>(d.type)];
-  return py::cast(DeviceBox{{DeviceType::CPU, d.index}, kind}).release().ptr();
+  const auto made = [&] {
+    const uint8_t kind = kKinds[static_cast<int>(d.type)];
+    return py::cast(DeviceBox{{DeviceType::CPU, d.index}, kind}).release().ptr();
+  };
+  if (d != kHost) return made();
+  static PyObject* const host = made();  // immutable; making one takes longer than a small op
+  Py_INCREF(host);
+  return host;
 }
 
 PyObject* size_object(IntList given) {

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from types import TracebackType
@@ -22,7 +23,6 @@ class Progress:
 
     def __init__(self, title: str, total: int) -> None:
         self.title, self.total = title, total
-        self._terminal = sys.stderr is not None and sys.stderr.isatty()
         self._start = time.monotonic()
         self._next = self._start + _DELAY
         self._bar: Any = None
@@ -30,10 +30,11 @@ class Progress:
 
     def update(self, done: int, note: str = "") -> None:
         """Shows the state if the interval has passed; ``note`` names the current item."""
-        if not self._terminal:
-            return
         now = time.monotonic()
         if now < self._next:
+            return
+        if sys.stderr is None or not sys.stderr.isatty():
+            self._next = math.inf
             return
         self._next = now + _INTERVAL
         if not self._shown:

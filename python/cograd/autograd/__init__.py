@@ -84,6 +84,8 @@ if not TYPE_CHECKING:  # type checkers would accept every name
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:
+    if type(value) in (tuple, list):  # an isinstance of Tensor takes longer than all the rest
+        return tuple(value)
     one = value is None or isinstance(value, (Tensor, graph.GradientEdge))
     if not one and not isinstance(value, (tuple, list)):
         refuse_torch("autograd", value)

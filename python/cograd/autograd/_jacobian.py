@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import cograd
-from cograd import Tensor
+from cograd import _C, Tensor
+from cograd._base.memory_format import registered as _sparse
 from cograd._base.progress import Progress
 
 Fn = Callable[..., Any]
@@ -32,7 +33,11 @@ def coordinates(value: Tensor) -> Tensor:
     Jacobians here are with respect to these vectors: a gradient g of the conjugate Wirtinger
     convention holds dL/d(re) in its real and dL/d(im) in its imaginary part.
     """
-    value = value.detach().clone()
+    return _flat(value.detach().clone())
+
+
+def _flat(value: Tensor) -> Tensor:
+    """Returns the coordinates of a tensor without history as a vector that may share its memory."""
     if value.dtype.is_complex:
         value = cograd.view_as_real(value)
     return value.reshape(-1)
@@ -45,7 +50,9 @@ def num_coordinates(value: Tensor) -> int:
 
 def from_coordinates(vector: Tensor, like: Tensor) -> Tensor:
     """Returns a tensor of the shape and dtype of ``like`` from its coordinates."""
-    vector = vector.to(like.dtype.to_real())
+    dtype = like.dtype.to_real()
+    if vector.dtype != dtype:
+        vector = vector.to(dtype)
     if like.dtype.is_complex:
         return cograd.view_as_complex(vector.reshape(*like.shape, 2))
     return vector.reshape(like.shape)
@@ -68,12 +75,14 @@ def diff_inputs(inputs: Any) -> list[Tensor]:
 
 def diff_outputs(result: Any) -> tuple[Tensor, ...]:
     """Returns the outputs of a call that require grad."""
+    if type(result) is Tensor:
+        return (result,) if result.requires_grad else ()
     return tuple(o for o in as_tuple(result) if isinstance(o, Tensor) and o.requires_grad)
 
 
 def _snapshot(outputs: Sequence[Tensor]) -> list[Tensor]:
     """Copies the outputs, because they may be views of an input that is about to change."""
-    return [coordinates(output) for output in outputs]
+    return [output.detach().clone() for output in outputs]
 
 
 def _check_same(before: Sequence[Tensor], after: Sequence[Tensor], eps: float) -> None:
@@ -107,7 +116,8 @@ def numerical_jacobian(
     """
     units = (1, 1j) if target.dtype.is_complex else (1,)
     data = target.data
-    rows: list[list[Tensor]] = [[] for _ in outputs]
+    lows: list[list[Tensor]] = [[] for _ in outputs]
+    highs: list[list[Tensor]] = [[] for _ in outputs]
     cells = itertools.product(*(range(size) for size in target.shape))
     with Progress("gradcheck: numerical", target.numel() * len(units)) as progress:
         for done, (index, unit) in enumerate(itertools.product(cells, units)):
@@ -122,18 +132,25 @@ def numerical_jacobian(
                 cell.fill_(value + step)
                 high = run()
                 _check_same(low_outputs, high, eps)
-                for row, a, b in zip(rows, low, high):
-                    row.append((coordinates(b) - a) / (2 * eps))
+                for below, above, a, b in zip(lows, highs, low, _snapshot(high)):
+                    below.append(a)
+                    above.append(b)
             finally:
                 cell.fill_(value)
-    jacobians = []
-    for row, output in zip(rows, outputs):
-        if row:
-            jacobians.append(cograd.stack(row))
-        else:
-            size = (0, num_coordinates(output))
-            jacobians.append(cograd.zeros(size, dtype=output.dtype.to_real(), device=output.device))
-    return jacobians
+    return [_differences(*sides, 2 * eps) for sides in zip(outputs, lows, highs)]
+
+
+def _differences(
+    output: Tensor, lows: list[Tensor], highs: list[Tensor], distance: float
+) -> Tensor:
+    """Returns the rows ``(high - low) / distance``; takes the tensors out of the lists."""
+    if not lows:
+        size = (0, num_coordinates(output))
+        return cograd.zeros(size, dtype=output.dtype.to_real(), device=output.device)
+    count, low, high = len(lows), cograd.stack(lows), cograd.stack(highs)
+    lows.clear()
+    highs.clear()
+    return _flat(high).sub_(_flat(low)).div_(distance).reshape(count, -1)
 
 
 def numerical_product(
@@ -150,7 +167,7 @@ def numerical_product(
         data.copy_(saved + step)
         high = run()
         _check_same(low_outputs, high, eps)
-        return [(coordinates(b) - a) / (2 * eps) for a, b in zip(low, high)]
+        return [(coordinates(b) - _flat(a)) / (2 * eps) for a, b in zip(low, high)]
     finally:
         data.copy_(saved)
 
@@ -165,11 +182,13 @@ class Analytical:
 
     def _rows(self, inputs: Sequence[Tensor], output: Tensor) -> list[Tensor]:
         size = num_coordinates(output)
+        inputs = tuple(inputs)
         columns: list[list[Tensor]] = [[] for _ in inputs]
+        zero = cograd.zeros(size, dtype=output.dtype.to_real(), device=output.device)
         with Progress("gradcheck: analytical", size) as progress:
             for i in range(size):
                 progress.update(i)
-                one = cograd.zeros(size, dtype=output.dtype.to_real(), device=output.device)
+                one = zero.clone()  # a backward may keep or return its seed
                 one[i] = 1.0
                 grads = vjp(inputs, output, from_coordinates(one, output))
                 for column, tensor, grad in zip(columns, inputs, grads):
@@ -187,21 +206,22 @@ class Analytical:
 
     def _column(self, tensor: Tensor, grad: Tensor | None) -> Tensor:
         """Returns a copy of one column, because the gradient may be the seed itself."""
-        none = cograd.zeros(
+        if grad is not None:
+            if grad.dtype != tensor.dtype:
+                self.types_ok = False
+                grad = grad.to(tensor.dtype)
+            if grad.shape == tensor.shape:
+                return coordinates(grad)
+            self.sizes_ok = False
+        return cograd.zeros(
             num_coordinates(tensor), dtype=tensor.dtype.to_real(), device=tensor.device
         )
-        if grad is None:
-            return none
-        if grad.dtype != tensor.dtype:
-            self.types_ok = False
-        if grad.shape != tensor.shape:
-            self.sizes_ok = False
-            return none
-        return coordinates(grad.to(tensor.dtype))
 
 
 def vjp(inputs: Sequence[Tensor], output: Tensor, seed: Tensor) -> tuple[Tensor | None, ...]:
     """Returns the gradients of ``output`` for the output gradient ``seed``; retains the graph."""
+    if not _sparse:
+        return _C._run_backward((output,), (seed,), True, False, tuple(inputs), False)
     grads: tuple[Tensor | None, ...] = cograd.autograd.grad(
         [output], list(inputs), [seed], retain_graph=True, allow_unused=True
     )

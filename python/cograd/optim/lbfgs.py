@@ -41,6 +41,14 @@ def _cubic_minimum(a: _Point, b: _Point, bounds: tuple[Any, Any] | None = None) 
     return min(max(right.t - (right.t - left.t) * part, low), high)
 
 
+def _add_scaled(to: Tensor, x: Tensor, factor: Tensor) -> None:
+    """Adds factor * x in one pass; a GPU does not wait for the factor's value."""
+    if to.is_cuda:
+        to.addcmul_(x, factor)
+    else:
+        to.add_(x, alpha=number(factor))
+
+
 class _StrongWolfe:
     """Searches along a line for a point with a lower loss and a flatter slope.
 
@@ -185,7 +193,13 @@ class LBFGS(Optimizer):
             start += p.numel()
 
     def _search(
-        self, closure: Callable[[], Any], t: Any, d: Tensor, start: _Point, limit: int
+        self,
+        closure: Callable[[], Any],
+        t: Any,
+        d: Tensor,
+        longest: Tensor,
+        start: _Point,
+        limit: int,
     ) -> tuple[_Point, int]:
         """Returns the point that the line search finds, and how often it called the closure."""
         group = self.param_groups[0]
@@ -197,7 +211,7 @@ class LBFGS(Optimizer):
             loss, grad = self._directional_evaluate(closure, at, t, d)
             return _Point(t, loss, grad, grad.dot(d))
 
-        search = _StrongWolfe(evaluate, start, d.abs().max(), limit)
+        search = _StrongWolfe(evaluate, start, longest, limit)
         return search.run(t), search.count + 1
 
     def _direction(self, state: dict[str, Any], grad: Tensor) -> Tensor:
@@ -221,10 +235,10 @@ class LBFGS(Optimizer):
         d = grad.neg()
         for i in range(len(dirs) - 1, -1, -1):
             al[i] = steps[i].dot(d) * ro[i]
-            d.sub_(dirs[i].mul(al[i]))
+            _add_scaled(d, dirs[i], -al[i])
         d = d.mul(state["H_diag"])
         for i in range(len(dirs)):
-            d.add_(steps[i].mul(al[i] - dirs[i].dot(d) * ro[i]))
+            _add_scaled(d, steps[i], al[i] - dirs[i].dot(d) * ro[i])
         return d
 
     @cograd.no_grad()
@@ -270,10 +284,10 @@ class LBFGS(Optimizer):
             slope = grad.dot(d)
             if slope > -least:
                 break
-            used = 0
+            used, longest = 0, d.abs().max()
             if group["line_search_fn"] is not None:
                 start = _Point(0, loss, grad, slope)
-                found, used = self._search(closure, t, d, start, group["max_eval"] - evals)
+                found, used = self._search(closure, t, d, longest, start, group["max_eval"] - evals)
                 t, loss, grad = found.t, found.loss, found.grad
                 state["t"] = t
                 self._add_grad(t, d)
@@ -288,5 +302,5 @@ class LBFGS(Optimizer):
                 break
             if grad.abs().max() <= group["tolerance_grad"]:
                 break
-            if d.mul(t).abs().max() <= least or abs(loss - state["prev_loss"]) < least:
+            if longest.mul(t).abs() <= least or abs(loss - state["prev_loss"]) < least:
                 break

@@ -7,12 +7,11 @@ import itertools
 import threading
 import traceback
 import weakref
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
 import cograd
-from cograd import Tensor
+from cograd import _C, Tensor
 
 ContextFn = Callable[[], tuple[Any, Any]]
 
@@ -42,21 +41,29 @@ class _Active(threading.local):
 active = _Active()
 
 
-class _Handle:
-    """The key of one recomputed tensor; both die with the holder."""
-
-
 class Holder:
-    """The placeholder that the graph stores instead of a saved tensor."""
+    """The placeholder that the graph stores instead of a saved tensor.
+
+    Attributes:
+        values: for each run the recomputed tensor with its version when it was saved; None once it
+            has been unpacked.
+        kept: the same for a later backward, or None.
+    """
+
+    __slots__ = ("__weakref__", "kept", "values")
 
     def __init__(self) -> None:
-        self.handles: dict[int, _Handle | None] = {}
-        self.kept: tuple[Tensor, int] | None = None  # as in Frame.recomputed
+        self.values: dict[int, tuple[Tensor, int] | None] = {}
+        self.kept: tuple[Tensor, int] | None = None
 
 
-def metadata(tensor: Tensor) -> dict[str, Any]:
+def metadata(tensor: Tensor) -> tuple[Any, ...]:
     """Returns the properties in which a recomputed tensor must equal the original."""
-    return {"shape": tensor.shape, "dtype": tensor.dtype, "device": tensor.device}
+    return tensor.shape, tensor.dtype, tensor.device
+
+
+def _described(properties: tuple[Any, ...]) -> dict[str, Any]:
+    return dict(zip(("shape", "dtype", "device"), properties, strict=True))
 
 
 def _where() -> str:
@@ -92,18 +99,14 @@ class Frame:
         self.compare = compare
         self.debug = debug
         self.input_saver: Any = None
-        self.transforms = cograd._C._open_transforms()
-        self.batched = cograd._C._vmap_depth() > 0
+        self.transforms = _C._open_transforms()
+        self.batched = _C._vmap_depth() > 0
         self.holders: list[weakref.ref[Holder]] = []
         self.metadata: list[Any] = []
         self.places: list[str] = []
         self.recomputed_places: list[str] = []
-        # Each recomputed tensor with its version when it was saved.
-        self.recomputed: dict[int, weakref.WeakKeyDictionary[_Handle, tuple[Tensor, int]]] = (
-            defaultdict(weakref.WeakKeyDictionary)
-        )
-        self.counter: dict[int, int] = defaultdict(int)
-        self.is_recomputed: dict[int, bool] = defaultdict(bool)
+        self.counter: dict[int, int] = {}  # tensors that each run has saved so far
+        self.is_recomputed: set[int] = set()  # runs
         self.forward_completed = False
         self.ignore_mismatch = False
         self.packed: list[Tensor] | None = None  # saved by one op, for _selective
@@ -112,7 +115,7 @@ class Frame:
         """Raises CheckpointError if the recomputation saved other tensors than the forward."""
         if self.ignore_mismatch:
             return
-        saved, again = len(self.holders), self.counter[run]
+        saved, again = len(self.holders), self.counter.get(run, 0)
         if saved != again:
             raise CheckpointError(
                 "checkpoint: A different number of tensors was saved during the original forward "
@@ -124,14 +127,14 @@ class Frame:
         different = ""
         for index, reference in enumerate(self.holders):
             holder = reference()
-            handle = None if holder is None else holder.handles.get(run)
-            if handle is None or handle not in self.recomputed[run]:
+            value = None if holder is None else holder.values.get(run)
+            if value is None:
                 continue
-            new = self.compare(self.recomputed[run][handle][0])
+            new = self.compare(value[0])
             if new != self.metadata[index]:
                 different += (
-                    f"tensor at position {index}:\nsaved metadata: {self.metadata[index]}\n"
-                    f"recomputed metadata: {new}\n"
+                    f"tensor at position {index}:\nsaved metadata: "
+                    f"{_described(self.metadata[index])}\nrecomputed metadata: {_described(new)}\n"
                 )
         if different:
             raise CheckpointError(
@@ -183,27 +186,27 @@ def unpack_hook(frame: Frame) -> Callable[[Holder], Tensor]:
     """Returns an unpack hook for holders; its first call in a backward runs the function again."""
 
     def unpack(holder: Holder) -> Tensor:
-        run = cograd._C._current_graph_task_id()
+        run = _C._current_graph_task_id()
         if run == -1:  # read outside of a backward: results must not be reused by a later read
             run = next(_outside_backward)
         elif holder.kept is not None:
             return _unchanged(*holder.kept)
-        if not frame.is_recomputed[run]:
+        if run not in frame.is_recomputed:
             _recompute(frame, run)
-        if run not in holder.handles:
+        if run not in holder.values:
             raise CheckpointError(
                 "checkpoint: a saved tensor was not recomputed: the function saved fewer tensors "
                 "than in its forward." + _TIP
             )
-        handle = holder.handles[run]
-        if handle is None:
+        value = holder.values[run]
+        if value is None:
             raise CheckpointError(
                 "checkpoint: Unpack is being triggered for a tensor that was already unpacked "
                 "once. If you are calling ctx.saved_tensors in backward, make sure to do so only "
                 "once."
             )
-        holder.handles[run] = None
-        return _unchanged(*frame.recomputed[run][handle])
+        holder.values[run] = None
+        return _unchanged(*value)
 
     return unpack
 
@@ -232,22 +235,23 @@ def _recompute(frame: Frame, run: int) -> None:
         active.refills.append(refill)
         hooks = cograd.autograd.graph.saved_tensors_hooks(refill, lambda box: box[0])
         # Restores the forward's transforms: the backward may run inside others.
-        transforms = cograd._C._transforms_as(frame.transforms)
+        transforms = _C._transforms_as(frame.transforms)
         with transforms, hooks, cograd.enable_grad():
             frame.recompute(*args)
     except StopRecomputation:
         pass
     finally:
+        _C._stop_after_op(None)
         del active.refills[depth:]
-    frame.is_recomputed[run] = True
+    frame.is_recomputed.add(run)
     frame.check(run)
 
 
 def _refill(frame: Frame, run: int, keep: bool, tensor: Tensor) -> Tensor:
     """Packs ``tensor`` during a recomputation: assigns it to the next holder."""
     value = tensor.detach() if tensor.requires_grad else tensor
-    index = frame.counter[run]
-    frame.counter[run] += 1
+    index = frame.counter.get(run, 0)
+    frame.counter[run] = index + 1
     if frame.debug:
         if index == 0:
             frame.recomputed_places.clear()
@@ -257,15 +261,16 @@ def _refill(frame: Frame, run: int, keep: bool, tensor: Tensor) -> Tensor:
         if not frame.forward_completed:  # a backward inside the forward: more tensors will be saved
             frame.ignore_mismatch = True
             return value
+        if frame.early_stop:  # the stop below was lost in a nested recomputation
+            raise StopRecomputation
         raise frame.too_many()
     holder = frame.holders[index]()
     if holder is not None:
-        handle = holder.handles[run] = _Handle()
-        frame.recomputed[run][handle] = (value, value._version)
+        holder.values[run] = (value, value._version)
         if keep:
-            holder.kept = (value, value._version)
-    if frame.early_stop and frame.counter[run] == len(frame.holders):
-        raise StopRecomputation
+            holder.kept = holder.values[run]
+    if frame.early_stop and index + 1 == len(frame.holders):
+        _C._stop_after_op(StopRecomputation())
     return value
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import cograd
-from cograd import Tensor
+from cograd import _C, Tensor
 from cograd.autograd import Function
 from cograd.utils._checkpoint_frame import (
     CheckpointError,
@@ -149,38 +149,46 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
         )
 
 
-@contextlib.contextmanager
-def _random_state(state: _RandomState | None) -> Iterator[None]:
-    """Sets the generators to ``state`` inside the block, and restores them afterwards."""
-    if state is None:
-        yield
-        return
-    with cograd.random.fork_rng(state.devices):
-        cograd.set_rng_state(state.cpu)
-        set_device_states(state.devices, state.states)
-        yield
-
-
 class _RandomState:
-    """The states of the CPU's generator, and of those of the GPUs of a call's arguments."""
+    """The states of the CPU's generator, and of those of the GPUs of a call's arguments.
+
+    A block over it repeats them and puts back those from before; not a generator, which takes
+    twice as long.
+    """
 
     def __init__(self, *args: Any) -> None:
         self.cpu = cograd.get_rng_state()
-        self.devices, self.states = get_device_states(*args)
+        # A tensor on a GPU exists only after the first use of one.
+        self.devices, self.states = get_device_states(*args) if _C._cuda_started() else ([], [])
+        self.before: list[Any] = []  # nested blocks of one checkpoint, innermost last
+
+    def __enter__(self) -> None:
+        others = [cograd.cuda.get_rng_state(device) for device in self.devices]
+        self.before.append((cograd.get_rng_state(), others))
+        cograd.set_rng_state(self.cpu)
+        set_device_states(self.devices, self.states)
+
+    def __exit__(self, *raised: Any) -> None:
+        cpu, others = self.before.pop()
+        cograd.set_rng_state(cpu)
+        set_device_states(self.devices, others)
+
+
+_NOTHING = contextlib.nullcontext()
 
 
 class _Autocast:
     """The autocast state of this thread, for the recomputation."""
 
     def __init__(self) -> None:
-        core = cograd._C
+        core = _C
         self.states = [(core._autocast_enabled(g), core._autocast_dtype(g)) for g in (False, True)]
         self.cache = core._autocast_cache_enabled()
 
     def again(self) -> Any:
         """Returns a context manager that restores the state."""
-        if not any(enabled for enabled, _ in self.states) and not cograd._C._autocast_enabled():
-            return contextlib.nullcontext()
+        if not any(enabled for enabled, _ in self.states) and not _C._autocast_enabled():
+            return _NOTHING
         blocks = contextlib.ExitStack()
         for kind, (enabled, dtype) in zip(("cpu", "cuda"), self.states):
             if kind == "cpu" or cograd.cuda.is_available():
@@ -207,7 +215,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        if not cograd._C._is_checkpoint_valid():
+        if not _C._is_checkpoint_valid():
             raise RuntimeError(
                 "When use_reentrant=True, checkpoint is incompatible with .grad() or passing an "
                 "`inputs` parameter to .backward(). To resolve this error, you can either set "
@@ -219,7 +227,7 @@ class CheckpointFunction(Function):
         for slot, tensor in zip(ctx.tensor_slots, saved, strict=True):
             args[slot] = tensor
         detached = detach_variable(tuple(args))
-        with _random_state(ctx.random_state), ctx.autocast.again(), cograd.enable_grad():
+        with ctx.random_state or _NOTHING, ctx.autocast.again(), cograd.enable_grad():
             outputs = ctx.run_function(*detached)
         if isinstance(outputs, Tensor):
             outputs = (outputs,)
@@ -286,7 +294,7 @@ class _Kept:
 
 def _runs_again() -> bool:
     """True if a backward here sees the forward's tangents and batches, as recomputation needs."""
-    return cograd._C._dual_level() < 0 and cograd._C._backward_within_vmaps()
+    return _C._dual_level() < 0 and _C._backward_within_vmaps()
 
 
 _COMPARISONS: dict[str, Callable[[Tensor], Any] | None] = {"default": metadata, "none": None}
@@ -329,7 +337,7 @@ def _without_reentry(
     autocast = _Autocast()
 
     def recompute(kwargs: dict[str, Any], *args: Any) -> None:
-        with _random_state(state), autocast.again(), recompute_context:
+        with state or _NOTHING, autocast.again(), recompute_context:
             function(*args, **kwargs)
 
     frame = Frame(
@@ -338,7 +346,7 @@ def _without_reentry(
         _COMPARISONS[determinism_check],
         debug,
     )
-    if cograd._C._vmap_depth() > 0:
+    if _C._vmap_depth() > 0:
         frame.input_saver = _Kept(kwargs, *args)
     else:
         dummy = cograd.empty((0,), requires_grad=True)
