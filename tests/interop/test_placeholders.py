@@ -423,7 +423,8 @@ def test_functions_by_which_containers_join_a_vmap(tmp_path):
         tmp_path,
         """
         import torch
-        from torch._C._functorch import _add_batch_dim, _remove_batch_dim, get_unwrapped, is_batchedtensor
+        from torch._C._functorch import _add_batch_dim, _remove_batch_dim
+        from torch._C._functorch import get_unwrapped, is_batchedtensor
         from torch._functorch.vmap import _maybe_remove_batch_dim
 
         x = torch.arange(6.0).reshape(3, 2)
@@ -440,7 +441,8 @@ def test_functions_by_which_containers_join_a_vmap(tmp_path):
         with torch._C._vmap_scope(3, "error") as level:
             sample = _add_batch_dim(x, 0, level)
             assert sample.shape == (2,) and _remove_batch_dim(sample, level, 3, 1).shape == (2, 3)
-            assert _maybe_remove_batch_dim("f", sample + 1, level, 3, 0).tolist() == (x + 1).tolist()
+            joined = _maybe_remove_batch_dim("f", sample + 1, level, 3, 0)
+            assert joined.tolist() == (x + 1).tolist()
             for value, dim in ((sample, None), (3, 0)):
                 try:
                     _maybe_remove_batch_dim("f", value, level, 3, dim)

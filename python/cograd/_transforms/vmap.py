@@ -287,3 +287,28 @@ def vmap_quietly(func: Callable[..., Any], randomness: str) -> Callable[..., Any
             _C._tell_of_loops(before)
 
     return quiet
+
+
+def _vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: int = 0,
+    allow_none_pass_through: bool = False,
+) -> Callable[..., Any]:
+    """Returns ``vmap(func)``, as torch's older function; results may be None if that is allowed."""
+    if not allow_none_pass_through:
+        return vmap(func, in_dims, out_dims)
+    seen: list[Any] = []
+
+    def tensors(*args: Any) -> tuple[Any, ...]:
+        leaves: list[Any] = []
+        seen[:] = _pytree.flatten(func(*args), leaves), leaves
+        return tuple(leaf for leaf in leaves if leaf is not None)
+
+    @functools.wraps(func)
+    def mapped(*args: Any) -> Any:
+        found = iter(vmap(tensors, in_dims, out_dims)(*args))
+        spec, leaves = seen
+        return _pytree.unflatten(spec, iter([None if v is None else next(found) for v in leaves]))
+
+    return mapped
