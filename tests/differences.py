@@ -11,6 +11,8 @@ ELSEWHERE = {
     "test_saved_intermediate_raises_in_double_backward",
     "a saved intermediate kept as `ctx.attribute`": "test_function_safeguards.py::"
     "test_intermediate_kept_as_attribute_raises_in_double_backward",
+    "a second derivative through a backward that reads elements (`item()`, `tolist()`)": "test_"
+    "function_reads.py::test_second_derivatives_raise_and_first_ones_do_not",
     "a write to an input in the graph without `mark_dirty`": "test_function_safeguards.py::"
     "test_unmarked_write_to_an_input_in_the_graph_raises",
     "`save_for_backward` called twice": "test_function_safeguards.py::"

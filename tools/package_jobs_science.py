@@ -218,4 +218,15 @@ def _tensordict() -> Any:
     model = TensorDictModule(net(), in_keys=["x"], out_keys=["y"])
     batch = TensorDict({"x": data()[0]}, batch_size=[64])
     rows = torch.stack([model(batch)[:2], model(batch)[2:4]])
-    return rows["y"].flatten(), rows.reshape(-1)["x"].sum()
+    squares = torch.vmap(lambda row: row.apply(torch.square))(batch)
+    nets = torch.stack([TensorDict.from_module(net()), TensorDict.from_module(net())])
+
+    def call(parameters: Any, x: Any) -> Any:
+        with parameters.to_module(model.module):
+            return model.module(x)
+
+    outputs = torch.vmap(call, (0, None))(nets, batch["x"])
+    with tempfile.TemporaryDirectory() as folder:
+        batch.memmap(folder)
+        stored = TensorDict.load_memmap(folder)["x"].abs().sum()
+    return rows["y"].flatten(), rows.reshape(-1)["x"].sum(), squares["x"].sum(), outputs, stored

@@ -12,6 +12,7 @@ namespace cograd {
 // An op that an extension registered. Never freed, so that pointers to it stay valid.
 struct ForeignOp {
   std::string library, name, qualified, params, doc, node_name, owner;
+  std::vector<std::string> returns;  // types as in a schema; empty: the op does not say
   uint32_t flags = 0;
   bool opaque = false;    // computes without recording and has no gradient
   bool composed = false;  // consists of ops, so it runs on any device

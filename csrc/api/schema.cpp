@@ -48,6 +48,17 @@ void check_kinds(const ForeignOp& op, const int32_t* kinds, size_t n) {
   }
 }
 
+// Reads the type of the result from the flags, which have it if the op is written in C++.
+void read_result(ForeignOp& op) {
+  const uint32_t code = (op.flags & COGRAD_OP_RESULT) / COGRAD_OP_RESULT_UNIT;
+  if ((op.flags & COGRAD_OP_TUPLE) != 0)
+    op.returns.emplace_back("tuple");
+  else if (code == COGRAD_NONE + 1)
+    op.returns.emplace_back("None");
+  else if (code > 0 && code <= std::size(kKinds) && kKinds[code - 1].has_value())
+    op.returns.emplace_back(type_word(*kKinds[code - 1]));
+}
+
 }  // namespace
 
 void parse_schema(ForeignOp& op, const char* schema, const int32_t* kinds, size_t n) {
@@ -61,6 +72,8 @@ void parse_schema(ForeignOp& op, const char* schema, const int32_t* kinds, size_
     if (s.returns.size() == 1 && s.returns[0].ends_with("[]")) op.flags |= COGRAD_OP_LIST;
     if (kinds != nullptr) check_kinds(op, kinds, n);
     op.params = names_text(args);
+    op.returns = std::move(s.returns);
+    if (op.returns.empty() && text.find("->") != text.npos) op.returns.emplace_back("None");
   } else {
     for (size_t i = 0; i < n; ++i) {
       args.push_back(parameter_of(op, kinds[i]));
@@ -69,6 +82,7 @@ void parse_schema(ForeignOp& op, const char* schema, const int32_t* kinds, size_
     }
     if (!text.empty()) op.params = text;
     read_names(args, op.params, who);
+    read_result(op);
   }
   op.record.spec = OpSpec{op.name.c_str(), op.params.c_str(), kFunction, op.doc.c_str()};
 }

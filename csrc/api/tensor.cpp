@@ -157,6 +157,8 @@ void* cograd_tensor_data(cograd_tensor t) noexcept {
     guarded([] { fail_tangent_lost("data_ptr()"); });
     return nullptr;
   }
+  if (thread_state.reads != nullptr) [[unlikely]]
+    guarded([t] { thread_state.reads->note(borrow(t), "data_ptr()"); });
   if (impl(t)->device.type != DeviceType::CPU) [[unlikely]] {
     guarded([t] { fail_unreadable(impl(t)->device, "data_ptr()"); });
     return nullptr;

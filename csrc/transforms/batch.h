@@ -4,7 +4,7 @@
 // innermost one is the physical tensor, which has the history and the tangents.
 #pragma once
 #include "tensor/sparse.h"
-#include "transforms/levels.h"
+#include "transforms/element_reads.h"
 
 namespace cograd {
 
@@ -103,7 +103,7 @@ inline void check_one_value(const Tensor& t, const char* who) {
 inline void check_readable(const Tensor& t, const char* who) {
   check_one_value(t, who);
   check_not_sparse(t, who);
-  check_tangent_kept(t, who);
+  before_read(t, who);
   if (t->device.type != DeviceType::CPU) [[unlikely]]
     fail_unreadable(t->device, who);
 }

@@ -8,6 +8,7 @@
 #include "autograd/modes/inference.h"
 #include "tensor/sparse.h"
 #include "transforms/batch.h"
+#include "transforms/element_reads.h"
 
 namespace cograd {
 
@@ -70,7 +71,14 @@ void CustomNode::backward(BackwardArgs& args) {
     return backward_of_handles(args);
   const PlaceGuard host(kHost);
   const RunningScope scope(this, &args);
+  call_recorded(args);
+}
+
+void CustomNode::call_recorded(BackwardArgs& args) {
+  if (!thread_state.grad_enabled && !transforms_open()) return call_backward(args);
+  const ElementReads reads;
   call_backward(args);
+  reads.guard(*this, args.out);
 }
 
 // Wraps the physical gradients of the outputs as batched tensors, calls the user's backward, and
@@ -88,7 +96,7 @@ void CustomNode::backward_of_handles(BackwardArgs& args) {
   {
     const PlaceGuard host(kHost);
     const RunningScope scope(this, &inner, &frames);
-    call_backward(inner);
+    call_recorded(inner);
   }
   for (size_t i = 0; i < found.size(); ++i) {
     const Edge& e = edges()[i];

@@ -74,6 +74,8 @@ class COGRAD_API CustomNode : public Node {
 
  private:
   friend class CustomCall;
+  // Calls the user's backward; its gradients raise where they depend on elements that it read.
+  void call_recorded(BackwardArgs& args);
   void backward_of_handles(BackwardArgs& args);
   std::vector<Tensor> tangents(std::span<const Tensor> given);
   Tensor saved_of_samples(Tensor t, size_t i) const;

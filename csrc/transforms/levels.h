@@ -103,11 +103,6 @@ inline bool has_tangent_here(const Tensor& t) {
 }
 // Raises: `who` reads elements of a tensor with a tangent in a once differentiable backward.
 [[noreturn]] COGRAD_API void fail_tangent_lost(const char* who);
-// Raises if `who`, which reads elements of `t`, would lose a tangent that its caller must not lose.
-inline void check_tangent_kept(const Tensor& t, const char* who) {
-  if (thread_state.once && has_tangent_here(t)) [[unlikely]]
-    fail_tangent_lost(who);
-}
 // Returns the tangent at a level, visible or not; undefined if there is none. A view without its
 // own tangent gets the part of its base's.
 COGRAD_API Tensor tangent_of(const Tensor& t, LevelId level);

@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-from cograd._transforms.vmap import vmap
+from cograd._transforms.vmap import _vmap, vmap
 
 __all__ = [
+    "_vmap",
     "vmap",
 ]

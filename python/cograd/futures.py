@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+import cograd
+from cograd import _C
 from cograd._base import absent as _absent
 
 __all__ = ["Future", "collect_all", "wait_all"]
@@ -15,15 +17,36 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 
+def _gpus(devices: Iterable[Any]) -> list[Any]:
+    """Returns the GPUs among the devices, each of which must exist."""
+    found = []
+    for given in devices:
+        try:
+            device = cograd.device(given)
+            _C._check_device(device)
+        except RuntimeError as error:
+            raise ValueError(
+                f"Future: devices names {given!r}, which cannot be used: {error}"
+            ) from None
+        if device.type != "cpu":
+            found.append(device)
+    return found
+
+
 class Future(Generic[T]):
     """A value that is set once, by ``set_result`` or by the call that returned this future.
 
-    ``devices`` exists for programs written for torch and may name only the CPU.
+    Args:
+        devices: the GPUs whose tensors the value may hold. Work of the thread that sets the value
+            is finished there before work that ``wait`` or a callback starts. The CPU is allowed.
+
+    Raises:
+        ValueError: a device does not exist.
     """
 
     def __init__(self, *, devices: list[Any] | None = None) -> None:
-        if any(str(device).partition(":")[0] != "cpu" for device in devices or ()):
-            raise ValueError(f"Future: devices may name only the CPU, got {devices}")
+        self._devices = _gpus(devices or ())
+        self._events: list[Any] = []  # when the GPUs finish the work before the value was set
         self._lock = threading.Condition()
         self._done = False
         self._value: Any = None
@@ -42,6 +65,7 @@ class Future(Generic[T]):
         with self._lock:
             while not self._done:
                 self._lock.wait()
+        self._order_work()
         return self.value()
 
     def value(self) -> T:
@@ -54,7 +78,7 @@ class Future(Generic[T]):
 
     def then(self, callback: Callable[[Future[T]], S]) -> Future[S]:
         """Returns a future of the result of ``callback(self)``, called once this one is done."""
-        child: Future[S] = Future()
+        child: Future[S] = Future(devices=list(self._devices))
 
         def run(parent: Future[T]) -> None:
             try:
@@ -72,6 +96,7 @@ class Future(Generic[T]):
             if not self._done:
                 self._callbacks.append(callback)
                 return
+        self._order_work()
         callback(self)
 
     def set_result(self, result: T) -> None:
@@ -88,12 +113,21 @@ class Future(Generic[T]):
         with self._lock:
             if self._done:
                 raise RuntimeError("Future: the result was set before")
+            for device in self._devices:
+                event = cograd.cuda.Event()
+                event.record(cograd.cuda.current_stream(device))
+                self._events.append(event)
             self._value, self._error, self._done = value, error, True
             callbacks, self._callbacks = self._callbacks, []
             self._waiter = None
             self._lock.notify_all()
         for callback in callbacks:
             callback(self)
+
+    def _order_work(self) -> None:
+        """Makes the current streams of this thread wait for the work before the value was set."""
+        for device, event in zip(self._devices, self._events, strict=True):
+            cograd.cuda.current_stream(device).wait_event(event)
 
     def _settle(self) -> None:
         """Waits for the value or the error, without raising the error."""

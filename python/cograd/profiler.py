@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+import cograd
 from cograd import _C
 from cograd._base import absent as _absent
 from cograd.autograd.profiler import EventList, TimeSummary, record_function
@@ -31,7 +32,10 @@ __all__ = [
 
 
 class ProfilerActivity(Enum):
-    """The activities that torch can profile; cograd supports only the CPU."""
+    """The activities that torch can profile; cograd records those of the CPU.
+
+    With a GPU that is the time in which calls start kernels, not that of the kernels.
+    """
 
     CPU = 0
     XPU = 1
@@ -171,6 +175,12 @@ class profile:
                     f"profile(): activities must be ProfilerActivity, got {type(absent).__name__}"
                 )
             text = f"{absent.name} is not available, disabling {absent.name} profiling"
+            if absent is ProfilerActivity.CUDA and cograd.cuda.is_available():
+                text += (
+                    ": the times are those of the calls that start kernels. Time kernels with "
+                    "cuda.Event(enable_timing=True), or call cuda.synchronize() inside the block"
+                )
+                self.activities = self.activities | supported_activities()
             warnings.warn(text, UserWarning, stacklevel=2)
         self.activities &= supported_activities()
         if not self.activities:

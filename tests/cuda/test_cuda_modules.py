@@ -335,3 +335,65 @@ def test_doctor_names_the_libraries():
     )
     found = {f["what"]: (f["status"], f["text"]) for f in json.loads(done.stdout)}
     assert found["NVRTC"][0] == "FAIL" and "pip install 'cograd[cuda]'" in found["NVRTC"][1]
+
+
+DATA_PARALLEL = """
+def model():
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2), torch.nn.Tanh())
+
+x = torch.arange(15.0).reshape(5, 3) / 10
+alone = model().eval()
+want = alone(x)
+(want**2).sum().backward()
+"""
+
+
+def test_data_parallel_divides_batches_among_gpus():
+    fakes.run(
+        DATA_PARALLEL
+        + """
+m = model().eval().cuda()
+for both, first in ((torch.nn.DataParallel(m), 0), (torch.nn.DataParallel(m, [0, 1], 1), 1)):
+    assert both.device_ids == [0, 1] and both.output_device.index == first
+    seen = []
+    handle = m[0].register_forward_hook(lambda m, i, o: seen.append((o.device.index, len(o))))
+    y = both(x.cuda())
+    handle.remove()
+    assert seen == [(0, 3), (1, 2)] and y.device.index == first
+    assert torch.allclose(y.cpu(), want)
+    m.zero_grad()
+    (y**2).sum().backward()
+    for p, q in zip(m.parameters(), alone.parameters()):
+        assert p.grad.device.index == 0 and torch.allclose(p.grad.cpu(), q.grad)
+assert torch.nn.DataParallel(m, [0])(x.cuda()).device.index == 0
+one = torch.nn.parallel.data_parallel(m, x[:1].cuda(), [0, 1])
+assert torch.allclose(one.cpu(), want[:1])
+assert torch.nn.DataParallel(alone).device_ids == []
+raises(RuntimeError, "'0.weight'); call module.to('cuda:1')", torch.nn.DataParallel(m, [1, 0]), x)
+raises(RuntimeError, "cannot use the device 5", torch.nn.DataParallel, m, [5])
+raises(RuntimeError, "names the CPU beside GPUs", torch.nn.DataParallel, m, ["cpu", 0])
+""",
+        FAKE_CUDA_DEVICES=2,
+    )
+
+
+def test_futures_and_profiles_take_gpus():
+    fakes.run(
+        """
+import warnings
+from cograd.profiler import ProfilerActivity, profile
+f = torch.futures.Future(devices=[0, "cuda:0", "cpu"])
+twice = f.then(lambda f: f.value() * 2)
+f.set_result(torch.ones(2).cuda())
+assert twice.wait().cpu().tolist() == [2, 2] and torch.futures.collect_all([f]).wait() == [f]
+raises(ValueError, "devices names 'cuda:7', which cannot be used", torch.futures.Future,
+       devices=["cuda:7"])
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    with profile(activities=[ProfilerActivity.CUDA]) as p:
+        torch.ones(2).cuda() * 2
+assert "the times are those of the calls that start kernels" in str(caught[0].message)
+assert any("mul" in e.name for e in p.events())
+"""
+    )

@@ -2,8 +2,10 @@
 """cograd.utils.cpp_extension and cograd.ops with real ops: loading, reloading, gradients."""
 
 import ast
+import inspect
 import json
 import os
+import pydoc
 import shutil
 import subprocess
 import sys
@@ -82,7 +84,10 @@ def test_function_with_names_defaults_and_docstring():
     assert module.axpby(y=y, x=x, a=3).tolist() == [5.0, 5.0]
     assert torch.ops.t_axpby.axpby(x, y, a=0.0).tolist() == [2.0, 2.0]
     assert "a * x + y" in module.axpby.__doc__
-    assert "(x, y, a=1.5)" in module.axpby.__doc__
+    line = "axpby(x: Tensor, y: Tensor, a: float = 1.5) -> Tensor"
+    assert module.axpby.__doc__.startswith(line + "\n") and line in pydoc.render_doc(module.axpby)
+    shown = inspect.signature(module.axpby)
+    assert shown.return_annotation is torch.Tensor and shown.parameters["a"].annotation is float
     assert module.__name__ == "t_axpby"
     with pytest.raises(TypeError):
         module.axpby(x)

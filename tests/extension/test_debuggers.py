@@ -167,8 +167,13 @@ def test_gdb(tmp_path):
 @pytest.mark.slow
 def test_lldb(tmp_path):
     skip_without("lldb")
-    folders = [str(p) for p in Path("/usr/lib").glob("llvm-*/lib/python3*/dist-packages")]
-    env = {"PYTHONPATH": os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])}
+    found = Path("/usr/lib").glob("llvm-*/lib/python3*/dist-packages/lldb/__init__.py")
+    folders = [str(p.parents[1]) for p in found]  # where Debian puts lldb's module
+    env = {
+        "PYTHONPATH": os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")]),
+        # lldb's own Python takes the prefix of the first python3 on the path.
+        "PATH": os.pathsep.join(["/usr/bin", os.environ["PATH"]]),
+    }
     probe = ["lldb", "--batch", "-o", "script print('python', 'works')"]
     found = subprocess.run(
         probe, capture_output=True, text=True, check=False, env={**os.environ, **env}

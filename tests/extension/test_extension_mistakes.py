@@ -38,7 +38,14 @@ BACKWARD = {
     "name": (IndexError, r"saved_data has no 'b'; it has: 'a', 'tensors'"),
     "name_at": (IndexError, r"saved_data has no 'b'; it has: 'a', 'tensors'"),
     "name_tensor": (IndexError, r"saved_data has no 'b'; it has: 'a', 'tensors'"),
-    "kind": (TypeError, "it holds no Tensor, but a double"),
+    "kind": (
+        TypeError,
+        r"saved_data\['a'\] holds a double, but to_tensor\(\) needs a Tensor: read it by "
+        r"to_double\(\), or store a Tensor in forward",
+    ),
+    "kind_at": (TypeError, r"saved_data\['tensors'\] holds a list of Tensors, but to_string\(\)"),
+    "kind_set": (TypeError, r"saved_data\['a'\] holds a string, but to_int\(\) needs an int: read"),
+    "kind_none": (TypeError, r"saved_data\['a'\] holds None, .* a double: test is_none\(\) before"),
     "kind_list": (
         IndexError,
         r"there is no element \[2\]: it has float64\[2, 3\], float64\[2, 3\]",

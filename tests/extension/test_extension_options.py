@@ -110,3 +110,7 @@ def test_torchs_spelling_of_conversions_needs_compat():
     x = torch.ones(1, requires_grad=True)
     ops.Twice(x).backward()
     assert x.grad.item() == 2
+    code = code.replace("2.0;", '"text";')
+    ops = cpp_extension.load_inline("t_kind", code, functions="Twice", with_torch_compat=True)
+    with pytest.raises(TypeError, match=r"toDouble\(\) needs a double: read it by toStringRef\(\)"):
+        ops.Twice(x).backward()

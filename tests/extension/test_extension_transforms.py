@@ -132,6 +132,21 @@ def test_tangents_through_a_backward_on_numbers(ops):
     same(vmap(lambda x, t: jvp(ops.opaque_with_jvp, (x,), (t,))[1])(X, T), 2 * X * T)
 
 
+def test_a_loop_over_elements_that_is_not_marked_raises_in_second_order(ops):
+    x = X[:, 0].contiguous()
+    f = lambda x: ops.unmarked(x).sum()
+    same(grad(f)(x), 2 * x)
+    text = r"backward of Unmarked: it reads elements, by data_ptr\(\), of a tensor that "
+    for run, tail in (
+        (grad(lambda x: grad(f)(x).sum()), "requires grad"),
+        (grad(lambda x: (grad(lambda x: ops.unmarked(x).square().sum())(x)).sum()), "requires"),
+        (jacfwd(grad(f)), "has a tangent"),
+    ):
+        with pytest.raises(RuntimeError, match=text + tail):
+            run(x)
+    same(grad(f)(x), 2 * x)
+
+
 def test_a_loop_over_elements_never_loses_a_tangent(ops):
     """The backward reads elements: forward over reverse raises, all that is known is right."""
     x = X[:, 0].contiguous()

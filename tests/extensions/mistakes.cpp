@@ -31,6 +31,15 @@ struct Mistake : Function<Mistake> {
     if (mistake == "name_at") return {grads[0] * ctx->saved_data.at("b").to_double()};
     if (mistake == "name_tensor") return {ctx->saved_data["b"].to_tensor()};
     if (mistake == "kind") return {ctx->saved_data["a"].to_tensor()};
+    if (mistake == "kind_at") ctx->saved_data.at("tensors").to_string();
+    if (mistake == "kind_set") {
+      ctx->saved_data["a"] = "text";
+      ctx->saved_data["a"].to_int();
+    }
+    if (mistake == "kind_none") {
+      ctx->saved_data["a"] = cograd::IValue();
+      ctx->saved_data["a"].to_double();
+    }
     if (mistake == "kind_list") return {ctx->saved_data["tensors"].to_tensors()[2]};
     return {grads[0] * ctx->saved_data["a"].to_double() + grads[1], Tensor()};
   }

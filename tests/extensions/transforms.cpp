@@ -127,6 +127,25 @@ struct Loops : Function<Loops> {
   }
 };
 
+// Does not say that its backward reads elements.
+struct Unmarked : Function<Unmarked> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x) {
+    ctx->save_for_backward({x});
+    return x * x;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list g) {
+    const Tensor x = ctx->get_saved_variables()[0];
+    Tensor out = cograd::empty(x.sizes(), x.options());
+    const auto in = x.accessor<double, 1>(), grad = g[0].accessor<double, 1>();
+    auto to = out.accessor<double, 1>();
+    for (int64_t i = 0; i < x.numel(); ++i) to[i] = 2 * in[i] * grad[i];
+    return {out};
+  }
+  static variable_list jvp(AutogradContext* ctx, variable_list t) {
+    return {t[0] * ctx->get_saved_variables()[0] * 2};
+  }
+};
+
 // Rules that give too much, or too little.
 struct WrongCount : CubeBase<WrongCount> {
   static variable_list jvp(AutogradContext*, variable_list t) { return {t[0], t[0]}; }
@@ -155,6 +174,7 @@ static Tensor generated(const Tensor& x, double k) { return Generated::apply(x, 
 static Tensor opaque(const Tensor& x) { return Opaque::apply(x); }
 static Tensor opaque_with_jvp(const Tensor& x) { return OpaqueWithJvp::apply(x); }
 static Tensor loops(const Tensor& x) { return Loops::apply(x); }
+static Tensor unmarked(const Tensor& x) { return Unmarked::apply(x); }
 static Tensor wrong_count(const Tensor& x, double k) { return WrongCount::apply(x, k); }
 
 // Ops that are no Functions.
@@ -182,6 +202,7 @@ COGRAD_LIBRARY(t_transforms, m) {
   m.def("opaque", &opaque, "x").generate_vmap_rule();
   m.def("opaque_with_jvp", &opaque_with_jvp, "x").generate_vmap_rule();
   m.def("loops", &loops, "x").generate_vmap_rule();
+  m.def("unmarked", &unmarked, "x").generate_vmap_rule();
   m.def("mixed", &mixed, "list, y=None").generate_vmap_rule();
   m.def("twice", &twice, "x, y").generate_vmap_rule();
   m.def("on_numbers", &on_numbers, "x, k=1.0");

@@ -288,3 +288,43 @@ def test_functions_that_return_their_input_or_a_view(forward, backward):
     out = vmap(cls.apply)(t)
     assert torch.equal(out.detach(), torch.stack([forward(r) for r in X]))
     assert torch.equal(grad(out.sum(), t)[0][:, 1:], torch.ones(2, 2))
+
+
+class Pair:
+    """Batches its tensors itself, by the methods that torch's vmap would call of a TensorDict."""
+
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    shape = property(lambda self: self.x.shape[:1])
+
+    def dim(self):
+        return 1
+
+    def __getitem__(self, index):
+        return Pair(self.x[index], self.y[index])
+
+    def _add_batch_dim(self, *, in_dim, vmap_level):
+        add = torch._C._add_samples
+        return Pair(add(self.x, in_dim, vmap_level), add(self.y, in_dim, vmap_level))
+
+    def _maybe_remove_batch_dim(self, name, vmap_level, batch_size, out_dim):
+        assert name == "<lambda>"
+        take = lambda t: torch._C._take_samples(t, out_dim, vmap_level, batch_size)
+        return Pair(take(self.x), take(self.y))
+
+
+def test_containers_that_batch_their_tensors():
+    pair = Pair(torch.arange(6.0).reshape(3, 2), torch.ones(3))
+    for dim in (0, -1):
+        for chunk in (None, 2):
+            dots = vmap(lambda p, k: p.x.sum() * p.y + k, (dim, None), chunk_size=chunk)
+            assert dots(pair, 1.0).tolist() == [2, 6, 10]
+    made = vmap(lambda x: Pair(x * 2, x.sum()))(pair.x)
+    assert made.x.tolist() == (pair.x * 2).tolist() and made.y.tolist() == [1, 5, 9]
+    rows = vmap(vmap(lambda a, b: a * b, (None, 0)), (0, None))(pair.y, pair.y)
+    assert rows.shape == (3, 3)
+    with pytest.raises(ValueError, match="dimensionality 1 so expected in_dim"):
+        vmap(lambda p: p.y, in_dims=1)(pair)
+    with pytest.raises(ValueError, match="must only return Tensors, got type <class 'object'>"):
+        vmap(lambda p: object())(pair)

@@ -10,6 +10,7 @@ import pytest
 import cograd as torch
 from cograd import fx, nn
 from cograd.fx.passes import pass_manager
+from cograd.fx.passes.graph_drawer import FxGraphDrawer
 from cograd.fx.passes.infra.pass_base import PassBase, PassResult
 from cograd.fx.passes.infra.pass_manager import (
     PassManager,
@@ -240,3 +241,81 @@ def test_support_of_nodes():
     assert not single.is_node_supported(modules, nodes["add"])
     with pytest.raises(TypeError, match="abstract"):
         type("Half", (type(table).__mro__[1],), {})()
+
+
+class Inner(nn.Module):
+    def forward(self, x):
+        return torch.relu(x) * 2
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(4))
+        self.linear = nn.Linear(4, 4)
+        self.inner = fx.symbolic_trace(Inner())
+
+    def forward(self, x):
+        return self.inner(self.linear(x) * self.scale).sum(dim=1)
+
+
+def outer_module():
+    class Tracer(fx.Tracer):
+        def is_leaf_module(self, module, name):
+            return isinstance(module, fx.GraphModule) or super().is_leaf_module(module, name)
+
+    model = Outer()
+    module = fx.GraphModule(model, Tracer().trace(model))
+    ShapeProp(module).propagate(torch.ones(2, 4))
+    return module
+
+
+def test_graphs_are_drawn_with_their_edges_and_shapes(tmp_path):
+    drawer = FxGraphDrawer(outer_module(), "net")
+    text = drawer.get_dot_graph().to_string()
+    assert text.startswith('digraph "net" {') and text.endswith("}\n")
+    arrows = [line for line in text.splitlines() if " -> " in line]
+    assert arrows == [
+        '"linear.weight" -> "linear";',
+        '"linear.bias" -> "linear";',
+        '"x" -> "linear";',
+        '"linear" -> "mul";',
+        '"scale" -> "mul";',
+        '"mul" -> "inner";',
+        '"inner" -> "sum_1";',
+        '"sum_1" -> "output";',
+    ]
+    linear = next(line for line in text.splitlines() if line.startswith('"linear" ['))
+    assert "op_code=call_module|target=linear" in linear and r"float32[2,\ 4]" in linear
+    assert r'"linear.weight" [label="{weight|float32[4,\ 4]}"' in text
+    assert "dim=1" in next(line for line in text.splitlines() if line.startswith('"sum_1"'))
+    assert sorted(drawer.get_all_dot_graphs()) == ["net", "net_inner"]
+    assert '"relu" -> "mul";' in str(drawer.get_submod_dot_graph("inner"))
+    drawer.get_main_dot_graph().write_raw(tmp_path / "net.dot")
+    assert (tmp_path / "net.dot").read_text() == text
+
+
+def test_drawn_graphs_leave_out_what_is_not_asked_for():
+    module = outer_module()
+    drawer = FxGraphDrawer(module, "net", ignore_getattr=True, ignore_parameters_and_buffers=True)
+    text = drawer.get_dot_graph().to_string()
+    assert '"scale"' not in text and "weight" not in text and '"linear" -> "mul";' in text
+    with pytest.raises(TypeError, match="expected a GraphModule, as symbolic_trace returns, got"):
+        FxGraphDrawer(Outer(), "net")
+
+
+def test_pictures_of_graphs_need_graphviz(monkeypatch, tmp_path):
+    graph = FxGraphDrawer(fx.symbolic_trace(Inner()), "net").get_dot_graph()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RuntimeError, match="'dot' is not on the path, so there is no svg: install"):
+        graph.write_svg(tmp_path / "net.svg")
+    assert not (tmp_path / "net.svg").exists()
+    program = tmp_path / "dot"
+    program.write_text('#!/bin/sh\nread line\necho "$1 $line"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    assert graph.create_png() == b'-Tpng digraph "net" {\n'
+    graph.write_svg(tmp_path / "net.svg")
+    assert (tmp_path / "net.svg").read_text() == '-Tsvg digraph "net" {\n'
+    with pytest.raises(AttributeError, match="no attribute 'write_gif'"):
+        graph.write_gif("x")

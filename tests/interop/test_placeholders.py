@@ -198,12 +198,12 @@ def test_names_of_the_functorch_binding(tmp_path):
         tmp_path,
         """
         import torch
-        from torch._C._functorch import _add_batch_dim, _remove_batch_dim
+        from torch._C._functorch import _grad_increment_nesting, _vmap_decrement_nesting
         print(isinstance("cpu", torch.DeviceObjType))
         try:
-            _add_batch_dim(torch.ones(2), 0, 1)
+            _grad_increment_nesting()
         except NotImplementedError as error:
-            print("_add_batch_dim has no implementation in cograd" in str(error))
+            print("_grad_increment_nesting has no implementation in cograd" in str(error))
         """,
     )
     assert out == ["False", "True"]
@@ -415,3 +415,42 @@ def test_helpers_of_torch_that_are_a_line(tmp_path):
         "torch.Size([2])",
         "The mod argument should be a string",
     ]
+
+
+def test_functions_by_which_containers_join_a_vmap(tmp_path):
+    """tensordict batches its tensors by these, and asks for fake tensors."""
+    out = run(
+        tmp_path,
+        """
+        import torch
+        from torch._C._functorch import _add_batch_dim, _remove_batch_dim
+        from torch._C._functorch import get_unwrapped, is_batchedtensor
+        from torch._functorch.vmap import _maybe_remove_batch_dim
+
+        x = torch.arange(6.0).reshape(3, 2)
+        seen = []
+
+        def row(sample):
+            assert is_batchedtensor(sample) and get_unwrapped(sample).shape == (3, 2)
+            seen.append(sample)
+            return sample * 2
+
+        assert torch.vmap(row)(x).tolist() == (x * 2).tolist() and len(seen) == 1
+        assert not is_batchedtensor(x) and get_unwrapped(x) is x
+        assert _maybe_remove_batch_dim("f", x, 1, 3, None) is x
+        with torch._C._vmap_scope(3, "error") as level:
+            sample = _add_batch_dim(x, 0, level)
+            assert sample.shape == (2,) and _remove_batch_dim(sample, level, 3, 1).shape == (2, 3)
+            joined = _maybe_remove_batch_dim("f", sample + 1, level, 3, 0)
+            assert joined.tolist() == (x + 1).tolist()
+            for value, dim in ((sample, None), (3, 0)):
+                try:
+                    _maybe_remove_batch_dim("f", value, level, 3, dim)
+                except ValueError as error:
+                    print(error)
+        assert torch._guards.active_fake_mode() is None
+        assert isinstance(x.untyped_storage(), torch.StorageBase)
+        """,
+    )
+    assert out[0].endswith("can not return a BatchedTensor when out_dim is None")
+    assert "`f` must only return Tensors, got type <class 'int'>" in out[1]

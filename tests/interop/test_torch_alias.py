@@ -124,14 +124,14 @@ def test_names_that_packages_ask_of_fx(tmp_path):
             return x * 2
         assert double(x).tolist() == [2, 2] and torch.fx.wrap("double") == "double"
         from torch.fx.experimental.proxy_tensor import make_fx
-        from torch.fx.passes.graph_drawer import FxGraphDrawer
+        from torch.fx.passes.splitter_base import FxNetAccNodesFinder
         module = torch.fx.symbolic_trace(lambda x: double(torch.relu(x)))
         print(module.code.split()[0], "torch.relu(x)" in module.code, module(x).tolist())
         for call in (
             lambda: DTensor(x),
             lambda: torch.fx.wrap(3),
             lambda: make_fx(double),
-            lambda: FxGraphDrawer(module, "name"),
+            lambda: FxNetAccNodesFinder(module, None, False),
         ):
             try:
                 call()

@@ -71,6 +71,20 @@ def test_call_without_gradient():
     assert sin.__doc__ == "The sine, by NumPy." and sin._schema == "(Tensor x) -> Tensor"
     assert _op_table.python_ops["tests::sin"] is sin
     assert list(inspect.signature(sin).parameters) == ["x"]
+    assert str(inspect.signature(sin)) == "(x: cograd.Tensor) -> cograd.Tensor"
+
+
+def test_signatures_show_pythons_types():
+    @library.custom_op("tests::typed", mutates_args=())
+    def typed(
+        x: Tensor, n: int, w: Tensor | None = None, *, dims: Sequence[int] = (0,)
+    ) -> tuple[Tensor, Tensor]:
+        return x * n, x + n
+
+    assert str(inspect.signature(typed)).replace("collections.abc.", "") == (
+        "(x: cograd.Tensor, n: int, w: cograd.Tensor | None = None, *, "
+        "dims: Sequence[int] = (0,)) -> tuple[cograd.Tensor, cograd.Tensor]"
+    )
 
 
 def test_backward_without_formula():

@@ -756,6 +756,35 @@ def test_report_is_a_table():
     assert [r.check for r in report] == report.checks
 
 
+def test_an_exception_is_printed_once_with_the_checks_that_it_fails():
+    class Broken(Identity):
+        @staticmethod
+        def backward(ctx, grad):
+            raise ValueError("this backward is not written yet")
+
+    report = audit(Broken, values(2, 3))
+    hit = [r.check for r in report.failures if r.error.startswith("ValueError: this backward")]
+    assert len(hit) >= 8 and all("not written yet" in report[name].detail for name in hit)
+    others = ", ".join(hit[1:])
+    for text in (str(report), report._repr_html_()):
+        assert text.count("this backward is not written yet") == 1
+        assert f"The same exception fails {len(hit) - 1} more checks: {others}" in text
+    rows = [line.split()[0] for line in str(report).splitlines()[1:] if line[2:3] != " "]
+    assert rows == [name for name in report.checks if name not in hit[1:]]
+
+
+def test_different_exceptions_have_a_row_each():
+    runs = iter(range(1000))
+
+    class Varies(Identity):
+        @staticmethod
+        def backward(ctx, grad):
+            raise ValueError(f"run {next(runs)}")
+
+    report = audit(Varies, values(2, 3), only=["gradcheck", "create_graph"])
+    assert str(report).count("raised ValueError: run") == 2 and "same exception" not in str(report)
+
+
 def test_mutates_declares_a_write():
     def accumulate(total, x):
         total.add_(x)

@@ -224,15 +224,21 @@ def test_signatures_are_python():
     seen = 0
     for name, f in functions():
         for line in (f.__doc__ or "").splitlines():
-            if re.fullmatch(rf"{re.escape(name)}\(.*\)", line) and "..." not in line:
-                exec(f"def f{line[len(name) :]}: pass", {"inf": 0, "cograd": torch})
+            if re.fullmatch(rf"{re.escape(name)}\(.*\)( -> .+)?", line) and "..." not in line:
+                future = "from __future__ import annotations\n"
+                exec(f"{future}def f{line[len(name) :]}: pass", {"inf": 0, "cograd": torch})
                 seen += 1
         text = getattr(f, "__text_signature__", None)
         if text is not None and type(f).__module__ == "cograd._C":
             exec(f"def f{text}: pass", {})
     assert seen > 500
-    assert torch.acos.__doc__.startswith("acos(input, *, out=None)\n")
-    assert torch.aminmax.__doc__.startswith("aminmax(input, *, dim=None, keepdim=False, out=None)")
+    assert torch.acos.__doc__.startswith(
+        "acos(input: Tensor, *, out: Tensor | None = None) -> Tensor\n"
+    )
+    assert torch.aminmax.__doc__.startswith(
+        "aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, "
+        "out: Sequence[Tensor] | None = None) -> tuple[Tensor, Tensor]\n"
+    )
     assert torch.acos.__text_signature__ == "(input, *, out=None)"
 
 

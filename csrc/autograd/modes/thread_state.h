@@ -10,6 +10,7 @@ namespace cograd {
 
 class CallObserver;
 class CopySlices;
+class ElementReads;
 class Node;
 struct SavedHookScope;
 struct SavedHookInUse;
@@ -30,6 +31,7 @@ struct ThreadState {
   const SavedHookInUse* hooks_in_use = nullptr;  // hooks that are running; they skip themselves
   LevelId max_visible_level = ~LevelId{0};  // tangents at this and at higher dual levels are hidden
   const CopySlices* slices = nullptr;       // the CopySlices whose backward is running
+  ElementReads* reads = nullptr;            // notes what the running custom backward reads
   CallObserver* observer = nullptr;         // sees every call of an op; null: no one observes
 };
 extern constinit COGRAD_API thread_local ThreadState thread_state

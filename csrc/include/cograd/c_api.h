@@ -403,7 +403,11 @@ enum {
   COGRAD_OP_BATCH_TAKES_SAMPLES = 64, /* COGRAD_FUNCTION_BATCH_TAKES_SAMPLES */
   /* What an op that records its node itself says about its function, for audits. */
   COGRAD_OP_HAS_JVP = 128,
-  COGRAD_OP_HAS_BATCH = 256
+  COGRAD_OP_HAS_BATCH = 256,
+  /* The kind of the result, for docs: COGRAD_OP_RESULT_UNIT * (kind + 1), or 0 if it is not said. A
+   * typed schema says it itself. */
+  COGRAD_OP_RESULT_UNIT = 0x10000,
+  COGRAD_OP_RESULT = 0xFF0000
 };
 typedef struct cograd_op_desc {
   size_t struct_size;

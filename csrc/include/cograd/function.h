@@ -65,15 +65,15 @@ class BasicIValue {
   bool is_double() const noexcept { return kind_ == Kind::Double; }
   bool is_bool() const noexcept { return kind_ == Kind::Bool; }
   bool is_string() const noexcept { return kind_ == Kind::String; }
-  // These raise TypeError if the value has another kind.
-  bool to_bool() const { return need(Kind::Bool, "bool").i_ != 0; }
-  int64_t to_int() const { return need(Kind::Int, "int").i_; }
-  double to_double() const { return need(Kind::Double, "double").d_; }
-  const std::string& to_string() const { return need(Kind::String, "string").s_; }
-  const Tensor& to_tensor() const { return need(Kind::Tensor, "Tensor").tensors_[0]; }
-  const variable_list& to_tensors() const { return need(Kind::Tensors, "Tensors").tensors_; }
-  const std::vector<int64_t>& to_ints() const { return need(Kind::Ints, "ints").ints_; }
-  const std::vector<double>& to_doubles() const { return need(Kind::Doubles, "doubles").doubles_; }
+  // These raise TypeError, which names the key, if the value has another kind.
+  bool to_bool() const { return need(Kind::Bool).i_ != 0; }
+  int64_t to_int() const { return need(Kind::Int).i_; }
+  double to_double() const { return need(Kind::Double).d_; }
+  const std::string& to_string() const { return need(Kind::String).s_; }
+  const Tensor& to_tensor() const { return need(Kind::Tensor).tensors_[0]; }
+  const variable_list& to_tensors() const { return need(Kind::Tensors).tensors_; }
+  const std::vector<int64_t>& to_ints() const { return need(Kind::Ints).ints_; }
+  const std::vector<double>& to_doubles() const { return need(Kind::Doubles).doubles_; }
   Scalar to_scalar() const {
     return kind_ == Kind::Double ? Scalar(d_)
            : kind_ == Kind::Bool ? Scalar(to_bool())
@@ -105,25 +105,56 @@ class BasicIValue {
     return v;
   }
   bool is_missing() const noexcept { return missing_; }
+  // For saved_data: the key under which this value is kept, for messages.
+  void set_key(std::string_view key) {
+    if (key_ != key) key_ = key;
+  }
 
  private:
   enum class Kind : uint8_t { None, Bool, Int, Double, String, Tensor, Tensors, Ints, Doubles };
-  const BasicIValue& need(Kind k, const char* what) const {
-    COGRAD_CHECK_INDEX(!missing_, s_);
-    COGRAD_CHECK_TYPE(kind_ == k, "IValue: it holds no ", what, ", but ", kind_name());
+  const BasicIValue& need(Kind k) const {
+    if (kind_ != k) fail_kind(k);
     return *this;
   }
-  const char* kind_name() const noexcept {
-    constexpr const char* kNames[] = {"None",     "a bool",         "an int",
-                                      "a double", "a string",       "a Tensor",
-                                      "Tensors",  "a list of ints", "doubles"};
-    return kNames[static_cast<size_t>(kind_)];
+  [[noreturn]] void fail_kind(Kind asked) const {
+    COGRAD_CHECK_INDEX(!missing_, s_);
+    const std::string who = key_.empty() ? "IValue" : "saved_data['" + key_ + "']";
+    const std::string reader = reader_name(kind_);
+    cograd::detail::fail(
+        ErrorKind::Type, who, " holds ", kind_name(kind_), ", but ", reader_name(asked), " needs ",
+        kind_name(asked), ": ",
+        kind_ == Kind::None ? "test is_none() before" : "read it by " + reader,
+        key_.empty() ? "" : ", or store " + std::string(kind_name(asked)) + " in forward");
+  }
+  static const char* kind_name(Kind k) noexcept {
+    constexpr const char* kNames[] = {"None",
+                                      "a bool",
+                                      "an int",
+                                      "a double",
+                                      "a string",
+                                      "a Tensor",
+                                      "a list of Tensors",
+                                      "a list of ints",
+                                      "a list of doubles"};
+    return kNames[static_cast<size_t>(k)];
+  }
+  static const char* reader_name(Kind k) noexcept {
+#ifdef COGRAD_TORCH_COMPAT
+    constexpr const char* kNames[] = {"isNone()",         "toBool()",      "toInt()",
+                                      "toDouble()",       "toStringRef()", "toTensor()",
+                                      "toTensorVector()", "toIntVector()", "toDoubleVector()"};
+#else
+    constexpr const char* kNames[] = {"is_none()",    "to_bool()",   "to_int()",
+                                      "to_double()",  "to_string()", "to_tensor()",
+                                      "to_tensors()", "to_ints()",   "to_doubles()"};
+#endif
+    return kNames[static_cast<size_t>(k)];
   }
   Kind kind_ = Kind::None;
   bool missing_ = false;
   int64_t i_ = 0;
   double d_ = 0;
-  std::string s_;
+  std::string s_, key_;
   variable_list tensors_;
   std::vector<int64_t> ints_;
   std::vector<double> doubles_;
@@ -164,8 +195,11 @@ class BasicSavedData {
                                   names.empty() ? "is empty" : "has: ", names);
   }
   IValue* find_or_null(std::string_view name) {
-    for (auto& [n, v] : entries_)
-      if (n == name) return &v;
+    for (auto& [n, v] : entries_) {
+      if (n != name) continue;
+      v.set_key(n);  // an assignment replaced it by the key of the right side
+      return &v;
+    }
     return nullptr;
   }
   std::vector<std::pair<std::string, IValue>> entries_;

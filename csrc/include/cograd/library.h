@@ -214,6 +214,26 @@ struct IsTuple<std::tuple<T...>> : std::true_type {};
 template <class A, class B>
 struct IsTuple<std::pair<A, B>> : std::true_type {};
 
+// The kind of a result, for docs; -1 if there is none for its type.
+template <class R>
+constexpr int32_t kind_of_result() {
+  if constexpr (std::is_void_v<R>)
+    return COGRAD_NONE;
+  else if constexpr (std::is_same_v<R, Tensor>)
+    return COGRAD_TENSOR;
+  else if constexpr (std::is_same_v<R, std::vector<Tensor>> || std::is_same_v<R, variable_list>)
+    return COGRAD_TENSORS;
+  else if constexpr (std::is_same_v<R, bool>)
+    return COGRAD_BOOLEAN;
+  else if constexpr (std::is_integral_v<R>)
+    return COGRAD_INT;
+  else if constexpr (std::is_floating_point_v<R>)
+    return COGRAD_FLOAT;
+  else if constexpr (std::is_same_v<R, std::string>)
+    return COGRAD_STRING;
+  return -1;
+}
+
 // A C++ signature; call() unboxes the arguments, calls `f` and pushes its result.
 template <class R, class... A>
 struct Signature {
@@ -222,7 +242,9 @@ struct Signature {
     static constexpr int32_t k[sizeof...(A) + 1] = {kind_of<A>..., 0};
     return k;
   }
-  static constexpr uint32_t flags = IsTuple<R>::value ? COGRAD_OP_TUPLE : 0;
+  static constexpr uint32_t flags =
+      (IsTuple<R>::value ? COGRAD_OP_TUPLE : 0) |
+      static_cast<uint32_t>(kind_of_result<R>() + 1) * COGRAD_OP_RESULT_UNIT;
   template <class F>
   static cograd_status call(F&& f, const cograd_value* args, cograd_results results) {
     return guarded([&] { run(f, args, results, std::index_sequence_for<A...>()); });

@@ -12,6 +12,7 @@
 #include "python/exchange/interop.h"
 #include "python/ops/overrides.h"
 #include "python/ops/parse.h"
+#include "python/ops/signatures.h"
 
 namespace cograd::python {
 
@@ -33,13 +34,8 @@ struct PyOp {
 PyTypeObject* function_type = nullptr;  // plain callable
 PyTypeObject* method_type = nullptr;    // binds like a method
 
-// Returns the parameters as Python declares them: "(input, dim=None, *, out=None)".
-std::string parameters_text(const OpGroup& g, const OpRecord& r) {
-  const bool out = (r.has_out || takes_outs(r)) && !g.inplace;
-  return "(" + names_text(r.args, out) + ")";
-}
 std::string signature_text(const OpGroup& g, const OpRecord& r) {
-  return g.name + parameters_text(g, r);
+  return g.name + plain_signature({&r}, g.inplace);
 }
 
 [[gnu::cold]] PyObject* fail_parse(const OpGroup& g, PyObject* const* args, size_t n,
@@ -215,26 +211,27 @@ PyObject* op_module(PyObject* o, void*) {
   });
 }
 PyObject* op_doc(PyObject* o, void*) {
+  const OpGroup& g = group_of(o);
   std::string text;
-  for (const OpRecord* r : group_of(o).records) {
+  for (const OpRecord* r : g.records) {
     if (!text.empty()) text += "\n\n";
-    text += signature_text(group_of(o), *r) + "\n\n" + r->spec.doc;
+    text += g.name + typed_signature(*r, g.inplace) + "\n\n" + r->spec.doc;
   }
   return PyUnicode_FromString(text.c_str());
 }
 PyObject* op_text_signature(PyObject* o, void*) {
   const OpGroup& g = group_of(o);
-  std::string text = parameters_text(g, *g.records[0]);
-  if (g.records.size() > 1) {  // see __doc__ for each of them
-    bool out = false;
-    std::vector<const std::vector<ArgInfo>*> lists;
-    for (const OpRecord* r : g.records) {
-      lists.push_back(&r->args);
-      out |= parameters_text(g, *r).ends_with("out=None)");
-    }
-    text = "(" + merged_names(lists, out) + ")";
-  }
-  return PyUnicode_FromString(text.c_str());
+  return PyUnicode_FromString(plain_signature(g.records, g.inplace).c_str());
+}
+// Builds an inspect.Signature; an op with several forms has the types of all of them.
+PyObject* op_signature(PyObject* o, void*) {
+  return guarded([&] {
+    const OpGroup& g = group_of(o);
+    py::list forms;
+    for (const OpRecord* r : g.records) forms.append(typed_signature(*r, g.inplace));
+    const py::object build = py::module_::import("cograd._base.op_signature").attr("signature");
+    return build(plain_signature(g.records, g.inplace), forms).release().ptr();
+  });
 }
 PyObject* op_reduce(PyObject* o, PyObject*) {
   return guarded([&] {
@@ -257,6 +254,7 @@ PyTypeObject* make_op_type(const char* name, bool method) {
       {"__module__", op_module, nullptr, nullptr, nullptr},
       {"__doc__", op_doc, nullptr, nullptr, nullptr},
       {"__text_signature__", op_text_signature, nullptr, nullptr, nullptr},
+      {"__signature__", op_signature, nullptr, nullptr, nullptr},
       {}};
   static PyMethodDef methods[] = {{"__reduce__", op_reduce, METH_NOARGS, nullptr}, {}};
   PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},

@@ -242,7 +242,7 @@ PyObject* method_data_ptr(PyObject* o, PyObject*) {
   return guarded([&] {
     check_one_value(unwrap(o), "data_ptr()");
     check_not_sparse(unwrap(o), "data_ptr()");
-    check_tangent_kept(unwrap(o), "data_ptr()");
+    before_read(unwrap(o), "data_ptr()");
     const bool none = unwrap(o).numel() == 0 || unwrap(o)->device.type == DeviceType::Meta;
     return PyLong_FromUnsignedLongLong(none ? 0 : reinterpret_cast<uintptr_t>(unwrap(o).bytes()));
   });

@@ -160,7 +160,7 @@ int nb_bool(PyObject* o) {
     const Tensor& t = unwrap(o);
     COGRAD_CHECK(t.numel() != 0, "Boolean value of Tensor with no values is ambiguous");
     COGRAD_CHECK(t.numel() == 1, "Boolean value of Tensor with more than one value is ambiguous");
-    return item(t).to_bool() ? 1 : 0;
+    return is_true(t) ? 1 : 0;
   });
 }
 // Returns the element for int() and float(): torch raises ValueError here, RuntimeError in item().

@@ -60,7 +60,7 @@ PyObject* method_tolist(PyObject* self, PyObject*) {
   return guarded([&] {
     check_one_value(unwrap(self), "tolist()");
     check_not_sparse(unwrap(self), "tolist()");
-    check_tangent_kept(unwrap(self), "tolist()");
+    before_read(unwrap(self), "tolist()");
     const Tensor whole = to_device(unwrap(self), kHost);
     const Tensor t = Tensor::steal(whole->alias());  // nobody else can set its data
     return dispatch_values(t.dtype(), [&](auto tag) {

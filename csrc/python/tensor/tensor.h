@@ -94,6 +94,8 @@ bool parse_large(PyObject* o, Scalar* out) noexcept;
 // Reads an integer through __index__; returns false for a bool.
 bool parse_int(PyObject* o, int64_t* out) noexcept;
 Scalar item(const Tensor& t);
+// Returns the only element as a condition.
+bool is_true(const Tensor& t);
 PyObject* scalar_object(const Scalar& s);
 
 // Each of these registers its file's part of the module.

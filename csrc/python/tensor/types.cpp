@@ -520,10 +520,15 @@ bool parse_scalar(PyObject* o, Scalar* out) noexcept {
   return true;
 }
 
+bool is_true(const Tensor& t) {
+  const HiddenReads deciding;
+  return item(t).to_bool();
+}
+
 Scalar item(const Tensor& t) {
   check_one_value(t, ".item() or bool()");
   check_not_sparse(t, ".item() or bool()");
-  check_tangent_kept(t, ".item() or bool()");
+  before_read(t, "item()");
   if (t->device.type == DeviceType::Meta) fail_unreadable(t->device, "Tensor.item()");
   COGRAD_CHECK(t.numel() == 1, "a Tensor with ", t.numel(),
                " elements cannot be converted to Scalar");

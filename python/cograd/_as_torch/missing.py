@@ -19,7 +19,7 @@ __all__ = ["answering", "aten_op", "has_module", "loader_of"]
 # Names that attribute access gives, too: packages use them while they are imported.
 _ATTRIBUTES = {
     "": "DeviceObjType Event PyTorchFileReader PyTorchFileWriter ScriptModule "
-    "ScriptFunction Stream",
+    "ScriptFunction Stream _guards",
     "_C": "PyTorchFileReader PyTorchFileWriter",
     "cuda": "stream",
     "distributed": "device_mesh",

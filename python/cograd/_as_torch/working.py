@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import cograd
+from cograd import _C
 
 __all__ = ["find_working"]
 
@@ -58,7 +59,62 @@ class _PrintOptions:
         cograd.set_printoptions(**{name: value})
 
 
+def _add_batch_dim(t: Any, in_dim: int, level: int) -> Any:
+    """Returns one sample of ``t`` for the vmap of that level."""
+    return _C._add_samples(t, in_dim, level)
+
+
+def _remove_batch_dim(t: Any, level: int, batch_size: int, out_dim: int) -> Any:
+    """Returns all samples of a result of the vmap of that level."""
+    return _C._take_samples(t, out_dim, level, batch_size)
+
+
+def _maybe_remove_batch_dim(name: str, t: Any, level: int, batch_size: int, out_dim: Any) -> Any:
+    """Returns all samples of a result; with ``out_dim`` None, a result equal for all samples."""
+    if out_dim is None:
+        if _is_batchedtensor(t) and _C._describe_samples(t)[0] == level:
+            raise ValueError(
+                f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None"
+            )
+        return t
+    if not isinstance(t, cograd.Tensor):
+        raise ValueError(
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(t)}. Did you "
+            "mean to set out_dims= to None for output?"
+        )
+    return _remove_batch_dim(t, level, batch_size, out_dim)
+
+
+def _no_fake_mode(*inputs: Any) -> None:
+    """Returns None: there are no fake tensors."""
+
+
+def _is_batchedtensor(t: Any) -> bool:
+    """Returns whether ``t`` is a sample inside a vmap."""
+    return _C._describe_samples(t) is not None
+
+
+def _get_unwrapped(t: Any) -> Any:
+    """Returns the tensor of all samples; ``t`` itself outside of a vmap."""
+    described = _C._describe_samples(t)
+    return t if described is None else described[2]
+
+
 _WORKING: dict[str, dict[str, Any]] = {
+    "": {"StorageBase": cograd.UntypedStorage},
+    "_C": {"StorageBase": cograd.UntypedStorage},
+    "_C._functorch": {
+        "_add_batch_dim": _add_batch_dim,
+        "_remove_batch_dim": _remove_batch_dim,
+        "get_unwrapped": _get_unwrapped,
+        "is_batchedtensor": _is_batchedtensor,
+    },
+    "_functorch.vmap": {
+        "_add_batch_dim": _add_batch_dim,
+        "_maybe_remove_batch_dim": _maybe_remove_batch_dim,
+        "_remove_batch_dim": _remove_batch_dim,
+    },
+    "_guards": {"active_fake_mode": _no_fake_mode, "detect_fake_mode": _no_fake_mode},
     "_C._nn": {"_parse_to": _parse_to},
     "_tensor_str": {"PRINT_OPTS": _PrintOptions()},
     "distributed.constants": {

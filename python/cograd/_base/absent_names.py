@@ -48,7 +48,7 @@ TOPICS = {
     "datapipes": "datapipes are not offered: use Dataset, IterableDataset and DataLoader",
     "hub": "nothing is downloaded: get the file yourself and read it with load",
     "internal": "it is a part of torch's own machinery, with no counterpart here",
-    "copies": "variants that copy views are not offered: use the view and .clone()",
+    "copies": "copies of views are functions: call narrow_copy(x, ...)",
     "first_class_dims": "first-class dims are not offered: index with brackets, or use func.vmap",
     "packages": "torch.package and torch.monitor are not offered: use zipimport and logging",
 }
@@ -154,12 +154,6 @@ NAMES = {
         ),
         "compiler": "_inductor",
         "meta": "_subclasses",
-        "copies": (
-            "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy "
-            "permute_copy select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy "
-            "t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_as_complex_copy "
-            "view_as_real_copy view_copy"
-        ),
         "internal": (
             "AVG SUM AggregationType AcceleratorError BenchmarkConfig BenchmarkExecutionStats "
             "BufferDict FatalError ModuleDict ParameterDict PyTorchFileReader PyTorchFileWriter "

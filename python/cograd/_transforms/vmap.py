@@ -78,12 +78,38 @@ def _output_dims(name: str, out_dims: Any, result: Any) -> list[int | None]:
     return dims
 
 
+def _adds_samples(value: Any) -> bool:
+    """True for containers that batch their tensors themselves, by torch's names: TensorDict."""
+    return hasattr(value, "_add_batch_dim") and hasattr(value, "_maybe_remove_batch_dim")
+
+
+def _one_sample(leaf: Any, dim: int | None, level: int) -> Any:
+    if isinstance(leaf, cograd.Tensor) or not _adds_samples(leaf):
+        return leaf if dim is None else _C._add_samples(leaf, dim, level)
+    if dim is None:
+        return leaf
+    return leaf._add_batch_dim(in_dim=dim % leaf.dim(), vmap_level=level)
+
+
+def _all_samples(name: str, leaf: Any, dim: int, level: int, size: int) -> Any:
+    if not isinstance(leaf, cograd.Tensor) and _adds_samples(leaf):
+        return leaf._maybe_remove_batch_dim(name, level, size, dim)
+    _check_output(name, leaf)
+    return _C._take_samples(leaf, dim, level, size)
+
+
+def _part(leaf: Any, dim: int, start: int, n: int) -> Any:
+    if isinstance(leaf, cograd.Tensor):
+        return leaf.narrow(dim, start, n)
+    return leaf[(*[slice(None)] * (dim % leaf.dim()), slice(start, start + n))]
+
+
 def _batch_size(name: str, in_dims: Any, leaves: list[Any], dims: list[int | None]) -> int:
     sizes = set()
     for leaf, dim in zip(leaves, dims, strict=True):
         if dim is None:
             continue
-        if not isinstance(leaf, cograd.Tensor):
+        if not isinstance(leaf, cograd.Tensor) and not _adds_samples(leaf):
             raise ValueError(
                 f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={dim} for an input "
                 f"but the input is of type {type(leaf)}. We cannot vmap over non-Tensor arguments, "
@@ -130,10 +156,7 @@ def _run(
     with _C._vmap_scope(size, randomness) as level:
         leaves: list[Any] = []
         spec = _pytree.flatten(args, leaves)
-        handles = [
-            leaf if dim is None else _C._add_samples(leaf, dim, level)
-            for leaf, dim in zip(leaves, dims, strict=True)
-        ]
+        handles = [_one_sample(leaf, dim, level) for leaf, dim in zip(leaves, dims, strict=True)]
         result = func(*_pytree.unflatten(spec, iter(handles)), **kwargs)
         outputs: list[Any] = []
         out_spec = _pytree.flatten(result, outputs)
@@ -148,8 +171,7 @@ def _run(
                     )
                 taken.append(leaf)
                 continue
-            _check_output(_name(func), leaf)
-            taken.append(_C._take_samples(leaf, dim, level, size))
+            taken.append(_all_samples(_name(func), leaf, dim, level, size))
         return _pytree.unflatten(out_spec, iter(taken))
 
 
@@ -176,7 +198,7 @@ def _chunks(
             cograd.set_rng_state(state)
         n = min(chunk, size - start)
         part = [
-            leaf if dim is None else leaf.narrow(dim, start, n)
+            leaf if dim is None else _part(leaf, dim, start, n)
             for leaf, dim in zip(leaves, dims, strict=True)
         ]
         results.append(run(_pytree.unflatten(spec, iter(part)), n))
@@ -265,3 +287,28 @@ def vmap_quietly(func: Callable[..., Any], randomness: str) -> Callable[..., Any
             _C._tell_of_loops(before)
 
     return quiet
+
+
+def _vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: int = 0,
+    allow_none_pass_through: bool = False,
+) -> Callable[..., Any]:
+    """Returns ``vmap(func)``, as torch's older function; results may be None if that is allowed."""
+    if not allow_none_pass_through:
+        return vmap(func, in_dims, out_dims)
+    seen: list[Any] = []
+
+    def tensors(*args: Any) -> tuple[Any, ...]:
+        leaves: list[Any] = []
+        seen[:] = _pytree.flatten(func(*args), leaves), leaves
+        return tuple(leaf for leaf in leaves if leaf is not None)
+
+    @functools.wraps(func)
+    def mapped(*args: Any) -> Any:
+        found = iter(vmap(tensors, in_dims, out_dims)(*args))
+        spec, leaves = seen
+        return _pytree.unflatten(spec, iter([None if v is None else next(found) for v in leaves]))
+
+    return mapped

@@ -16,6 +16,7 @@ from typing import Any
 
 import cograd
 from cograd import _C, Tensor, ops
+from cograd._base import op_signature
 from cograd._base import registered_ops as _op_table
 
 from ._function import OpShape, make_function
@@ -45,7 +46,8 @@ def _parameter(argument: dict[str, Any]) -> inspect.Parameter:
             default = float(default)
     named = inspect.Parameter.KEYWORD_ONLY
     kind = named if argument["keyword_only"] else inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return inspect.Parameter(argument["name"], kind, default=default)
+    hint = op_signature.schema_type(argument["type"])
+    return inspect.Parameter(argument["name"], kind, default=default, annotation=hint)
 
 
 class ForeignOpDef(KeptRules):
@@ -68,7 +70,9 @@ class ForeignOpDef(KeptRules):
         self._keywords = [a["name"] for a in arguments if a["keyword_only"]]
         self._positional = len(arguments) - len(self._keywords)
         self._own_gradient = bool(described["differentiable"])
-        self.__signature__ = inspect.Signature([_parameter(a) for a in arguments])
+        self.__signature__ = inspect.signature(self._raw).replace(
+            parameters=[_parameter(a) for a in arguments]
+        )
         self.__name__ = self._name
         self.__qualname__ = qualname
         self.__doc__ = self._raw.__doc__

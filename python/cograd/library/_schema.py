@@ -15,6 +15,7 @@ from typing import Any, Union
 
 import cograd
 from cograd import Tensor
+from cograd._base import op_signature
 
 __all__ = ["REQUIRED", "Argument", "Schema", "infer", "infer_schema", "parse"]
 
@@ -98,11 +99,19 @@ class Schema:
                     argument.name,
                     kinds.KEYWORD_ONLY if argument.keyword_only else kinds.POSITIONAL_OR_KEYWORD,
                     default=argument.default,
-                    annotation=argument.type,
+                    annotation=op_signature.schema_type(argument.type),
                 )
                 for argument in self.arguments
-            ]
+            ],
+            return_annotation=self._result(),
         )
+
+    def _result(self) -> Any:
+        """Returns the type of the result, for the signature."""
+        found = [op_signature.schema_type(word) for word in self.returns]
+        if len(found) == 1:
+            return found[0]
+        return tuple[tuple(found)] if found else None  # type: ignore[misc]
 
 
 # ---------------------------------------------------------------------- annotations

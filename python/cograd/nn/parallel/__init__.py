@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""DistributedDataParallel for modules on several processes; DataParallel forwards its calls."""
+"""DistributedDataParallel for several processes; DataParallel divides batches among GPUs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""scatter and gather over devices, all of which are the CPU."""
+"""scatter and gather over devices."""
 
 from __future__ import annotations
 
@@ -32,11 +32,24 @@ def _scattered(value: Any, count: int, dim: int) -> list[Any]:
 def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> Any:
     """Divides ``inputs`` among the devices: splits tensors, and containers item by item.
 
-    Each device gets any other value as it is. Raises RuntimeError if a device is not the CPU.
+    Each device gets any other value as it is. An int is the number of a GPU. Raises RuntimeError
+    if a device does not exist.
     """
-    for device in target_gpus:
-        _C._check_device(cograd.device(device) if isinstance(device, int) else device)
-    return _scattered(inputs, len(target_gpus), dim) if target_gpus else []
+    devices = [cograd.device(d) if isinstance(d, int) else d for d in target_gpus]
+    for device in devices:
+        _C._check_device(device)
+    parts = _scattered(inputs, len(devices), dim) if devices else []
+    return [_moved(part, device) for part, device in zip(parts, devices)]
+
+
+def _moved(value: Any, device: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.to(device)
+    if isinstance(value, (list, tuple)) and value:
+        return _like(value, [_moved(item, device) for item in value])
+    if isinstance(value, dict) and value:
+        return type(value)((key, _moved(item, device)) for key, item in value.items())
+    return value
 
 
 def scatter_kwargs(
@@ -54,14 +67,14 @@ def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
     """Joins the devices' parts: concatenates tensors, joins containers item by item.
 
     Raises:
-        RuntimeError: the device is not the CPU.
+        RuntimeError: the device does not exist.
         ValueError: dicts have different keys, or sequences different lengths.
         TypeError: the parts have different types, or a type that cannot be joined.
     """
     _C._check_device(target_device)
     if not outputs:
         raise IndexError("gather(): outputs is empty, expected a part for each device")
-    return _gathered(list(outputs), dim)
+    return _gathered([_moved(part, target_device) for part in outputs], dim)
 
 
 def _gathered(parts: list[Any], dim: int) -> Any:

@@ -66,6 +66,33 @@ def _check_structured(t: Tensor, dim: int) -> None:
         raise IndexError(f"Invalid index {dim} for tensor of size {tuple(t.shape)}")
 
 
+def _validate_pruning_amount(amount: float, tensor_size: int) -> None:
+    """Raises ValueError if there are fewer elements than are to be pruned."""
+    _count(amount, tensor_size)
+
+
+def _validate_structured_pruning(t: Tensor) -> None:
+    """Raises ValueError for tensors with fewer than two dims."""
+    _check_structured(t, -1)
+
+
+def _validate_pruning_dim(t: Tensor, dim: int) -> None:
+    """Raises IndexError if there is no such dim."""
+    if dim >= t.dim():
+        raise IndexError(f"Invalid index {dim} for tensor of size {tuple(t.shape)}")
+
+
+def _compute_norm(t: Tensor, n: Any, dim: int) -> Tensor:
+    """Returns the n-norm over all dims but ``dim``."""
+    dims = [d for d in range(t.dim()) if d != dim % t.dim()]
+    return cograd.norm(t, p=n, dim=dims)
+
+
+# Names by which pruning methods of other packages call these.
+_validate_pruning_amount_init = _check_amount
+_compute_nparams_toprune = _count
+
+
 class BasePruningMethod(ABC):
     """Chooses what to prune; as a forward pre-hook, multiplies by the mask.
 

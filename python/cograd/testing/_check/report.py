@@ -50,6 +50,7 @@ class CheckResult:
         detail: what was seen and what was expected; what was tried, or why the check was skipped.
         amount: the largest difference, if numbers were compared and differ.
         seconds: its duration.
+        error: the exception that the operation raised, if the check failed by one.
     """
 
     check: str
@@ -58,13 +59,15 @@ class CheckResult:
     detail: str = ""
     amount: float | None = None
     seconds: float = 0.0
+    error: str = ""
 
 
 @dataclass
 class CheckReport:
     """All results of one audit; ``str()`` formats a table, ``bool()`` is True if it passed.
 
-    Iterating yields each ``CheckResult``.
+    Iterating yields each ``CheckResult``. The table has one row for all checks that failed by
+    the same exception.
 
     Attributes:
         name: name of the operation.
@@ -113,18 +116,43 @@ class CheckReport:
         summary = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
         return f"check of {self.name}: {summary}"
 
+    def _rows(self) -> list[tuple[CheckResult, str]]:
+        """Returns each result to print and its detail, so that an exception is printed once.
+
+        The first check that failed by an exception names the others that failed by it; checks
+        that were skipped because of it name the first.
+        """
+        hit: dict[str, list[CheckResult]] = {}
+        for result in self.failures:
+            hit.setdefault(result.error, []).append(result)
+        hit.pop("", None)
+        rows = []
+        for result in self.results:
+            same = hit.get(result.error, [result])
+            if same[0] is not result:
+                continue
+            detail = result.detail
+            for error, failures in hit.items() if result.outcome == "skip" else ():
+                detail = detail.replace(error, f"as in {failures[0].check}")
+            if len(same) > 1:
+                names = ", ".join(other.check for other in same[1:])
+                checks = "1 more check" if len(same) == 2 else f"{len(same) - 1} more checks"
+                detail += f"\nThe same exception fails {checks}: {names}"
+            rows.append((result, detail))
+        return rows
+
     def _repr_html_(self) -> str:
         """Returns the table that a notebook shows."""
-        rows = [(r.check, r.outcome, r.where, r.detail) for r in self.results]
+        rows = [(r.check, r.outcome, r.where, detail) for r, detail in self._rows()]
         return notebook.table(self._title(), ("check", "outcome", "where", "detail"), rows)
 
     def __str__(self) -> str:
         lines = [self._title()]
         width = max((len(result.check) for result in self.results), default=0)
         margin = " " * (width + 8)
-        for result in self.results:
+        for result, detail in self._rows():
             head = f"  {result.check:<{width}}  {result.outcome}"
-            texts = [text for text in (result.where, result.detail) if text]
+            texts = [text for text in (result.where, detail) if text]
             if result.outcome in ("pass", "skip"):
                 lines.append(f"{head}  {': '.join(texts)}".rstrip())
                 continue

@@ -118,7 +118,7 @@ def _first_call(audit: Audit) -> str:
 def _one(audit: Audit, name: str, run: Check) -> CheckResult:
     """Runs one check and converts what it raises to a result."""
     start = time.perf_counter()
-    outcome, where, detail, amount = "pass", "", "", None
+    outcome, where, detail, amount, cause = "pass", "", "", None, ""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -129,9 +129,11 @@ def _one(audit: Audit, name: str, run: Check) -> CheckResult:
         outcome, where, detail, amount = "note", remark.where, remark.detail, remark.amount
     except Fault as fault:
         outcome, where, detail, amount = "fail", fault.where, fault.detail, fault.amount
+        cause = raised(fault.__cause__) if fault.__cause__ is not None else ""
     except Exception as error:
-        outcome, where, detail = "fail", "call or backward", f"raised {raised(error)}"
-    return CheckResult(name, outcome, where, detail, amount, time.perf_counter() - start)
+        outcome, where, cause = "fail", "call or backward", raised(error)
+        detail = f"raised {cause}"
+    return CheckResult(name, outcome, where, detail, amount, time.perf_counter() - start, cause)
 
 
 def _selected(only: Any, skip: Any, dtypes: Sequence[Any]) -> dict[str, Check]:

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transforms/element_reads.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_set>
+#include <utility>
+
+#include "transforms/batch.h"
+#include "transforms/custom_function.h"
+
+namespace cograd {
+
+namespace {
+
+bool same_edge(const Edge& a, const Edge& b) noexcept {
+  return a.node == b.node && a.input_nr == b.input_nr;
+}
+bool contains(const std::vector<Edge>& list, const Edge& e) {
+  return std::any_of(list.begin(), list.end(), [&](const Edge& x) { return same_edge(x, e); });
+}
+
+std::string explained(const CustomNode& node, const char* what, const char* reader,
+                      const char* of) {
+  std::string name = node.function_name();
+  if (name.ends_with("Backward")) name.resize(name.size() - std::strlen("Backward"));
+  return detail::concat(
+      what, name, ": it reads elements, by ", reader, ", of a tensor ", of,
+      ", and what it computes from them is not recorded, so the result would be silently wrong. "
+      "Compute it by ops on tensors, or mark backward as once differentiable "
+      "(@once_differentiable; in C++ static constexpr bool once_differentiable = true). To "
+      "decide by a value, compare tensors, as in `if x[0] > 0`; read what is only shown from "
+      "detach()");
+}
+
+// Passes a gradient on to edge 0, and raises if one of the other edges needs what was not recorded.
+class UnrecordedNode final : public Node {
+ public:
+  explicit UnrecordedNode(std::string message) : message_(std::move(message)) {}
+  std::string name() const override { return "Error"; }
+  void backward(BackwardArgs& args) override {
+    if (!args.grads[0].defined()) return;
+    for (size_t i = 1; i < edges().size(); ++i)
+      if (args.needs(i)) throw Error(ErrorKind::Runtime, message_);
+    args.out[0] = args.grads[0];
+  }
+
+ private:
+  std::string message_;
+};
+
+}  // namespace
+
+ElementReads::ElementReads() noexcept
+    : first_(thread_state.next_sequence), before_(std::exchange(thread_state.reads, this)) {}
+
+ElementReads::~ElementReads() {
+  thread_state.reads = before_;
+  for (const Edge& e : edges_) e.node->release();
+}
+
+bool ElementReads::made_here(TensorImpl* t) const {
+  if (t->base != nullptr) return t->base->numel == 1 && made_here(t->base);
+  return t->grad_fn != nullptr && t->grad_fn->sequence >= first_;
+}
+
+void ElementReads::note(const Tensor& t, const char* who) {
+  const bool recorded = thread_state.grad_enabled && requires_grad(t);
+  const bool dual = has_tangent_here(t);
+  if (!recorded && !dual) return;
+  if (t.numel() == 1 && (recorded ? made_here(t.impl()) : t->base == nullptr)) return;
+  if (reader_ == nullptr) reader_ = who;
+  tangent_ |= dual;
+  if (!recorded) return;
+  const Edge e = gradient_edge(t.impl());
+  if (e.node != nullptr) edges_.push_back(e);
+}
+
+// Returns the edges that leave the part of the graph that was recorded in the scope.
+std::vector<Edge> ElementReads::frontier(const Edge& from) const {
+  std::vector<Edge> found, todo{from};
+  std::unordered_set<const Node*> seen;
+  while (!todo.empty()) {
+    const Edge e = todo.back();
+    todo.pop_back();
+    if (e.node == nullptr) continue;
+    if (e.node->is_accumulator() || e.node->sequence < first_) {
+      if (!contains(found, e)) found.push_back(e);
+    } else if (seen.insert(e.node).second) {
+      for (const Edge& next : e.node->edges()) todo.push_back(next);
+    }
+  }
+  return found;
+}
+
+Tensor ElementReads::guarded(const CustomNode& node, const Tensor& g) const {
+  if (is_batched(g)) return batched_like(g, guarded(node, physical_tensor(g)));
+  const Edge own = requires_grad(g) ? gradient_edge(g.impl()) : Edge{};
+  const NodeRef hold(own.node);
+  const std::vector<Edge> kept = frontier(own);
+  std::vector<Edge> lost;
+  for (const Edge& read : edges_)
+    for (const Edge& e : frontier(read))
+      if (!contains(kept, e) && !contains(lost, e)) lost.push_back(e);
+  if (lost.empty()) return g;
+  const NodeRef made(new UnrecordedNode(
+      explained(node, "a derivative of the backward of ", reader_, "that requires grad")));
+  lost.insert(lost.begin(), own);
+  for (const Edge& e : lost) {
+    if (e.node != nullptr) e.node->retain();
+    made->add_edge(e.node, e.input_nr);
+  }
+  Tensor out = Tensor::steal(g->alias());
+  copy_tangents(g, out);
+  set_history(out, made.get(), 0);
+  return out;
+}
+
+void ElementReads::guard(const CustomNode& node, std::span<Tensor> gradients) const {
+  if (reader_ == nullptr) return;
+  for (Tensor& g : gradients) {
+    if (!g.defined()) continue;
+    COGRAD_CHECK(
+        !tangent_ || has_tangent_here(g),
+        explained(node, "forward mode over the backward of ", reader_, "that has a tangent"));
+    if (!edges_.empty()) g = guarded(node, g);
+  }
+}
+
+}  // namespace cograd
