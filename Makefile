@@ -30,7 +30,7 @@ PIP_INSTALL := $(PIP) install --no-compile $(PIP_ARGS)
 # compares): builds run without isolation so that a second one recompiles only what changed.
 BUILD_REQS := "cmake>=3.26" "ninja>=1.11" "pybind11>=3.1" "scikit-build-core>=1.1" \
   "scipy-openblas32>=0.3.30"
-SOURCES := $(shell find csrc python cmake -type f -not -name '*.pyc' 2>/dev/null) \
+SOURCES := $(shell find csrc python cmake third_party -type f -not -name '*.pyc' 2>/dev/null) \
   CMakeLists.txt pyproject.toml README.md LICENSE
 # All settings are passed each time, because CMake would remember a value passed once.
 SETTINGS := --config-settings=cmake.define.COGRAD_WERROR=$(if $(WERROR),ON,OFF) \

@@ -43,8 +43,9 @@ def run(*command: str | Path) -> bool:
 
 
 def tracked(*patterns: str) -> list[str]:
-    """Returns the files git knows or would add that match the patterns."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
+    """Returns the files git knows or would add that match the patterns, without those of others."""
+    own = (*patterns, ":!third_party")
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *own]
     out = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return [f for f in dict.fromkeys(out.splitlines()) if (ROOT / f).exists()]
 

@@ -125,6 +125,8 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
 
 def has_torch_function_unary(arg: Any) -> bool:
     """Returns ``has_torch_function((arg,))``."""
+    if type(arg) is Tensor and not _modes.stack:
+        return False
     return has_torch_function((arg,))
 
 

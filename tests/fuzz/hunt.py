@@ -197,7 +197,6 @@ def run_many(
 def hunt(targets, seed, seconds=60.0, calls=None, jobs=2, report=print, most=50):
     """Runs cases seed, seed + 1, ... until a limit; returns (calls, results, findings)."""
     findings, good = [], mmap.mmap(-1, 8 * 1024)
-    torch.fft.fft(torch.ones(2))  # loads SciPy, whose buffers do not fit in a child's memory
 
     def work(i):
         if run_seed(targets, i) == "ok":

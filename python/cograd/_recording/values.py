@@ -107,7 +107,7 @@ def _leaving(name: str, what: str, computes: bool = False) -> Any:
 
 
 def _refuse_inside(frame: Any) -> None:
-    """Raises where a function of this package computes by NumPy or Python, such as those of fft."""
+    """Raises where a function of this package computes by NumPy or Python."""
     if frame.f_code.co_filename.startswith(_PACKAGE):
         raise RuntimeError(
             f"trace: {frame.f_code.co_name}() computes outside of ops, which cannot be recorded"

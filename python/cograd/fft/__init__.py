@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Discrete Fourier transforms, by the pocketfft of SciPy if it is installed, else of NumPy.
+"""Discrete Fourier transforms.
 
 They support float32 and float64, and their complex dtypes; integers are promoted to the default
 dtype.
@@ -61,8 +61,9 @@ def fft(
     out: Tensor | None = None,
 ) -> Tensor:
     """Computes the spectrum of ``input`` along ``dim``."""
-    s, dims = _transforms.one_dim("fft", n, dim)
-    return _transforms.complex_to_complex("fft", input, s, dims, norm, out, forward=True)
+    return _transforms.along_one(
+        "fft", _transforms.complex_to_complex, input, n, dim, norm, out, forward=True
+    )
 
 
 @overridable
@@ -75,8 +76,9 @@ def ifft(
     out: Tensor | None = None,
 ) -> Tensor:
     """Computes the inverse of ``fft``."""
-    s, dims = _transforms.one_dim("ifft", n, dim)
-    return _transforms.complex_to_complex("ifft", input, s, dims, norm, out, forward=False)
+    return _transforms.along_one(
+        "ifft", _transforms.complex_to_complex, input, n, dim, norm, out, forward=False
+    )
 
 
 @overridable
@@ -89,8 +91,9 @@ def rfft(
     out: Tensor | None = None,
 ) -> Tensor:
     """Computes bins 0 to n/2 of the spectrum of real ``input``; the others are conjugates."""
-    s, dims = _transforms.one_dim("rfft", n, dim)
-    return _transforms.real_to_complex("rfft", input, s, dims, norm, out, forward=True)
+    return _transforms.along_one(
+        "rfft", _transforms.real_to_complex, input, n, dim, norm, out, forward=True
+    )
 
 
 @overridable
@@ -107,8 +110,9 @@ def irfft(
     ``n`` is the length of the result, by default 2 (m - 1) for m bins; pass it if it is odd. The
     imaginary parts of bins 0 and n/2 are ignored.
     """
-    s, dims = _transforms.one_dim("irfft", n, dim)
-    return _transforms.complex_to_real("irfft", input, s, dims, norm, out, forward=False)
+    return _transforms.along_one(
+        "irfft", _transforms.complex_to_real, input, n, dim, norm, out, forward=False
+    )
 
 
 @overridable
@@ -124,8 +128,9 @@ def hfft(
 
     ``n`` is the length of the result, by default 2 (m - 1) for m values.
     """
-    s, dims = _transforms.one_dim("hfft", n, dim)
-    return _transforms.complex_to_real("hfft", input, s, dims, norm, out, forward=True)
+    return _transforms.along_one(
+        "hfft", _transforms.complex_to_real, input, n, dim, norm, out, forward=True
+    )
 
 
 @overridable
@@ -138,8 +143,9 @@ def ihfft(
     out: Tensor | None = None,
 ) -> Tensor:
     """Computes the inverse of ``hfft``: half of the Hermitian signal with spectrum ``input``."""
-    s, dims = _transforms.one_dim("ihfft", n, dim)
-    return _transforms.real_to_complex("ihfft", input, s, dims, norm, out, forward=False)
+    return _transforms.along_one(
+        "ihfft", _transforms.real_to_complex, input, n, dim, norm, out, forward=False
+    )
 
 
 @overridable

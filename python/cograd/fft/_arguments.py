@@ -15,7 +15,7 @@ from cograd.overrides import handle_torch_function, has_torch_function_unary
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 
-_WIDE = (cograd.float32, cograd.float64)
+WIDE = (cograd.float32, cograd.float64)
 _COMPLEX_OF = {cograd.float32: cograd.complex64, cograd.float64: cograd.complex128}
 
 
@@ -60,7 +60,7 @@ def promoted(op: str, x: Tensor, *, to_complex: bool = False) -> Tensor:
     if _C._autocast_enabled():
         (x,) = _C._autocast_wide(x)
     dtype = x.dtype if x.is_floating_point() else cograd.get_default_dtype()
-    if dtype not in _WIDE:
+    if dtype not in WIDE:
         raise RuntimeError(
             f"{op}(): Unsupported dtype {dtype_name(x.dtype)}; expected float32, float64 or complex"
         )
@@ -90,10 +90,10 @@ def stored(result: Tensor, out: Tensor | None) -> Tensor:
     return result if out is None else _C._ops.mul(result, 1, out=out)
 
 
-def checked_norm(op: str, norm: Any) -> str:
-    """Returns one of the three normalization modes; "backward" for None."""
+def factor_number(op: str, norm: Any, forward: bool) -> int:
+    """Returns the number by which the ops name a factor: 0 for 1, 1 for 1/sqrt(n), 2 for 1/n."""
     if norm is None:
-        return "backward"
+        return 0 if forward else 2
     if not isinstance(norm, str):
         raise TypeError(f"{op}(): argument 'norm' must be str, not {type(norm).__name__}")
     if norm not in ("backward", "forward", "ortho"):
@@ -101,7 +101,9 @@ def checked_norm(op: str, norm: Any) -> str:
             f'{op}(): Invalid normalization mode: "{norm}"; expected "backward", "forward" or '
             '"ortho"'
         )
-    return norm
+    if norm == "ortho":
+        return 1
+    return 2 if (norm == "forward") == forward else 0
 
 
 def checked_size(op: str, n: int) -> int:
