@@ -18,7 +18,9 @@ constinit COGRAD_API thread_local bool thread_can_throw = false;
 
 namespace {
 
-// More than a thread's variables need, and more than the blocks that malloc keeps for each thread.
+// The size of the run-time library's thread-local variables for exceptions, and a size that leaves
+// enough for them if other threads allocate at the same time.
+constexpr size_t kLeast = 64;
 constexpr size_t kVariables = size_t{64} << 10;
 // If the heap cannot grow, malloc maps at least 1 MiB. Nothing touches these blocks, so they take
 // address space, and memory only where the system promises no more than it has.
@@ -78,7 +80,7 @@ SpareMemory::~SpareMemory() { keep_blocks(); }
 
 bool take_thread_locals_slow() noexcept {
   const SpareMemory memory(kVariables);
-  if (!memory.found()) return false;
+  if (!memory.found() && !has_memory(kLeast)) return false;
   // The function is declared pure, so the compiler drops a call whose result is unused.
   [[maybe_unused]] const volatile int touched = std::uncaught_exceptions();
   if (const auto key = end_key(); key && pthread_setspecific(*key, &thread_can_throw) == 0) {
