@@ -158,8 +158,12 @@ def test_abi_check_reads_the_whole_header(tool):
 
 def test_flags_of_ops_have_bits_of_their_own(tool):
     text = "\n".join(header.read_text() for header in tool.HEADERS)
-    flags = {k: int(v) for k, v in re.findall(r"\b(COGRAD_OP_\w+)\s*=\s*(\d+)", text)}
+    found = re.findall(r"\b(COGRAD_OP_\w+)\s*=\s*(0x[0-9A-F]+|\d+)", text)
+    flags = {k: int(v, 0) for k, v in found}
+    field, unit = flags.pop("COGRAD_OP_RESULT"), flags.pop("COGRAD_OP_RESULT_UNIT")
+    assert field & unit and not field & (unit - 1)
     assert len(flags) > 6
+    assert all(v & field == 0 for v in flags.values()), flags
     assert all(v > 0 and v & (v - 1) == 0 for v in flags.values()), flags
     assert len(set(flags.values())) == len(flags), flags
 

@@ -58,7 +58,8 @@ def test_members(classes):
 def test_docs_and_signatures(classes):
     assert classes.Stack.__doc__ == "Tensors, the last one first."
     assert "Puts x on top." in classes.Stack.push.__doc__
-    assert str(inspect.signature(classes.Stack)) == "(items=[], label='')"
+    expected = "(items: collections.abc.Sequence[cograd.Tensor] = [], label: str = '')"
+    assert str(inspect.signature(classes.Stack)) == expected
     assert list(inspect.signature(classes.Stack().push).parameters) == ["x", "times"]
     assert {"Plain", "Stack"} <= set(dir(classes))
     assert "t_classes" in dir(torch.classes)

@@ -40,7 +40,7 @@ double factor_of(const char* op, int64_t norm, IntList sizes, const Dims& axes) 
 
 Dims byte_strides(const Tensor& t) {
   Dims strides(t.strides());
-  for (int64_t& s : strides) s *= t.itemsize();
+  for (int64_t& s : strides) s = scaled_stride(s, t.itemsize());
   return strides;
 }
 

@@ -101,11 +101,12 @@ def _all_samples(name: str, leaf: Any, dim: int, level: int, size: int) -> Any:
 def _part(leaf: Any, dim: int, start: int, n: int) -> Any:
     if isinstance(leaf, cograd.Tensor):
         return leaf.narrow(dim, start, n)
-    return leaf[(*[slice(None)] * (dim % leaf.dim()), slice(start, start + n))]
+    index = (*[slice(None)] * (dim % leaf.dim()), slice(start, start + n))
+    return leaf[index]
 
 
 def _batch_size(name: str, in_dims: Any, leaves: list[Any], dims: list[int | None]) -> int:
-    sizes = set()
+    sizes: set[int] = set()
     for leaf, dim in zip(leaves, dims, strict=True):
         if dim is None:
             continue
