@@ -112,11 +112,11 @@ struct COGRAD_API TensorImpl {
   }
   // Sets contiguous sizes and strides. `sizes` must have passed the checks of storage_bytes().
   void set_contiguous_geometry(const int64_t* sizes) noexcept {
-    int64_t n = 1;
+    uint64_t n = 1;  // unsigned: of an empty tensor the product with size 0 may overflow
     for (int i = ndim - 1; i >= 0; --i) {
       sizes_[i] = sizes[i];
-      strides_[i] = n;
-      n *= sizes[i] > 1 ? sizes[i] : 1;
+      strides_[i] = static_cast<int64_t>(n);
+      n *= static_cast<uint64_t>(sizes[i] > 1 ? sizes[i] : 1);
     }
     numel = 1;
     for (int i = 0; i < ndim; ++i) numel *= sizes[i];
