@@ -54,7 +54,7 @@ struct InUseChain {
   }
   // Returns the end of every chain. A thread without memory for its variables is in no list, so
   // other threads do not see what it uses.
-  static InUse* end_of_chain() noexcept {
+  static InUse* end_of_chain() {
     (void)take_thread_locals();
     static auto* end = new End;
     return end;
