@@ -2,14 +2,11 @@
 // The chains of running calls, one per thread, and the searches in them.
 #include "autograd/modes/in_use.h"
 
-#include <pthread.h>
-
-#include <algorithm>
-#include <mutex>
+#include <utility>
 
 #include "autograd/graph/saved_tensor.h"
 #include "autograd/run/engine.h"
-#include "tensor/thread_locals.h"
+#include "tensor/thread_list.h"
 
 namespace cograd {
 
@@ -24,34 +21,12 @@ struct InUseChain {
     static constexpr Kind kKind{[](const InUse*, const TensorImpl*) noexcept { return false; },
                                 [](const InUse*) noexcept { return ""; }};
   };
-  // The chain of one thread, in the list of all threads that use cograd.
-  struct Listed {
-    InUse** head = nullptr;  // null until the thread is in the list
-    Listed *next = nullptr, *previous = nullptr;
+  // The newest call of one thread.
+  struct Head {
+    InUse** newest = nullptr;
+    void start() noexcept { newest = &InUse::newest; }
+    void end() noexcept {}
   };
-  struct All {
-    std::mutex mutex;
-    Listed* first = nullptr;
-  };
-  static All& all() {
-    static auto* a = new All;  // never freed: threads outlive static objects
-    return *a;
-  }
-  static void add(Listed& chain) noexcept {
-    Listed*& first = all().first;
-    chain = {&InUse::newest, first, nullptr};
-    if (first != nullptr) first->previous = &chain;
-    first = &chain;
-  }
-  static void list_thread() noexcept {
-    const std::lock_guard lock(all().mutex);
-    add(t_chain);
-  }
-  static void unlist_thread() noexcept {
-    const std::lock_guard lock(all().mutex);
-    (t_chain.previous != nullptr ? t_chain.previous->next : all().first) = t_chain.next;
-    if (t_chain.next != nullptr) t_chain.next->previous = t_chain.previous;
-  }
   // Returns the end of every chain. A thread without memory for its variables is in no list, so
   // other threads do not see what it uses.
   static InUse* end_of_chain() {
@@ -71,10 +46,9 @@ struct InUseChain {
     return nullptr;
   }
   static bool elsewhere(const TensorImpl* t) noexcept {
-    const std::lock_guard lock(all().mutex);
-    for (const Listed* chain = all().first; chain != nullptr; chain = chain->next) {
-      if (chain == &t_chain) continue;
-      for (const InUse* u = *chain->head; u != nullptr; u = u->before_)
+    for (const Head& chain : ThreadList<Head>::All()) {
+      if (&chain == &ThreadList<Head>::mine()) continue;
+      for (const InUse* u = *chain.newest; u != nullptr; u = u->before_)
         if (u->has(t)) return true;
     }
     return false;
@@ -89,20 +63,9 @@ struct InUseChain {
         if (u->owner_->saved_slot(i)->raw().impl() == t) return u->owner_;
     return nullptr;
   }
-  static void before_fork() { all().mutex.lock(); }
-  static void after_fork() { all().mutex.unlock(); }
-  // A child keeps only the calls of the thread that forked.
-  static void after_fork_in_child() {
-    all().first = nullptr;
-    if (t_chain.head != nullptr) add(t_chain);
-    all().mutex.unlock();
-  }
-
   static constinit thread_local const UnpacksSaved* t_unpacks;
-  static constinit thread_local Listed t_chain;
 };
 constinit thread_local const UnpacksSaved* InUseChain::t_unpacks = nullptr;
-constinit thread_local InUseChain::Listed InUseChain::t_chain;
 
 InUse* InUse::first_of_thread() noexcept { return InUseChain::end_of_chain(); }
 void InUse::leave_chain() noexcept { InUseChain::unlink(this); }
@@ -112,9 +75,7 @@ UnpacksSaved::UnpacksSaved(Node* owner) noexcept
 UnpacksSaved::~UnpacksSaved() { InUseChain::t_unpacks = before_; }
 
 namespace {
-const OnEachThread list_thread(InUseChain::list_thread, InUseChain::unlist_thread);
-[[maybe_unused]] const int registered = pthread_atfork(
-    InUseChain::before_fork, InUseChain::after_fork, InUseChain::after_fork_in_child);
+const ThreadList<InUseChain::Head> heads;
 }  // namespace
 
 void check_not_in_use(const TensorImpl* t, const char* what, bool by_innermost) {
