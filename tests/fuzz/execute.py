@@ -277,7 +277,8 @@ def check_state(case):
         torch.clear_autocast_cache()
 
 
-def run_and_check(case, base_nodes=0):
+def run_and_check(case):
+    base_nodes = _C._live_nodes()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         outcome = run(case)
