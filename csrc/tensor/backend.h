@@ -40,6 +40,9 @@ class COGRAD_API Backend {
 // Returns the backend of a type of device, or null.
 COGRAD_API Backend* backend_of(DeviceType t) noexcept;
 COGRAD_API void set_backend(DeviceType t, Backend* b) noexcept;
+// False if the thread's place is a GPU without the kernel of that name. An op that can also be
+// composed of others asks this, so that it does not fall back to the CPU.
+COGRAD_API bool place_has_kernel(const char* name) noexcept;
 
 // The properties of a GPU, in torch's terms.
 struct GpuProperties {

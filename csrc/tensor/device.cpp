@@ -52,6 +52,11 @@ void fail_unreadable(Device d, const char* who) {
                ". Use Tensor.cpu() to copy the tensor to host memory first.");
 }
 
+bool place_has_kernel(const char* name) noexcept {
+  Backend* b = backend_of(thread_place.now.type);
+  return b == nullptr || b->kernel(name) != nullptr;
+}
+
 namespace detail {
 
 void fail_no_kernel(const char* name) {

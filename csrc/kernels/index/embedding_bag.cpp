@@ -193,9 +193,4 @@ void embedding_bag_backward(DType t, const Bags& b, const void* table, const voi
   });
 }
 
-void bag_numbers(const int64_t* offsets, int64_t bags, int64_t* out) {
-  COGRAD_SLOT(bag_numbers, offsets, bags, out);
-  for (int64_t i = 0; i < bags; ++i) std::fill(out + offsets[i], out + offsets[i + 1], i);
-}
-
 }  // namespace cograd::kernels

@@ -33,7 +33,5 @@ void embedding_bag(DType t, const Bags& b, const void* table, void* out, int64_t
 void embedding_bag_backward(DType t, const Bags& b, const void* table, const void* g,
                             const int64_t* sizes, const int64_t* at, bool by_freq, void* gtable,
                             void* gweights);
-// Writes the number of its bag for each index; bag i has the indices from offsets[i] on.
-void bag_numbers(const int64_t* offsets, int64_t bags, int64_t* out);
 
 }  // namespace cograd::kernels

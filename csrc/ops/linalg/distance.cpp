@@ -9,6 +9,7 @@
 #include "ops/declare/batch_call.h"
 #include "ops/linalg/linalg.h"
 #include "ops/shape/geometry.h"
+#include "tensor/backend.h"
 
 namespace cograd {
 
@@ -45,7 +46,9 @@ struct CdistOp {
     Tensor out = empty(sizes, a.dtype());
     ctx->p = p;
     ctx.save(x1, x2);
-    for (int64_t i = 0; i < batch; ++i)
+    const bool by_ops = !place_has_kernel("cdist_forward") && out.numel() > 0 && m > 0;
+    if (by_ops) out = by_norms(x1, x2, p);
+    for (int64_t i = 0; i < batch && !by_ops; ++i)
       kernels::cdist_forward(a.dtype(), p, a.bytes() + i * n * m * step, n,
                              b.bytes() + i * r * m * step, r, m, out.bytes() + i * n * r * step);
     ctx.save_output(out);
@@ -61,6 +64,7 @@ struct CdistOp {
         reshape(apply<CdistOp>(reshape(a, flat_a), reshape(b, flat_b), c.arg(2).number()), whole));
   }
   static void backward_fused(Ctx<CdistOp>& ctx, const Tensor& grad) {
+    if (!place_has_kernel("cdist_backward")) return backward(ctx, grad);
     const Tensor a = raw_contiguous(ctx.saved(0)), b = raw_contiguous(ctx.saved(1));
     const Tensor dist = ctx.saved(2), g = raw_contiguous(grad);
     const int64_t batch = a.size(0), n = a.size(1), r = b.size(1), m = a.size(2);
@@ -89,6 +93,11 @@ struct CdistOp {
   }
 
  private:
+  // Needs memory for all differences, which the kernels do not.
+  static Tensor by_norms(const Tensor& a, const Tensor& b, double p) {
+    const int64_t last = -1;
+    return vector_norm(unsqueeze(a, 2) - unsqueeze(b, 1), p, IntList(&last, 1), false);
+  }
   // Returns the derivative of the distances with respect to the differences; 0 where rows are
   // equal.
   static Tensor slope(const Tensor& d, const Tensor& dist, double p) {

@@ -12,6 +12,7 @@
 #include "ops/declare/ops.h"
 #include "ops/nn/dropout.h"
 #include "ops/random/fill.h"
+#include "tensor/backend.h"
 
 namespace cograd {
 
@@ -279,7 +280,7 @@ struct ScaledDotProductAttention {
     if (grouped) check_groups(q, k, v);
     // Blocks need random numbers by position, as Philox provides; torch's stream is sequential.
     const bool in_turn = dropout > 0 && generator_or_default(nullptr).stream() == Stream::Torch;
-    if (!in_turn && fit(q, k, v, m, grouped))
+    if (!in_turn && place_has_kernel("attention_forward") && fit(q, k, v, m, grouped))
       return cast(apply<AttentionOp>(q, k, v, dropout, causal, factor, m), t);
     k = repeated_heads(k, grouped ? group_of(q, k) : 1);
     v = repeated_heads(v, grouped ? group_of(q, v) : 1);

@@ -2,11 +2,13 @@
 // embedding_bag: sums, means or maxima of a table's rows.
 #include "kernels/index/embedding_bag.h"
 
+#include "kernels/core/sequences.h"
 #include "kernels/index/index.h"
 #include "ops/compute/elementwise.h"
 #include "ops/compute/host_values.h"
 #include "ops/compute/pointers.h"
 #include "ops/index/gather_scatter.h"
+#include "tensor/backend.h"
 
 namespace cograd {
 
@@ -43,25 +45,19 @@ struct EmbeddingBagOp {
                                                     int64_t mode, int64_t padding, bool by_freq,
                                                     const Tensor& per_sample) {
     const BagState s{static_cast<BagMode>(mode), padding, by_freq, weight.size(0)};
-    const Tensor table = raw_contiguous(weight);
-    const Tensor each = per_sample.defined() ? raw_contiguous(per_sample) : per_sample;
-    const int64_t sizes[2] = {offsets.numel() - 1, weight.size(1)}, count[1] = {sizes[0]};
-    Tensor out = empty(sizes, weight.dtype());
-    const Tensor counted = empty(count, DType::Int64);
-    const int64_t none[2] = {s.mode == BagMode::Max ? sizes[0] : 0, weight.size(1)};
-    const Tensor at = raw_full(none, DType::Int64, 0);
-    kernels::embedding_bag(weight.dtype(), bags_of(s, weight.size(1), index, offsets, each),
-                           table.bytes(), out.bytes(), counted.data<int64_t>(), at.data<int64_t>());
     if (ctx.recording()) {
       *ctx.operator->() = s;
       // The gradient depends on the table's values only for per_sample_weights.
-      ctx.save(ctx.needs(3) ? weight : Tensor(), index, offsets, per_sample, counted, at);
+      ctx.save(ctx.needs(3) ? weight : Tensor(), index, offsets, per_sample);
     }
+    auto [out, counted, at] = has_kernels(s) ? by_kernel(s, weight, index, offsets, per_sample)
+                                             : by_ops(s, weight, index, offsets, per_sample);
+    if (ctx.recording()) ctx.save(counted, at);
     return {out, counted, at};
   }
   static void backward(Ctx<EmbeddingBagOp>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined()) return;
-    if (ctx.differentiated()) return formula(ctx, gs[0]);
+    if (ctx.differentiated() || !has_kernels(*ctx.operator->())) return formula(ctx, gs[0]);
     const Tensor table = ctx.saved(0), g = raw_contiguous(gs[0]);
     const Tensor weight = table.defined() ? raw_contiguous(table) : table;
     const Tensor index = ctx.saved(1), offsets = ctx.saved(2), per_sample = ctx.saved(3);
@@ -80,6 +76,41 @@ struct EmbeddingBagOp {
   }
 
  private:
+  using Outputs = std::tuple<Tensor, Tensor, Tensor>;
+  // A maximum's row is found by the kernel only.
+  static bool has_kernels(const BagState& s) {
+    return s.mode == BagMode::Max || place_has_kernel("embedding_bag");
+  }
+  static Outputs by_kernel(const BagState& s, const Tensor& weight, const Tensor& index,
+                           const Tensor& offsets, const Tensor& per_sample) {
+    const Tensor table = raw_contiguous(weight);
+    const Tensor each = per_sample.defined() ? raw_contiguous(per_sample) : per_sample;
+    const int64_t sizes[2] = {offsets.numel() - 1, weight.size(1)}, count[1] = {sizes[0]};
+    Tensor out = empty(sizes, weight.dtype());
+    const Tensor counted = empty(count, DType::Int64);
+    const int64_t none[2] = {s.mode == BagMode::Max ? sizes[0] : 0, weight.size(1)};
+    const Tensor at = raw_full(none, DType::Int64, 0);
+    kernels::embedding_bag(weight.dtype(), bags_of(s, weight.size(1), index, offsets, each),
+                           table.bytes(), out.bytes(), counted.data<int64_t>(), at.data<int64_t>());
+    return {out, counted, at};
+  }
+  // Sums and means, where the device has no kernel for bags.
+  static Outputs by_ops(const BagState& s, const Tensor& weight, const Tensor& index,
+                        const Tensor& offsets, const Tensor& per_sample) {
+    const Dims sizes{offsets.numel() - 1, weight.size(1)};
+    const Tensor bag = bag_of_each(index, offsets);
+    const Tensor counts = ne(index, TensorOrScalar(s.padding));
+    Tensor scale = cast(counts, weight.dtype());
+    if (per_sample.defined()) scale = scale * per_sample;
+    const Tensor rows = index_select(weight, 0, index) * unsqueeze(scale, 1);
+    Tensor out =
+        scatter_add(zeros(sizes, weight.dtype()), 0, expand(unsqueeze(bag, 1), rows.sizes()), rows);
+    const Tensor counted =
+        scatter_add(zeros(Dims{sizes[0]}, DType::Int64), 0, bag, cast(counts, DType::Int64));
+    if (s.mode == BagMode::Mean)
+      out = out / clamp_min(cast(unsqueeze(counted, 1), out.dtype()), 1.0);
+    return {out, counted, zeros(Dims{0, sizes[1]}, DType::Int64)};
+  }
   static Dims table_sizes(Ctx<EmbeddingBagOp>& ctx, const Tensor& g) {
     return Dims{ctx->rows, g.size(1)};
   }
@@ -113,8 +144,10 @@ struct EmbeddingBagOp {
       ctx.grad(0) = scatter_add(zero, 0, expand(unsqueeze(index, 1), rows.sizes()), rows);
   }
   static Tensor bag_of_each(const Tensor& index, const Tensor& offsets) {
+    const int64_t bags = offsets.numel() - 1;
+    const Tensor sizes = narrow(offsets, 0, 1, bags) - narrow(offsets, 0, 0, bags);
     const Tensor bag = empty(index.sizes(), DType::Int64);
-    kernels::bag_numbers(offsets.data<int64_t>(), offsets.numel() - 1, bag.data<int64_t>());
+    kernels::repeat_numbers(sizes.data<int64_t>(), bags, bag.data<int64_t>());
     return bag;
   }
 };

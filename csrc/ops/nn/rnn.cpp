@@ -8,6 +8,7 @@
 #include "ops/compute/elementwise.h"
 #include "ops/compute/host_values.h"
 #include "ops/random/fill.h"
+#include "tensor/backend.h"
 
 namespace cograd {
 
@@ -136,6 +137,20 @@ struct RnnLayer {
     return {y, raw_cast(h, x.dtype()), raw_cast(c, lstm ? cx.dtype() : x.dtype())};
   }
 
+  // Computes the same by recorded ops.
+  static std::tuple<Tensor, Tensor, Tensor> by_ops(const rnn::Inputs& given, RnnMode mode,
+                                                   bool reverse, const Tensor& batch_sizes) {
+    check(mode, given);
+    const DType t = wide_dtype(given.x.dtype());
+    rnn::Inputs in = given;
+    cast_all(in, t);
+    const rnn::Plan plan = plan_of(mode, reverse, in.x.size(0), in.h.size(0), batch_sizes);
+    const rnn::Outputs r = rnn::composed_forward(plan, in);
+    const Tensor none = zeros(Dims{0, in.h.size(1)}, t);
+    return {cast(r.out, given.x.dtype()), cast(r.h, given.x.dtype()),
+            in.c.defined() ? cast(r.c, given.c.dtype()) : none};
+  }
+
   static void backward(Ctx<RnnLayer>& ctx, std::span<Tensor> gs) {
     rnn::Inputs in;
     Tensor* all[] = {&in.x, &in.h, &in.c, &in.w_ih, &in.w_hh, &in.b_ih, &in.b_hh, &in.w_hr};
@@ -214,14 +229,17 @@ struct RnnLayer {
     s.b_hn = bytes_or_null(b_hn);
     return s;
   }
+  static Tensor in_dtype(const Tensor& x, DType t) { return x.defined() ? cast(x, t) : x; }
+  static void cast_all(rnn::Inputs& in, DType t) {
+    for (Tensor* x : {&in.x, &in.h, &in.c, &in.w_ih, &in.w_hh, &in.b_ih, &in.b_hh, &in.w_hr})
+      *x = in_dtype(*x, t);
+  }
   static rnn::Gradients composed(const rnn::Plan& plan, rnn::Inputs in, const Tensor& g_out,
                                  const Tensor& g_h, const Tensor& g_c) {
     const DType own = in.x.dtype(), of_c = in.c.defined() ? in.c.dtype() : own;
     const DType t = wide_dtype(own);  // 16-bit dtypes in float32, as the kernel
     if (t == own) return rnn::differentiable_backward(plan, in, g_out, g_h, g_c);
-    const auto in_dtype = [](const Tensor& x, DType as) { return x.defined() ? cast(x, as) : x; };
-    for (Tensor* x : {&in.x, &in.h, &in.c, &in.w_ih, &in.w_hh, &in.b_ih, &in.b_hh, &in.w_hr})
-      *x = in_dtype(*x, t);
+    cast_all(in, t);
     rnn::Gradients r = rnn::differentiable_backward(plan, in, in_dtype(g_out, t), in_dtype(g_h, t),
                                                     in_dtype(g_c, t));
     for (Tensor* g : {&r.x, &r.h, &r.w_ih, &r.w_hh, &r.b_ih, &r.b_hh, &r.w_hr})
@@ -310,10 +328,18 @@ struct Rnn {
         const int64_t i = l * directions + d;
         const Tensor* w = params.data() + static_cast<size_t>(i) * each;
         const Tensor none;
-        const auto [y, h, c] =
-            apply<RnnLayer>(x, select(hx, 0, i), w[0], w[1], mode, d == 1, batch_sizes,
-                            lstm ? select(cx, 0, i) : none, has_biases ? w[2] : none,
-                            has_biases ? w[3] : none, each % 2 == 1 ? w[each - 1] : none);
+        const rnn::Inputs in{x,
+                             select(hx, 0, i),
+                             lstm ? select(cx, 0, i) : none,
+                             w[0],
+                             w[1],
+                             has_biases ? w[2] : none,
+                             has_biases ? w[3] : none,
+                             each % 2 == 1 ? w[each - 1] : none};
+        const auto [y, h, c] = place_has_kernel("rnn_forward")
+                                   ? apply<RnnLayer>(x, in.h, in.w_ih, in.w_hh, mode, d == 1,
+                                                     batch_sizes, in.c, in.b_ih, in.b_hh, in.w_hr)
+                                   : RnnLayer::by_ops(in, mode_of(mode), d == 1, batch_sizes);
         outs.push_back(y);
         hs.push_back(h);
         cs.push_back(c);

@@ -25,6 +25,13 @@ struct Plan {
 struct Gradients {
   Tensor x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr;
 };
+struct Outputs {
+  Tensor out, h, c;  // rows [total, P], the last states and cells
+};
+// Computes the layer with differentiable ops, for devices without a kernel for it.
+Outputs composed_forward(const Plan& plan, const Inputs& in);
+// One step of an LSTM: its output gate and new cells, from gates before activation (rnn_cell.cpp).
+std::tuple<Tensor, Tensor> lstm_cell(const Tensor& gates, const Tensor& c);
 // Computes the gradients with differentiable ops, for higher derivatives.
 Gradients differentiable_backward(const Plan& plan, const Inputs& in, const Tensor& g_out,
                                   const Tensor& g_h, const Tensor& g_c);

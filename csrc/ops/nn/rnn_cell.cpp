@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // _lstm_cell: a step of an LSTM up to its output gate and cell. Another op computes the state from
 // the returned cell, because the state depends on it.
-#include "kernels/nn/rnn.h"
+#include "ops/nn/rnn.h"
+
 #include "ops/compute/elementwise.h"
 #include "ops/compute/promote.h"
 #include "ops/declare/batch_call.h"
@@ -93,5 +94,9 @@ struct LstmCell {
 COGRAD_OP(LstmCell)
 
 }  // namespace
+
+std::tuple<Tensor, Tensor> rnn::lstm_cell(const Tensor& gates, const Tensor& c) {
+  return apply<LstmCell>(gates, c);
+}
 
 }  // namespace cograd

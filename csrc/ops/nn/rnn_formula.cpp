@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Backward of a recurrent layer, composed step by step of other ops, for higher derivatives.
+// A recurrent layer composed step by step of other ops: its backward for higher derivatives, and
+// its forward for devices without a kernel for it.
 #include "ops/nn/rnn.h"
 
 namespace cograd::rnn {
@@ -8,19 +9,21 @@ namespace {
 
 // The values that a step computed for its rows.
 struct Step {
-  Tensor h, c;                        // before the step
+  Tensor h, c, out;                   // before the step; after it
   Tensor i, f, g, o, raw, cell, q;    // lstm: i f g o; gru: reset i, update f, new g, q; else g
   Tensor g_gates, g_state_gates, gp;  // gradients
 };
 
 class Unrolled {
  public:
-  Unrolled(const Plan& plan, const Inputs& in) : plan_(plan), in_(in) {
+  // `parts`: backward() needs the values of each gate.
+  Unrolled(const Plan& plan, const Inputs& in, bool parts) : plan_(plan), in_(in), parts_(parts) {
     steps_.resize(plan.sizes.size());
     lstm_ = plan.mode == RnnMode::Lstm;
     gru_ = plan.mode == RnnMode::Gru;
     forward();
   }
+  Outputs outputs() const { return {joined(&Step::out), h_, c_}; }
   Gradients backward(const Tensor& g_out, const Tensor& g_h, const Tensor& g_c);
 
  private:
@@ -45,9 +48,13 @@ class Unrolled {
       if (lstm_) s.c = head(c, n);
       Tensor hg = matmul_t(s.h, in_.w_hh, false, true);
       if (in_.b_hh.defined()) hg = hg + in_.b_hh;
-      h = with_head(h, output(s, narrow(xg, 0, plan_.offsets[t], n), hg));
+      s.out = output(s, narrow(xg, 0, plan_.offsets[t], n), hg);
+      h = with_head(h, s.out);
       if (lstm_) c = with_head(c, s.cell);
     }
+    const bool given = plan_.steps() == 0;  // the results are not the arguments
+    h_ = given ? clone(h) : h;
+    c_ = given && lstm_ ? clone(c) : c;
   }
   Tensor output(Step& s, const Tensor& xg, const Tensor& hg) const {
     const int64_t n = in_.w_hh.size(0) / (lstm_ ? 4 : gru_ ? 3 : 1);
@@ -61,11 +68,15 @@ class Unrolled {
     }
     const Tensor gates = xg + hg;
     if (!lstm_) return s.g = plan_.mode == RnnMode::Tanh ? tanh(gates) : relu(gates);
-    s.i = sigmoid(part(gates, 0));
-    s.f = sigmoid(part(gates, 1));
-    s.g = tanh(part(gates, 2));
-    s.o = sigmoid(part(gates, 3));
-    s.cell = s.f * s.c + s.i * s.g;
+    if (parts_) {
+      s.i = sigmoid(part(gates, 0));
+      s.f = sigmoid(part(gates, 1));
+      s.g = tanh(part(gates, 2));
+      s.o = sigmoid(part(gates, 3));
+      s.cell = s.f * s.c + s.i * s.g;
+    } else {
+      std::tie(s.o, s.cell) = lstm_cell(gates, s.c);
+    }
     s.raw = s.o * tanh(s.cell);
     return in_.w_hr.defined() ? matmul_t(s.raw, in_.w_hr, false, true) : s.raw;
   }
@@ -112,7 +123,9 @@ class Unrolled {
 
   const Plan& plan_;
   const Inputs& in_;
+  const bool parts_;
   std::vector<Step> steps_;
+  Tensor h_, c_;  // after the last step
   bool lstm_, gru_;
 };
 
@@ -145,7 +158,11 @@ Gradients Unrolled::backward(const Tensor& g_out, const Tensor& g_h, const Tenso
 
 Gradients differentiable_backward(const Plan& plan, const Inputs& in, const Tensor& g_out,
                                   const Tensor& g_h, const Tensor& g_c) {
-  return Unrolled(plan, in).backward(g_out, g_h, g_c);
+  return Unrolled(plan, in, true).backward(g_out, g_h, g_c);
+}
+
+Outputs composed_forward(const Plan& plan, const Inputs& in) {
+  return Unrolled(plan, in, false).outputs();
 }
 
 }  // namespace cograd::rnn
