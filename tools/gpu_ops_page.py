@@ -24,6 +24,9 @@ written by `tools/gpu_ops_page.py`.
 - **no kernel**: nothing is computed: the result is a view, new memory, or a copy by the driver.
 - **fallback**: on the CPU, on copies of the arguments, for at least one of the samples. Gradients
   of other ops may fall back, too: `cuda.set_fallback("error")` finds them in a program.
+
+cuFFT computes the transforms of `cograd.fft`, `stft` and `istft` if it is installed, else they fall
+back.
 """
 TITLES = {"kernel": "kernel", "library": "library", "view": "no kernel", "fallback": "fallback"}
 

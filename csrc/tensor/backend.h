@@ -6,9 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "tensor/slot.h"
 #include "tensor/storage.h"
 
 namespace cograd {
+
+// The kernel of a device needs a library that is not installed. The fallback tells the reason.
+class COGRAD_API NoLibrary : public NoKernel {
+ public:
+  using NoKernel::NoKernel;
+};
 
 class COGRAD_API Backend {
  public:
@@ -81,6 +88,10 @@ struct Compilations {
   double seconds = 0;
   std::string last;  // the name of the last program that was begun
 };
+// The plans of Fourier transforms that are kept for a GPU.
+struct FftPlans {
+  int64_t count = 0, most = 0;
+};
 // How often a kernel runs: blocks of threads, each with dynamic shared memory.
 struct LaunchShape {
   unsigned blocks[3] = {1, 1, 1}, threads[3] = {1, 1, 1};
@@ -126,6 +137,11 @@ class COGRAD_API CudaRuntime : public Backend {
                            void** parameters) = 0;
 
   virtual Compilations compilations() = 0;
+
+  virtual FftPlans fft_plans(int device) = 0;
+  // Keeps at most that many from now on: those that were used last.
+  virtual void limit_fft_plans(int device, int64_t most) = 0;
+  virtual void clear_fft_plans(int device) = 0;
 
   virtual int driver_version() = 0;
   struct Library {

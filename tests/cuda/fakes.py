@@ -38,9 +38,9 @@ def folder():
     made = Path(tempfile.gettempdir()) / f"cograd-fakes-{os.getuid()}-{name}"
     if not (made / "ready").exists():
         with tempfile.TemporaryDirectory(dir=tempfile.gettempdir()) as new:
-            for header in ("host.h", "plain.h"):
+            for header in ("host.h", "plain.h", "library.h"):
                 shutil.copy(SOURCES / header, new)
-            for source in ("driver", "nvrtc"):
+            for source in ("driver", "nvrtc", "cufft"):
                 place = f'-DCOGRAD_TWIN_FOLDER="{made}"'
                 subprocess.run(
                     [CXX, "-std=c++20", "-O1", "-shared", "-fPIC", place]
@@ -64,6 +64,7 @@ def environment(**more):
         "COGRAD_CUDA_DRIVER": str(at / "driver.so"),
         "COGRAD_NVRTC": str(at / "nvrtc.so"),
         "COGRAD_CUBLASLT": "none",
+        "COGRAD_CUFFT": str(at / "cufft.so"),
         "COGRAD_KERNEL_CACHE": os.environ.get("COGRAD_KERNEL_CACHE", str(at / "kernels")),
         **{name: str(value) for name, value in more.items()},
     }
@@ -86,7 +87,7 @@ PREAMBLE = """
 import ctypes, os, cograd as torch
 from cograd import _C
 torch.cuda.set_fallback("silent")
-if os.path.exists(os.environ["COGRAD_CUDA_DRIVER"]):
+if os.path.exists(os.environ.get("COGRAD_CUDA_DRIVER", "")):
     fake = ctypes.CDLL(os.environ["COGRAD_CUDA_DRIVER"])
     fake.fake_cuda_fail.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int]
     fake.fake_cuda_calls.restype = fake.fake_cuda_used.restype = ctypes.c_int64

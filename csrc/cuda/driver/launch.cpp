@@ -30,13 +30,17 @@ void launch(const char* name, CUfunction f, const Grid& g, const void* args) {
 
 void launch(const char* name, CUfunction f, const Grid& g, void** parameters) {
   Gpu& gpu = here();
-  ++g_launches;
   const CUresult r =
       driver().launch_kernel(f, g.blocks[0], g.blocks[1], g.blocks[2], g.threads[0], g.threads[1],
                              g.threads[2], g.shared_bytes, gpu.stream(), parameters, nullptr);
   if (r != kSuccess) [[unlikely]]
     check(r, "cuLaunchKernel", name);
-  if (blocking()) check(driver().stream_synchronize(gpu.stream()), "cuStreamSynchronize", name);
+  launched(name);
+}
+
+void launched(const char* name) {
+  ++g_launches;
+  if (blocking()) check(driver().stream_synchronize(here().stream()), "cuStreamSynchronize", name);
 }
 
 uint64_t launches() noexcept { return g_launches; }

@@ -9,6 +9,7 @@
 #include "cuda/jit/nvrtc.h"
 #include "cuda/jit/user_kernel.h"
 #include "cuda/lib/cublaslt.h"
+#include "cuda/lib/cufft.h"
 #include "cuda/memory/pinned.h"
 #include "cuda/slots/registry.h"
 
@@ -46,10 +47,8 @@ CudaRuntime::Library compiler() {
     return {"NVRTC", {}, {}, e.what()};
   }
 }
-CudaRuntime::Library products() {
-  const std::string& path = cublaslt_path();
-  const bool missing = path.find("not found") == 0 || path.find(" lacks ") != std::string::npos;
-  return {"cuBLASLt", missing ? std::string() : path, {}, missing ? path : std::string()};
+CudaRuntime::Library described(const char* name, const Library& l) {
+  return {name, l.path(), {}, l.why()};
 }
 
 class Runtime final : public CudaRuntime {
@@ -187,6 +186,12 @@ class Runtime final : public CudaRuntime {
 
   Compilations compilations() override { return nvrtc_compilations(); }
 
+  FftPlans fft_plans(int device) override { return cuda::fft_plans(index_of(device)); }
+  void limit_fft_plans(int device, int64_t most) override {
+    cuda::limit_fft_plans(index_of(device), most);
+  }
+  void clear_fft_plans(int device) override { cuda::clear_fft_plans(index_of(device)); }
+
   int driver_version() override {
     int v = 0;
     check(driver().driver_version(&v), "cuDriverGetVersion");
@@ -206,12 +211,16 @@ class Runtime final : public CudaRuntime {
   }
 
   std::vector<Library> libraries() override {
-    return {{"NVIDIA driver", driver_path(), {}, {}}, compiler(), products()};
+    return {{"NVIDIA driver", driver_path(), {}, {}},
+            compiler(),
+            described("cuBLASLt", cublaslt()),
+            described("cuFFT", cufft())};
   }
 
  private:
+  static int index_of(int device) { return device < 0 ? current_gpu() : device; }
   static Gpu& active(int device) {
-    Gpu& g = gpu(device < 0 ? current_gpu() : device);
+    Gpu& g = gpu(index_of(device));
     g.activate();
     return g;
   }

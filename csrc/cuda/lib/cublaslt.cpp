@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cuda/lib/cublaslt.h"
 
-#include <dlfcn.h>
-
-#include <cstdlib>
-#include <cstring>
+#include <array>
 #include <map>
 #include <mutex>
 #include <tuple>
 
 #include "cuda/driver/gpu.h"
-#include "cuda/jit/folders.h"
+#include "cuda/driver/launch.h"
 #include "cuda/memory/scratch.h"
 
 namespace cograd::cuda {
@@ -54,56 +51,27 @@ struct Api {
 };
 
 struct Loaded {
+  Loaded()
+      : library({"cuBLASLt", "COGRAD_CUBLASLT", "libcublasLt.so.13", "libcublasLt.so.12", "cublas",
+                 "'cograd[cuda]' (CUDA 13) or 'cograd[cuda12]'"}) {
+    library.get(api.create, "cublasLtCreate");
+    library.get(api.product_create, "cublasLtMatmulDescCreate");
+    library.get(api.product_set, "cublasLtMatmulDescSetAttribute");
+    library.get(api.product_destroy, "cublasLtMatmulDescDestroy");
+    library.get(api.matrix_create, "cublasLtMatrixLayoutCreate");
+    library.get(api.matrix_set, "cublasLtMatrixLayoutSetAttribute");
+    library.get(api.matrix_destroy, "cublasLtMatrixLayoutDestroy");
+    library.get(api.preference_create, "cublasLtMatmulPreferenceCreate");
+    library.get(api.preference_set, "cublasLtMatmulPreferenceSetAttribute");
+    library.get(api.preference_destroy, "cublasLtMatmulPreferenceDestroy");
+    library.get(api.heuristic, "cublasLtMatmulAlgoGetHeuristic");
+    library.get(api.matmul, "cublasLtMatmul");
+  }
+  Library library;
   Api api{};
-  std::string path;
-  bool found = false;
 };
-
-Loaded load() {
-  Loaded l;
-  const char* own = std::getenv("COGRAD_CUBLASLT");
-  const std::string packages = site_packages();
-  const std::string places[] = {
-      own == nullptr ? "" : own, packages + "/nvidia/cu13/lib/libcublasLt.so.13",
-      packages + "/nvidia/cublas/lib/libcublasLt.so.12", "libcublasLt.so.13", "libcublasLt.so.12"};
-  void* library = nullptr;
-  for (const char* loaded : {"libcublasLt.so.13", "libcublasLt.so.12"})  // torch's or CuPy's
-    if (own == nullptr && library == nullptr) {
-      library = dlopen(loaded, RTLD_NOLOAD | RTLD_NOW | RTLD_LOCAL);
-      l.path = loaded;
-    }
-  for (const std::string& place : places) {
-    if (library != nullptr || (own != nullptr && place != own)) break;
-    if (place.empty()) continue;
-    library = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
-    l.path = place;
-  }
-  if (library == nullptr) {
-    l.path = "not found: pip install 'cograd[cuda]' for faster products";
-    return l;
-  }
-  l.found = true;
-  const auto get = [&](auto& f, const char* symbol) {
-    f = reinterpret_cast<std::remove_reference_t<decltype(f)>>(dlsym(library, symbol));
-    l.found = l.found && f != nullptr;
-  };
-  get(l.api.create, "cublasLtCreate");
-  get(l.api.product_create, "cublasLtMatmulDescCreate");
-  get(l.api.product_set, "cublasLtMatmulDescSetAttribute");
-  get(l.api.product_destroy, "cublasLtMatmulDescDestroy");
-  get(l.api.matrix_create, "cublasLtMatrixLayoutCreate");
-  get(l.api.matrix_set, "cublasLtMatrixLayoutSetAttribute");
-  get(l.api.matrix_destroy, "cublasLtMatrixLayoutDestroy");
-  get(l.api.preference_create, "cublasLtMatmulPreferenceCreate");
-  get(l.api.preference_set, "cublasLtMatmulPreferenceSetAttribute");
-  get(l.api.preference_destroy, "cublasLtMatmulPreferenceDestroy");
-  get(l.api.heuristic, "cublasLtMatmulAlgoGetHeuristic");
-  get(l.api.matmul, "cublasLtMatmul");
-  if (!l.found) l.path += " lacks a function of cuBLASLt";
-  return l;
-}
 const Loaded& loaded() {
-  static const Loaded l = load();
+  static const Loaded l;
   return l;
 }
 
@@ -214,12 +182,12 @@ const Plan& plan_of(const Api& api, int gpu, const Product& p, const Types& t, H
 
 }  // namespace
 
-const std::string& cublaslt_path() { return loaded().path; }
+const Library& cublaslt() { return loaded().library; }
 
 bool cublaslt_product(const Product& p) {
   const Types t = types_of(p.dtype);
   // The library checks alignment by the element's size only with a plan for such addresses.
-  if (t.stored < 0 || !loaded().found || p.batch > INT32_MAX || p.k == 0) return false;
+  if (t.stored < 0 || !loaded().library.found() || p.batch > INT32_MAX || p.k == 0) return false;
   const Api& api = loaded().api;
   Gpu& gpu = here();
   Handle handle = nullptr;
@@ -238,6 +206,7 @@ bool cublaslt_product(const Product& p) {
   if (status != 0)
     detail::fail(ErrorKind::Runtime, "cuBLASLt returned status ", status, " for a product of ", p.m,
                  " x ", p.k, " by ", p.k, " x ", p.n);
+  launched("cublasLtMatmul");
   return true;
 }
 

@@ -2,9 +2,9 @@
 // Products of floating and complex matrices by NVIDIA's cuBLASLt, where that library is installed.
 #pragma once
 #include <cstdint>
-#include <string>
 
 #include "cograd/dtype.h"
+#include "cuda/lib/library.h"
 
 namespace cograd::cuda {
 
@@ -26,7 +26,6 @@ struct Product {
 // Starts the product on the current stream. Returns false, and does nothing, if the library is not
 // there or has no algorithm for it.
 bool cublaslt_product(const Product& p);
-// Returns where the library is, or why it is not there.
-const std::string& cublaslt_path();
+const Library& cublaslt();
 
 }  // namespace cograd::cuda

@@ -93,8 +93,9 @@ bool has_kernels(const OpRecord& r) {
 // A call of an op on copies of its arguments.
 class HostCall {
  public:
-  explicit HostCall(const StagedCall& call)
+  HostCall(const StagedCall& call, const std::string& why)
       : call_(call),
+        why_(why),
         name_(name_of(call.record)),
         // An extension computes on pointers, so it can write what it does not declare to write.
         suspicious_(call.record.foreign != nullptr && fallback_policy() != FallbackPolicy::Silent),
@@ -242,10 +243,12 @@ class HostCall {
     if (counts().add(name_, bytes_) && fallback_policy() == FallbackPolicy::Warn)
       warn(detail::concat(name(), "(): there is no kernel for ", to_string(device_),
                           ", so it ran on the CPU; ", bytes_,
-                          " bytes were copied to the CPU and back. This is said once per op"));
+                          " bytes were copied to the CPU and back. ", why_,
+                          why_.empty() ? "" : ". ", "This is said once per op"));
   }
 
   const StagedCall& call_;
+  const std::string& why_;  // a sentence, or ""
   std::string name_;
   bool suspicious_;
   Device device_;
@@ -264,11 +267,12 @@ void force_fallback(bool on) noexcept { g_forced = on; }
 
 namespace {
 
-void fall_back(const StagedCall& call) {
+void fall_back(const StagedCall& call, const std::string& why = {}) {
   COGRAD_CHECK_NOT_IMPLEMENTED(fallback_policy() != FallbackPolicy::Error, name_of(call.record),
                                "(): there is no kernel for ", to_string(thread_place.now),
-                               ", and set_fallback('error') forbids to run it on the CPU");
-  HostCall(call).run();
+                               ", and set_fallback('error') forbids to run it on the CPU",
+                               why.empty() ? "" : ". ", why);
+  HostCall(call, why).run();
 }
 
 // The versions of all tensor arguments, added up: it changes if one is written.
@@ -293,6 +297,7 @@ void try_on_device(const StagedCall& call) {
 
 void run_or_fall_back(Backend& backend, const StagedCall& call) {
   const uint64_t launches = backend.launches(), versions = versions_of(call);
+  std::string why;
   try {
     return try_on_device(call);
   } catch (const NoKernel& e) {
@@ -302,9 +307,10 @@ void run_or_fall_back(Backend& backend, const StagedCall& call) {
       detail::fail(ErrorKind::NotImplemented, call.record.spec.name,
                    "(): it had started on the device when a kernel was missing, so it cannot be ",
                    "repeated on the CPU. Call the form without a target. ", e.message());
+    if (dynamic_cast<const NoLibrary*>(&e) != nullptr) why = e.message();
   }
   call.out = Result();
-  fall_back(call);
+  fall_back(call, why);
 }
 
 }  // namespace

@@ -141,6 +141,10 @@ void init_cuda(py::module_& m) {
   m.def("_cuda_free_and_total", [](int device) { return runtime().free_and_total(device); });
   m.def("_cuda_driver_version", [] { return runtime().driver_version(); });
   m.def("_cuda_libraries", &libraries);
+  m.def("_cuda_fft_plans", [](int device) {
+    const FftPlans p = runtime().fft_plans(device);
+    return py::make_tuple(p.count, p.most);
+  });
   m.def(
       "_cuda_generator",
       [](int device) {
@@ -150,6 +154,10 @@ void init_cuda(py::module_& m) {
 
   using Free = py::call_guard<py::gil_scoped_release>;
   m.def("_cuda_release_cached", [](int device) { runtime().release_cached(device); }, Free());
+  m.def(
+      "_cuda_limit_fft_plans",
+      [](int device, int64_t most) { runtime().limit_fft_plans(device, most); }, Free());
+  m.def("_cuda_clear_fft_plans", [](int device) { runtime().clear_fft_plans(device); }, Free());
   m.def("_cuda_synchronize", [](int device) { runtime().synchronize(device); }, Free());
   m.def("_cuda_new_stream",
         [](int device, int priority) { return runtime().new_stream(device, priority); });

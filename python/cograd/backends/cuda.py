@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Switches of torch's GPU kernels, which cograd does not have: stored without effect."""
+"""The plans of Fourier transforms; switches of torch's GPU kernels, stored without effect."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
+
+from cograd.backends._fft_plans import PlanCaches
 
 __all__ = [
     "cudnn_sdp_enabled",
@@ -32,7 +34,6 @@ matmul = SimpleNamespace(
     allow_fp16_accumulation=False,
     fp32_precision="none",
 )
-cufft_plan_cache = SimpleNamespace(size=0, max_size=0, clear=lambda: None)
 
 
 def is_built() -> bool:
@@ -88,6 +89,8 @@ def cudnn_sdp_enabled() -> bool:
 
 
 # ---- end of the rows -----------------------------------------------------------------------------
+
+cufft_plan_cache = PlanCaches()
 
 
 @contextmanager

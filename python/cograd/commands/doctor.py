@@ -354,8 +354,8 @@ def _gpus(told: dict[str, Any]) -> Iterator[Finding]:
         if name == "NVIDIA driver":
             yield "ok", name, f"for CUDA {major}.{minor}, {path}"
         elif missing:
-            status = "FAIL" if name == "NVRTC" else "note"
-            yield status, name, f"not found: {_EXTRA}"
+            needed = name == "NVRTC"
+            yield "FAIL" if needed else "note", name, f"not found: {_EXTRA}" if needed else missing
         else:
             numbers = f"{int(version) // 1000}.{int(version) % 1000 // 10}, " if version else ""
             yield "ok", name, numbers + path

@@ -290,6 +290,32 @@ extern "C" __attribute__((visibility("default"))) int64_t fake_cuda_used() {
   return n;
 }
 
+// For the fakes of libraries: see library.h.
+extern "C" __attribute__((visibility("default"))) int fake_cuda_failure(const char* symbol) {
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
+  return failure_of(symbol);
+}
+extern "C" __attribute__((visibility("default"))) int fake_cuda_owns(const void* p, size_t n) {
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
+  return memory().has(p, n) ? 1 : 0;
+}
+extern "C" __attribute__((visibility("default"))) int fake_cuda_device() {
+  return current == nullptr ? -1 : current->device;
+}
+extern "C" __attribute__((visibility("default"))) void fake_cuda_enqueue(const char* name,
+                                                                         void* stream,
+                                                                         void (*run)(void*),
+                                                                         void* context) {
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
+  ++launches()[name];
+  if (dry()) return;
+  stream_of(stream)->queue.push_back({[=] {
+                                        const Open open;
+                                        run(context);
+                                      },
+                                      nullptr, 0, nullptr, 0});
+}
+
 API cuInit(unsigned) {
   const std::lock_guard<std::recursive_mutex> lock(mutex);
   if (initialized && getpid() != owner) return kNotInitialized;
