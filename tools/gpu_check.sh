@@ -4,8 +4,8 @@
 #
 #   tools/gpu_check.sh WHEEL [FOLDER]
 #
-# It needs Python with NumPy and pytest, and NVRTC, cuBLASLt and cuFFT where Python's packages or the
-# loader find them; with torch it also measures. FOLDER (benchmarks/results/gpu) gets the report.
+# It needs Python with NumPy and pytest, and NVRTC, cuBLASLt, cuBLAS, cuFFT and cuSOLVER where Python's
+# packages or the loader find them; with torch it also measures. FOLDER (benchmarks/results/gpu) gets the report.
 set -uo pipefail
 wheel=$(realpath "$1")
 cd "$(dirname "$0")/.."

@@ -20,7 +20,8 @@ written by `tools/gpu_ops_page.py`.
 
 - **kernel**: by kernels of cograd, which NVRTC compiles at their first use.
 - **library**: with products of matrices, which cuBLASLt computes if it is installed, else kernels
-  of cograd.
+  of cograd; or with factors of matrices by cuSOLVER and triangular systems by cuBLAS, which fall
+  back if these are not installed.
 - **no kernel**: nothing is computed: the result is a view, new memory, or a copy by the driver.
 - **fallback**: on the CPU, on copies of the arguments, for at least one of the samples. Gradients
   of other ops may fall back, too: `cuda.set_fallback("error")` finds them in a program.

@@ -8,8 +8,8 @@ raise then; these are measured again with kernels that run.
     python tools/gpu_ops_page.py              # rewrites the page of the docs from the file
 
 An op is `fallback` if a call of its samples, or of CALLS, ran on the CPU in part; else `library` if
-it multiplied matrices, which cuBLASLt does where it is installed; else `view` if no kernel ran at
-all, and `kernel`.
+NVIDIA's libraries did a part of it (products of matrices, which cuBLASLt computes where it is
+installed, factors, triangular systems); else `view` if no kernel ran at all, and `kernel`.
 """
 
 import ctypes
@@ -22,6 +22,8 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "table")]
 KEPT = HERE / "how_ops_run.txt"
 STATUSES = ("kernel", "library", "view", "fallback")
+# What NVIDIA's libraries start; cuBLASLt computes what is counted as "gemm" here.
+LIBRARY_CALLS = (b"gemm", b"cublas", b"cusolver")
 
 # Calls of ops that have no samples, with tensors of float64, a (3 x 3, positive definite) and v (3,
 # from 0 to 1), and c of complex numbers.
@@ -114,7 +116,7 @@ def measure(names):
     def counts():
         return (
             sum(calls for calls, _ in torch._C._fallbacks().values()),
-            driver.fake_cuda_launches(b"gemm"),
+            sum(driver.fake_cuda_launches(name) for name in LIBRARY_CALLS),
             driver.fake_cuda_launches(b""),
         )
 
@@ -145,8 +147,8 @@ def measure(names):
         if name in CALLS:
             with torch.no_grad():
                 run(lambda name=name: eval(CALLS[name], scope))
-        fallbacks, products, launches = found
-        status = "fallback" if fallbacks else "library" if products else "kernel"
+        fallbacks, by_library, launches = found
+        status = "fallback" if fallbacks else "library" if by_library else "kernel"
         if not any(good):
             print(f"raised {name}", flush=True)
             continue

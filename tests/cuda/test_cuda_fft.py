@@ -68,7 +68,7 @@ same(fft.fftn, x, dim=(4, 0, 2))
     "to real": """
 for dtype in (torch.complex64, torch.complex128):
     for shape in ((2,), (5,), (3, 5), (2, 3, 4)):
-        x = torch.randn(shape, dtype=dtype)  # bins 0 and n/2 have imaginary parts, which do not count
+        x = torch.randn(shape, dtype=dtype)  # the imaginary parts of bins 0 and n/2 do not count
         for dim in range(len(shape)):
             for n in (1, 2, 7, 8):
                 for norm in ("backward", "ortho"):
@@ -238,7 +238,7 @@ def test_memory_comes_from_the_allocator():
     fakes.run(
         START
         + """
-x = torch.randn(64, 32, dtype=torch.complex64, device="cuda")
+x = torch.randn(64, 36, dtype=torch.complex64, device="cuda")
 fft.fft(x)
 torch.cuda.synchronize()
 before = torch.cuda.memory_allocated()

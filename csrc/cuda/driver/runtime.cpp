@@ -10,6 +10,7 @@
 #include "cuda/jit/user_kernel.h"
 #include "cuda/lib/cublaslt.h"
 #include "cuda/lib/cufft.h"
+#include "cuda/lib/cusolver.h"
 #include "cuda/memory/pinned.h"
 #include "cuda/slots/registry.h"
 
@@ -211,10 +212,9 @@ class Runtime final : public CudaRuntime {
   }
 
   std::vector<Library> libraries() override {
-    return {{"NVIDIA driver", driver_path(), {}, {}},
-            compiler(),
-            described("cuBLASLt", cublaslt()),
-            described("cuFFT", cufft())};
+    return {{"NVIDIA driver", driver_path(), {}, {}}, compiler(),
+            described("cuBLASLt", cublaslt()),        described("cuFFT", cufft()),
+            described("cuSOLVER", cusolver()),        described("cuBLAS", cublas())};
   }
 
  private:

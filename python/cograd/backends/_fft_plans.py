@@ -66,7 +66,7 @@ def _read_only() -> NoReturn:
 
 
 class PlanCaches(PlanCache):
-    """``backends.cuda.cufft_plan_cache``: the cache of the current GPU; an index chooses another."""
+    """``backends.cuda.cufft_plan_cache``: that of the current GPU; an index chooses another."""
 
     def __getitem__(self, device: Any) -> PlanCache:
         if isinstance(device, str):

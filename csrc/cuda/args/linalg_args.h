@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The arguments of linalg.h, for the host and for kernels' text.
+#pragma once
+
+namespace cograd::device {
+
+// Writes the addresses of `count` matrices, `step` bytes apart.
+struct PointersArgs {
+  void** out;
+  char* first;
+  long long step, count;
+};
+// `count` column-major matrices of `rows` x `cols`, and LAPACK's info of each.
+struct MatricesArgs {
+  void* a;
+  int* info;
+  long long rows, cols, count;
+};
+struct DeterminantArgs {
+  const void* lu;
+  const int* pivots;
+  void *det, *sign, *log;
+  int* ill;  // becomes 1 if the diagonal of some matrix spans more than 1 / narrow
+  long long n, count;
+  double narrow;
+};
+struct PermutationArgs {
+  const int* pivots;
+  long long* out;
+  long long count, k, rows;
+  int inverse;
+};
+
+}  // namespace cograd::device

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// cuSOLVER's functions for column-major matrices in memory of the GPU, and cuBLAS's triangular
+// solver, where these libraries are installed.
+#pragma once
+#include <mutex>
+#include <type_traits>
+
+#include "cograd/dtype.h"
+#include "cuda/driver/launch.h"
+#include "cuda/lib/library.h"
+
+namespace cograd::cuda {
+
+// The numbers of the libraries' options.
+enum : int { kLower = 0, kUpper = 1 };
+enum : int { kPlain = 0, kTransposed = 1 };
+enum : int { kNonUnit = 0, kUnit = 1 };
+enum : int { kLeft = 0 };
+enum : int { kNoVectors = 0, kVectors = 1 };
+
+using LibraryHandle = void*;
+
+// The functions of one dtype under LAPACK's names, first those that tell the workspace's size in
+// elements. `info`, one number, is on the GPU. The prototypes are our own, from the documentation.
+struct SolverApi {
+  int (*potrf_size)(LibraryHandle, int triangle, int n, void* a, int ld, int* size);
+  int (*potrf)(LibraryHandle, int triangle, int n, void* a, int ld, void* work, int size,
+               int* info);
+  int (*potrf_batched)(LibraryHandle, int triangle, int n, void** a, int ld, int* info, int count);
+  int (*getrf_size)(LibraryHandle, int m, int n, void* a, int ld, int* size);
+  int (*getrf)(LibraryHandle, int m, int n, void* a, int ld, void* work, int* pivots, int* info);
+  int (*getrs)(LibraryHandle, int transposed, int n, int k, const void* a, int lda,
+               const int* pivots, void* b, int ldb, int* info);
+};
+struct TriangularApi {
+  int (*trsm)(LibraryHandle, int side, int triangle, int transposed, int unit, int m, int n,
+              const void* factor, const void* a, int lda, void* b, int ldb);
+  int (*trsm_batched)(LibraryHandle, int side, int triangle, int transposed, int unit, int m, int n,
+                      const void* factor, void** a, int lda, void** b, int ldb, int count);
+};
+
+struct HandledLibrary;
+
+// A library's handle for the current GPU and stream. Others wait while one exists, because a handle
+// has one stream. `slot` stands in messages.
+class LibraryCall {
+ public:
+  LibraryCall(const char* slot, HandledLibrary& library);
+  // Calls a function that starts kernels.
+  template <class... P, class... A>
+  void run(const char* name, int (*f)(LibraryHandle, P...), A... args) const {
+    check(name, f(handle_, args...));
+    launched(name);
+  }
+  // Returns the size of a workspace.
+  template <class... P, class... A>
+  int ask(const char* name, int (*f)(LibraryHandle, P...), A... args) const {
+    int size = 0;
+    check(name, f(handle_, args..., &size));
+    return size;
+  }
+
+ private:
+  void check(const char* function, int status) const;
+
+  const char* slot_;
+  HandledLibrary& library_;
+  std::unique_lock<std::mutex> lock_;
+  LibraryHandle handle_ = nullptr;
+};
+
+// Throw NoLibrary if the library is not there. `t` is a dtype of 32 or 64 bits per part.
+class SolverCall : public LibraryCall {
+ public:
+  SolverCall(const char* slot, DType t);
+  const SolverApi& api;
+};
+class TriangularCall : public LibraryCall {
+ public:
+  TriangularCall(const char* slot, DType t);
+  const TriangularApi& api;
+};
+
+const Library& cusolver();
+const Library& cublas();
+
+}  // namespace cograd::cuda

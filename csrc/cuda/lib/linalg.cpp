@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Slots of kernels/libraries/lapack_batch.h: factors of matrices by cuSOLVER, triangular systems by
+// cuBLAS. Few or large matrices are computed one after the other.
+#include <cmath>
+#include <limits>
+
+#include "cuda/args/linalg_args.h"
+#include "cuda/lib/cusolver.h"
+#include "cuda/slots/registry.h"
+#include "cuda/slots/support.h"
+#include "kernels/libraries/lapack_batch.h"
+
+namespace cograd::cuda {
+
+namespace {
+
+using kernels::MatrixBatch;
+
+// The libraries' functions for batches are made for small matrices.
+constexpr int64_t kBatchedRows = 256;
+
+int narrow(int64_t v) {
+  COGRAD_CHECK(v <= INT32_MAX, "linalg: there are ", v,
+               " rows, columns or matrices, expected at most 2147483647");
+  return static_cast<int>(v);
+}
+
+CUfunction function(DType t, const char* name) { return function_of("linalg.h", name, t); }
+
+// Matrix number i, of `size` elements each.
+void* at(MatrixBatch b, void* a, int64_t i, int64_t size) {
+  return static_cast<char*>(a) + i * size * dtype_size(b.t);
+}
+const void* at(MatrixBatch b, const void* a, int64_t i, int64_t size) {
+  return static_cast<const char*>(a) + i * size * dtype_size(b.t);
+}
+
+// The addresses of a batch's matrices, in memory of the GPU.
+class Pointers {
+ public:
+  Pointers(MatrixBatch b, const void* a, int64_t size)
+      : list_(static_cast<size_t>(b.count) * sizeof(void*)) {
+    const device::PointersArgs args{get(), static_cast<char*>(const_cast<void*>(a)),
+                                    size * dtype_size(b.t), b.count};
+    launch("pointers", function(b.t, "pointers"), grid_over(b.count), args);
+  }
+  void** get() const { return list_.get<void*>(); }
+
+ private:
+  Scratch list_;
+};
+
+// A workspace of as many elements as LibraryCall::ask() returned.
+Scratch workspace(MatrixBatch b, int elements) {
+  return Scratch(static_cast<size_t>(elements) * static_cast<size_t>(dtype_size(b.t)));
+}
+
+// Starts a kernel with a thread for each element.
+void each_element(const char* name, MatrixBatch b, void* a, int64_t rows, int64_t cols,
+                  int* info = nullptr) {
+  const device::MatricesArgs args{a, info, rows, cols, b.count};
+  launch(name, function(b.t, name), grid_over(rows * cols * b.count), args);
+}
+
+}  // namespace
+
+void batched_cholesky(MatrixBatch b, int64_t n, void* a, int* info) {
+  const SolverCall call("cholesky", b.t);
+  set_bytes(info, 0, b.count * static_cast<int64_t>(sizeof(int)));
+  if (n == 0 || b.count == 0) return;
+  const int in = narrow(n);
+  if (b.count > 1 && n <= kBatchedRows) {
+    const Pointers list(b, a, n * n);
+    call.run("potrfBatched", call.api.potrf_batched, kLower, in, list.get(), in, info,
+             narrow(b.count));
+  } else {
+    const int size = call.ask("potrf_bufferSize", call.api.potrf_size, kLower, in, a, in);
+    const Scratch work = workspace(b, size);
+    for (int64_t i = 0; i < b.count; ++i)
+      call.run("potrf", call.api.potrf, kLower, in, at(b, a, i, n * n), in, work.data(), size,
+               info + i);
+  }
+  const device::MatricesArgs args{a, info, n, n, b.count};
+  launch("cholesky", function(b.t, "check_diagonal"), grid_of(b.count, 32), args);
+  each_element("lower_triangle", b, a, n, n);
+}
+COGRAD_CUDA_SLOT(batched_cholesky)
+
+void batched_lu_factor(MatrixBatch b, int64_t m, int64_t n, void* a, int* pivots, int* info) {
+  const SolverCall call("lu_factor", b.t);
+  set_bytes(info, 0, b.count * static_cast<int64_t>(sizeof(int)));
+  if (m == 0 || n == 0 || b.count == 0) return;
+  const int im = narrow(m), in = narrow(n);
+  const Scratch work =
+      workspace(b, call.ask("getrf_bufferSize", call.api.getrf_size, im, in, a, im));
+  for (int64_t i = 0; i < b.count; ++i)
+    call.run("getrf", call.api.getrf, im, in, at(b, a, i, m * n), im, work.data(),
+             pivots + i * std::min(m, n), info + i);
+}
+COGRAD_CUDA_SLOT(batched_lu_factor)
+
+void batched_lu_solve(MatrixBatch b, bool transpose, int64_t n, int64_t k, const void* lu,
+                      const int* pivots, void* x) {
+  const SolverCall call("lu_solve", b.t);
+  if (n == 0 || k == 0) return;
+  const int in = narrow(n), ik = narrow(k);
+  const Scratch info(sizeof(int));  // says whether arguments are valid
+  for (int64_t i = 0; i < b.count; ++i)
+    call.run("getrs", call.api.getrs, transpose ? kTransposed : kPlain, in, ik, at(b, lu, i, n * n),
+             in, pivots + i * n, at(b, x, i, n * k), in, info.get<int>());
+}
+COGRAD_CUDA_SLOT(batched_lu_solve)
+
+void batched_lu_inverse(MatrixBatch b, int64_t n, void* lu, const int* pivots, const int* info) {
+  const int64_t bytes = b.count * n * n * dtype_size(b.t);
+  const Scratch inverse(static_cast<size_t>(bytes));
+  if (bytes > 0) each_element("identity", b, inverse.data(), n, n);
+  cuda::batched_lu_solve(b, false, n, n, lu, pivots, inverse.data());
+  if (bytes == 0) return;
+  each_element("nan_if_failed", b, inverse.data(), n, n, const_cast<int*>(info));
+  check(driver().copy_on_device(reinterpret_cast<CUdeviceptr>(lu),
+                                reinterpret_cast<CUdeviceptr>(inverse.data()),
+                                static_cast<size_t>(bytes), here().stream()),
+        "cuMemcpyDtoDAsync");
+}
+COGRAD_CUDA_SLOT(batched_lu_inverse)
+
+bool lu_determinants(MatrixBatch b, int64_t n, const void* lu, const int* pivots, void* det,
+                     void* sign, void* logabs) {
+  if (b.count == 0) return false;
+  const bool wide = b.t == DType::Float64 || b.t == DType::Complex128;
+  const double limit = std::cbrt(wide ? std::numeric_limits<double>::epsilon()
+                                      : double{std::numeric_limits<float>::epsilon()});
+  const Scratch ill(sizeof(int));
+  set_bytes(ill.data(), 0, sizeof(int));
+  const device::DeterminantArgs args{lu, pivots,  det,  sign, logabs, ill.get<int>(),
+                                     n,  b.count, limit};
+  launch("lu_determinants", function(b.t, "lu_determinants"), grid_of(b.count, 32), args);
+  return read_back<int>(ill.data()) != 0;
+}
+COGRAD_CUDA_SLOT(lu_determinants)
+
+void lu_permutations(int64_t count, const int* pivots, int64_t k, int64_t rows, bool inverse,
+                     int64_t* out) {
+  if (count * rows == 0) return;
+  const device::PermutationArgs args{
+      pivots, reinterpret_cast<long long*>(out), count, k, rows, inverse ? 1 : 0};
+  launch("lu_permutations", function(DType::Float32, "lu_permutations"), grid_over(count), args);
+}
+COGRAD_CUDA_SLOT(lu_permutations)
+
+void batched_triangular_solve(MatrixBatch b, bool upper, bool unit, int64_t n, int64_t k,
+                              const void* a, void* x) {
+  const TriangularCall call("triangular_solve", b.t);
+  if (n == 0 || k == 0 || b.count == 0) return;
+  const int in = narrow(n), ik = narrow(k);
+  const int triangle = upper ? kUpper : kLower, diagonal = unit ? kUnit : kNonUnit;
+  const float narrow_one[2] = {1, 0};
+  const double wide_one[2] = {1, 0};
+  const bool wide = b.t == DType::Float64 || b.t == DType::Complex128;
+  const void* const one = wide ? static_cast<const void*>(wide_one) : narrow_one;
+  if (b.count > 1 && n <= kBatchedRows) {
+    const Pointers matrices(b, a, n * n), right(b, x, n * k);
+    call.run("trsmBatched", call.api.trsm_batched, kLeft, triangle, kPlain, diagonal, in, ik, one,
+             matrices.get(), in, right.get(), in, narrow(b.count));
+    return;
+  }
+  for (int64_t i = 0; i < b.count; ++i)
+    call.run("trsm", call.api.trsm, kLeft, triangle, kPlain, diagonal, in, ik, one,
+             at(b, a, i, n * n), in, at(b, x, i, n * k), in);
+}
+COGRAD_CUDA_SLOT(batched_triangular_solve)
+
+}  // namespace cograd::cuda

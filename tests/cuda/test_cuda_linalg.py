@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Matrices on a GPU by cuSOLVER and cuBLAS: on the fake driver, by fakes with plain loops."""
+
+import fakes
+import pytest
+
+needs_fake = pytest.mark.skipif(fakes.why_not() is not None, reason=str(fakes.why_not()))
+why = None if fakes.REAL else fakes.why_not()
+pytestmark = pytest.mark.skipif(why is not None, reason=str(why))
+
+START = """
+linalg = torch.linalg
+torch.cuda.set_fallback("error")
+torch.manual_seed(1)
+SHAPES = ((1,), (), (3,), (2, 2), (0,))
+DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
+
+def positive(*shape, dtype):
+    a = torch.randn(*shape, shape[-1], dtype=dtype)
+    return a @ a.mH + shape[-1] * torch.eye(shape[-1], dtype=dtype)
+
+def close(found, expected):
+    wide = expected.dtype in (torch.float64, torch.complex128)
+    tolerance = 1e-10 if wide else 2e-4
+    assert found.is_cuda and found.shape == expected.shape, (found.shape, expected.shape)
+    assert found.dtype == expected.dtype
+    torch.testing.assert_close(found.cpu(), expected, rtol=tolerance, atol=tolerance,
+                               equal_nan=True)
+
+def same(f, *args, **options):
+    found, expected = f(*(a.cuda() for a in args), **options), f(*args, **options)
+    if isinstance(expected, torch.Tensor):
+        return close(found, expected)
+    for a, b in zip(found, expected):
+        close(a, b)
+
+def runs(name):
+    return fake.fake_cuda_launches(name)
+"""
+
+VALUES = {
+    "cholesky": """
+for dtype in DTYPES:
+    for shape in SHAPES:
+        for n in (1, 2, 5):
+            a = positive(*shape, n, dtype=dtype)
+            same(linalg.cholesky, a)
+            same(linalg.cholesky, a, upper=True)
+            same(torch.cholesky_solve, torch.randn(*shape, n, 3, dtype=dtype), linalg.cholesky(a))
+            same(torch.cholesky_inverse, linalg.cholesky(a))
+    same(linalg.cholesky, positive(0, dtype=dtype))
+    same(linalg.cholesky, positive(4, dtype=dtype).mT)
+    bad = positive(3, 4, dtype=dtype)
+    bad[1, 2, 2] = -1
+    assert linalg.cholesky_ex(bad.cuda()).info.tolist() == [0, 3, 0]
+    e = raises(linalg.LinAlgError, "(Batch element 1)", linalg.cholesky, bad.cuda())
+    bad[1, 1, 1] = float("nan")
+    assert linalg.cholesky_ex(bad.cuda()).info.tolist() == [0, 2, 0]
+    assert linalg.cholesky_ex(bad[1].cuda()).info.item() == 2
+""",
+    "triangular": """
+for dtype in DTYPES:
+    for shape in SHAPES:
+        for n, k in ((1, 1), (4, 2), (3, 5), (0, 2), (2, 0)):
+            a = torch.randn(*shape, n, n, dtype=dtype) + 3 * torch.eye(n, dtype=dtype)
+            b = torch.randn(*shape, n, k, dtype=dtype)
+            for upper in (False, True):
+                for unit in (False, True):
+                    options = {"upper": upper, "unitriangular": unit}
+                    same(linalg.solve_triangular, a, b, **options)
+                    same(linalg.solve_triangular, a, b.mT, left=False, **options)
+    same(linalg.solve_triangular, a[:1].mT, b[:1], upper=True)
+    same(torch.triangular_solve, torch.randn(3, 2, dtype=dtype),
+         torch.eye(3, dtype=dtype) + torch.ones(3, 3, dtype=dtype).triu())
+    large = torch.randn(2, 300, 300, dtype=dtype) / 300 + torch.eye(300, dtype=dtype)
+    same(linalg.solve_triangular, large, torch.randn(2, 300, 1, dtype=dtype), upper=True)
+""",
+    "LU": """
+for dtype in DTYPES:
+    for shape in SHAPES:
+        for m, n in ((1, 1), (4, 4), (3, 5), (5, 3), (0, 0)):
+            a = torch.randn(*shape, m, n, dtype=dtype)
+            same(linalg.lu_factor, a)
+            same(linalg.lu, a)
+            same(lambda a: torch.lu_unpack(*linalg.lu_factor(a)), a)
+        a, b = torch.randn(*shape, 4, 4, dtype=dtype), torch.randn(*shape, 4, 3, dtype=dtype)
+        same(linalg.solve, a, b)
+        same(linalg.solve, a, b.mT, left=False)
+        for adjoint in (False, True):
+            same(lambda a, b: linalg.lu_solve(*linalg.lu_factor(a), b, adjoint=adjoint), a, b)
+        same(linalg.inv, a)
+        same(linalg.det, a)
+        same(linalg.slogdet, a)
+    same(linalg.det, torch.randn(0, 0, dtype=dtype))
+    same(linalg.det, torch.randn(50, 50, dtype=dtype) / 7)
+    same(linalg.slogdet, torch.randn(3, 40, 40, dtype=dtype))
+    singular = torch.ones(2, 3, 3, dtype=dtype)
+    singular[0] = torch.eye(3, dtype=dtype) * 2
+    same(linalg.inv_ex, singular)
+    same(linalg.det, singular)
+    same(linalg.slogdet, singular)
+    assert linalg.inv_ex(singular.cuda()).info.tolist() == linalg.inv_ex(singular).info.tolist()
+    raises(linalg.LinAlgError, "(Batch element 1)", linalg.inv, singular.cuda())
+    raises(linalg.LinAlgError, "singular", linalg.solve, singular[1].cuda(), singular[0].cuda())
+""",
+    "gradients": """
+def gradients(device, f, *args):
+    args = [a.to(device).requires_grad_() for a in args]
+    y = f(*args)
+    weights = torch.arange(y.numel(), dtype=torch.float64, device=device).reshape(y.shape).cos()
+    first = torch.autograd.grad((y * weights).sum().real, args, create_graph=True)
+    second = torch.autograd.grad(sum((g * g.conj()).real.sum() for g in first), args)
+    return [t.detach().cpu() for t in (y, *first, *second)]
+for dtype in (torch.float64, torch.complex128):
+    a, b = positive(2, 3, dtype=dtype), torch.randn(2, 3, 2, dtype=dtype)
+    for f, args in ((linalg.cholesky, (a,)), (linalg.solve, (a, b)), (linalg.inv, (a,)),
+                    (linalg.det, (a,)), (lambda a: linalg.lu_factor(a).LU, (a,)),
+                    (lambda a, b: torch.cholesky_solve(b, linalg.cholesky(a)), (a, b)),
+                    (lambda a, b: linalg.solve_triangular(a, b, upper=True), (a, b))):
+        for x, y in zip(gradients("cuda", f, *args), gradients("cpu", f, *args)):
+            torch.testing.assert_close(x, y, rtol=1e-9, atol=1e-9)
+same(torch.vmap(linalg.inv), torch.randn(2, 3, 3, dtype=torch.float64))
+""",
+}
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_values_are_the_cpus(case):
+    fakes.run(START + VALUES[case])
+
+
+@needs_fake
+def test_batches_of_small_matrices_take_one_call():
+    fakes.run(
+        START
+        + """
+a = positive(3, 4, dtype=torch.float32).cuda()
+linalg.cholesky(a)
+assert (runs(b"cusolver_potrfBatched"), runs(b"cusolver_potrf")) == (1, 1)
+linalg.cholesky(a[0])
+assert (runs(b"cusolver_potrfBatched"), runs(b"cusolver_potrf")) == (1, 2)
+linalg.solve_triangular(a, a, upper=True)
+assert (runs(b"cublas_trsmBatched"), runs(b"cublas_trsm")) == (1, 1)
+large = torch.eye(300).expand(2, 300, 300).cuda()
+linalg.solve_triangular(large, large[:, :, :1], upper=True)
+assert (runs(b"cublas_trsmBatched"), runs(b"cublas_trsm")) == (1, 3)
+linalg.lu_factor(a)
+assert runs(b"cusolver_getrf") == 3
+assert fake.fake_cuda_calls(b"cusolverDnCreate") == fake.fake_cuda_calls(b"cublasCreate_v2") == 1
+far = a.to("cuda:1")  # each GPU has a handle
+assert torch.equal(linalg.cholesky(far).cpu(), linalg.cholesky(a).cpu())
+assert fake.fake_cuda_calls(b"cusolverDnCreate") == 2
+""",
+        FAKE_CUDA_DEVICES=2,
+    )
+
+
+@needs_fake
+def test_they_run_on_the_current_stream():
+    fakes.run(
+        START
+        + """
+a = positive(3, 4, dtype=torch.float64).cuda()
+expected = linalg.cholesky(a.cpu())
+linalg.cholesky(a)
+torch.cuda.synchronize()
+side = torch.cuda.Stream()
+with torch.cuda.stream(side):
+    found = linalg.cholesky_ex(a).L
+torch.cuda.current_stream().synchronize()
+assert not side.query()
+side.synchronize()
+torch.testing.assert_close(found.cpu(), expected)
+torch.testing.assert_close(linalg.cholesky(a).cpu(), expected)
+"""
+    )
+
+
+@needs_fake
+def test_errors_name_the_function_and_the_status():
+    fakes.run(
+        START
+        + """
+a = positive(3, dtype=torch.float64).cuda()
+def fails(symbol, code, kind, text, f, *args):
+    before = torch.cuda.memory_allocated()
+    fake.fake_cuda_fail(symbol, 1, code)
+    raises(kind, text, f, *args)
+    assert torch.cuda.memory_allocated() == before
+fails(b"cusolverDnCreate", 7, RuntimeError, "cholesky(): cuSOLVER's create failed with "
+      "CUSOLVER_STATUS_INTERNAL_ERROR (7): the library or the driver failed", linalg.cholesky, a)
+fails(b"cusolverDnSetStream", 1, RuntimeError, "cholesky(): cuSOLVER's set_stream failed with "
+      "CUSOLVER_STATUS_NOT_INITIALIZED (1)", linalg.cholesky, a)
+fails(b"potrf", 6, RuntimeError, "cholesky(): cuSOLVER's potrf failed with "
+      "CUSOLVER_STATUS_EXECUTION_FAILED (6): a kernel failed", linalg.cholesky, a)
+fails(b"potrf", 2, torch.cuda.OutOfMemoryError, "CUSOLVER_STATUS_ALLOC_FAILED (2)",
+      linalg.cholesky, a)
+fails(b"potrfBatched", 77, RuntimeError, "potrfBatched failed with status 77", linalg.cholesky,
+      a.expand(2, 3, 3))
+fails(b"getrf", 9, RuntimeError, "lu_factor(): cuSOLVER's getrf failed with "
+      "CUSOLVER_STATUS_NOT_SUPPORTED (9)", linalg.lu_factor, a)
+fails(b"getrs", 3, RuntimeError, "lu_solve(): cuSOLVER's getrs failed", linalg.solve, a, a)
+fails(b"cublasCreate_v2", 1, RuntimeError, "triangular_solve(): cuBLAS's create failed with "
+      "CUBLAS_STATUS_NOT_INITIALIZED (1)", lambda: linalg.solve_triangular(a, a, upper=True))
+fails(b"trsm", 14, RuntimeError, "triangular_solve(): cuBLAS's trsm failed with "
+      "CUBLAS_STATUS_INTERNAL_ERROR (14)", lambda: linalg.solve_triangular(a, a, upper=True))
+fails(b"trsmBatched", 3, torch.cuda.OutOfMemoryError, "CUBLAS_STATUS_ALLOC_FAILED (3)",
+      lambda: linalg.solve_triangular(a.expand(2, 3, 3), a, upper=True))
+same(linalg.cholesky, a.cpu())
+same(linalg.solve, a.cpu(), a.cpu())
+"""
+    )
+
+
+@needs_fake
+def test_a_handle_that_finds_no_memory_is_made_again():
+    fakes.run(
+        START
+        + """
+torch.zeros(1 << 22, device="cuda")
+reserved = torch.cuda.memory_reserved()
+fake.fake_cuda_fail(b"cusolverDnCreate", 1, 2)
+same(linalg.cholesky, positive(3, dtype=torch.float64))
+assert torch.cuda.memory_reserved() < reserved
+"""
+    )
+
+
+@needs_fake
+def test_without_the_libraries_matrices_are_factored_on_the_cpu():
+    fakes.run(
+        """
+import warnings
+a = torch.eye(3) * 4
+def texts(f, *args):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        y = f(*(x.cuda() for x in args))
+        assert y.is_cuda and torch.equal(y.cpu(), f(*args))
+    return " ".join(str(w.message) for w in seen)
+torch.cuda.set_fallback("warn")
+said = texts(torch.linalg.cholesky, a)
+assert "cuSOLVER is missing (not found: pip install 'cograd[cuda-full]'" in said, said
+said = texts(lambda a, b: torch.linalg.solve_triangular(a, b, upper=True), a, a)
+assert "cuBLAS is missing (not found: pip install 'cograd[cuda]'" in said, said
+torch.cuda.set_fallback("error")
+raises(NotImplementedError, "cuSOLVER is missing", torch.linalg.inv, a.cuda())
+libraries = {name: (path, missing) for name, path, _, missing in _C._cuda_libraries()}
+assert libraries["cuSOLVER"][0] == "" == libraries["cuBLAS"][0]
+""",
+        COGRAD_CUSOLVER="none",
+        COGRAD_CUBLAS="none",
+    )
