@@ -103,6 +103,57 @@ for dtype in DTYPES:
     raises(linalg.LinAlgError, "(Batch element 1)", linalg.inv, singular.cuda())
     raises(linalg.LinAlgError, "singular", linalg.solve, singular[1].cuda(), singular[0].cuda())
 """,
+    "QR": """
+for dtype in DTYPES:
+    for shape in SHAPES:
+        for m, n in ((1, 1), (4, 4), (3, 5), (5, 3), (0, 2), (2, 0)):
+            a = torch.randn(*shape, m, n, dtype=dtype)
+            for mode in ("reduced", "complete", "r"):
+                same(linalg.qr, a, mode=mode)
+            same(torch.geqrf, a)
+            if m >= n:
+                same(torch.orgqr, *torch.geqrf(a))
+    same(linalg.qr, torch.eye(3, dtype=dtype))
+""",
+    "eigh": """
+for dtype in DTYPES:
+    for shape in SHAPES:
+        for n in (0, 1, 2, 5):
+            a = positive(*shape, n, dtype=dtype)
+            for uplo in "LU":
+                there = a.cuda() + (a.triu(1) if uplo == "L" else a.tril(-1)).cuda()  # not read
+                found = linalg.eigh(there, UPLO=uplo)
+                close(found.eigenvalues, linalg.eigvalsh(a))
+                close(linalg.eigvalsh(there, UPLO=uplo), linalg.eigvalsh(a))
+                v = found.eigenvectors  # has any phase
+                close(v * found.eigenvalues.unsqueeze(-2) @ v.mH, a)
+                close(v.mH @ v, torch.eye(n, dtype=dtype).expand(*shape, n, n))
+    same(linalg.eigvalsh, torch.eye(3, dtype=dtype))
+""",
+    "SVD": """
+for dtype in DTYPES:
+    for shape in SHAPES:
+        for m, n in ((1, 1), (4, 4), (3, 5), (5, 3), (0, 2), (2, 0)):
+            a = torch.randn(*shape, m, n, dtype=dtype)
+            same(linalg.svdvals, a)
+            for full in (False, True):
+                u, s, vh = linalg.svd(a.cuda(), full_matrices=full)
+                assert u.shape[-1] == (m if full else min(m, n)), (u.shape, full)
+                assert vh.shape[-2] == (n if full else min(m, n)), (vh.shape, full)
+                close(s, linalg.svdvals(a))
+                k = min(m, n)
+                close(u[..., :k] * s.unsqueeze(-2) @ vh[..., :k, :], a)
+                close(u.mH @ u, torch.eye(u.shape[-1], dtype=dtype).expand(*shape, -1, -1))
+                close(vh @ vh.mH, torch.eye(vh.shape[-2], dtype=dtype).expand(*shape, -1, -1))
+            same(linalg.pinv, a)
+    low = torch.ones(3, 4, dtype=dtype)
+    same(linalg.svdvals, low)
+    same(linalg.pinv, low)
+    same(linalg.matrix_rank, low)
+    u, s, vh = linalg.svd(low.cuda())
+    close(u.mH @ u, torch.eye(3, dtype=dtype))
+raises(linalg.LinAlgError, "non-finite", linalg.svd, torch.full((2, 2), float("nan")).cuda())
+""",
     "gradients": """
 def gradients(device, f, *args):
     args = [a.to(device).requires_grad_() for a in args]
@@ -116,7 +167,11 @@ for dtype in (torch.float64, torch.complex128):
     for f, args in ((linalg.cholesky, (a,)), (linalg.solve, (a, b)), (linalg.inv, (a,)),
                     (linalg.det, (a,)), (lambda a: linalg.lu_factor(a).LU, (a,)),
                     (lambda a, b: torch.cholesky_solve(b, linalg.cholesky(a)), (a, b)),
-                    (lambda a, b: linalg.solve_triangular(a, b, upper=True), (a, b))):
+                    (lambda a, b: linalg.solve_triangular(a, b, upper=True), (a, b)),
+                    (lambda b: linalg.qr(b).Q, (b,)), (linalg.pinv, (b,)),
+                    (linalg.svdvals, (b,)), (linalg.eigvalsh, (a,)),
+                    (lambda a: linalg.eigh(a).eigenvectors.abs(), (a,)),
+                    (lambda b: linalg.svd(b, full_matrices=False).U.abs(), (b,))):
         for x, y in zip(gradients("cuda", f, *args), gradients("cpu", f, *args)):
             torch.testing.assert_close(x, y, rtol=1e-9, atol=1e-9)
 same(torch.vmap(linalg.inv), torch.randn(2, 3, 3, dtype=torch.float64))
@@ -200,6 +255,10 @@ fails(b"potrfBatched", 77, RuntimeError, "potrfBatched failed with status 77", l
 fails(b"getrf", 9, RuntimeError, "lu_factor(): cuSOLVER's getrf failed with "
       "CUSOLVER_STATUS_NOT_SUPPORTED (9)", linalg.lu_factor, a)
 fails(b"getrs", 3, RuntimeError, "lu_solve(): cuSOLVER's getrs failed", linalg.solve, a, a)
+fails(b"geqrf", 6, RuntimeError, "qr(): cuSOLVER's geqrf failed", linalg.qr, a)
+fails(b"orgqr", 6, RuntimeError, "qr(): cuSOLVER's orgqr failed", linalg.qr, a)
+fails(b"syevd", 6, RuntimeError, "eigh(): cuSOLVER's syevd failed", linalg.eigh, a)
+fails(b"gesvd", 6, RuntimeError, "svd(): cuSOLVER's gesvd failed", linalg.svd, a)
 fails(b"cublasCreate_v2", 1, RuntimeError, "triangular_solve(): cuBLAS's create failed with "
       "CUBLAS_STATUS_NOT_INITIALIZED (1)", lambda: linalg.solve_triangular(a, a, upper=True))
 fails(b"trsm", 14, RuntimeError, "triangular_solve(): cuBLAS's trsm failed with "

@@ -16,6 +16,18 @@ struct MatricesArgs {
   int* info;
   long long rows, cols, count;
 };
+// Copies the conjugate transposes of `count` matrices: `to` has `rows` rows.
+struct AdjointArgs {
+  const void* from;
+  void* to;
+  long long rows, cols, count;
+};
+// Copies the upper triangle of the first `rank` rows; r has `rows` rows and zeros elsewhere.
+struct TriangleOfQrArgs {
+  const void* a;  // m rows, matrices `step` elements apart
+  void* r;
+  long long m, step, rows, cols, rank, count;
+};
 struct DeterminantArgs {
   const void* lu;
   const int* pivots;

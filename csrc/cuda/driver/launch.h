@@ -21,7 +21,8 @@ void launch(const char* name, CUfunction f, const Grid& grid, const Args& args) 
 }
 // Starts `f` with parameters of any number; for users' kernels.
 void launch(const char* name, CUfunction f, const Grid& grid, void** parameters);
-// Stands after a library has started kernels: counts one launch, waits if CUDA_LAUNCH_BLOCKING is 1.
+// Stands after a library has started kernels: counts one launch, waits if CUDA_LAUNCH_BLOCKING
+// is 1.
 void launched(const char* name);
 uint64_t launches() noexcept;  // by this thread
 

@@ -79,6 +79,15 @@ struct Solver : HandledLibrary {
       get(a.getrf_size, "getrf_bufferSize");
       get(a.getrf, "getrf");
       get(a.getrs, "getrs");
+      const bool real = i < 2;
+      get(a.geqrf_size, "geqrf_bufferSize");
+      get(a.geqrf, "geqrf");
+      get(a.orgqr_size, real ? "orgqr_bufferSize" : "ungqr_bufferSize");
+      get(a.orgqr, real ? "orgqr" : "ungqr");
+      get(a.syevd_size, real ? "syevd_bufferSize" : "heevd_bufferSize");
+      get(a.syevd, real ? "syevd" : "heevd");
+      get(a.gesvd_size, "gesvd_bufferSize");
+      get(a.gesvd, "gesvd");
     }
   }
   std::array<SolverApi, kTypes> types{};

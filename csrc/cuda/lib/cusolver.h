@@ -31,6 +31,21 @@ struct SolverApi {
   int (*getrf)(LibraryHandle, int m, int n, void* a, int ld, void* work, int* pivots, int* info);
   int (*getrs)(LibraryHandle, int transposed, int n, int k, const void* a, int lda,
                const int* pivots, void* b, int ldb, int* info);
+  int (*geqrf_size)(LibraryHandle, int m, int n, void* a, int ld, int* size);
+  int (*geqrf)(LibraryHandle, int m, int n, void* a, int ld, void* tau, void* work, int size,
+               int* info);
+  int (*orgqr_size)(LibraryHandle, int m, int n, int k, const void* a, int ld, const void* tau,
+                    int* size);
+  int (*orgqr)(LibraryHandle, int m, int n, int k, void* a, int ld, const void* tau, void* work,
+               int size, int* info);
+  int (*syevd_size)(LibraryHandle, int vectors, int triangle, int n, const void* a, int ld,
+                    const void* values, int* size);
+  int (*syevd)(LibraryHandle, int vectors, int triangle, int n, void* a, int ld, void* values,
+               void* work, int size, int* info);
+  int (*gesvd_size)(LibraryHandle, int m, int n, int* size);
+  int (*gesvd)(LibraryHandle, signed char u_part, signed char vh_part, int m, int n, void* a,
+               int lda, void* s, void* u, int ldu, void* vh, int ldvh, void* work, int size,
+               void* real_work, int* info);
 };
 struct TriangularApi {
   int (*trsm)(LibraryHandle, int side, int triangle, int transposed, int unit, int m, int n,

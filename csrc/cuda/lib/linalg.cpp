@@ -4,36 +4,16 @@
 #include <cmath>
 #include <limits>
 
-#include "cuda/args/linalg_args.h"
 #include "cuda/lib/cusolver.h"
+#include "cuda/lib/linalg.h"
 #include "cuda/slots/registry.h"
-#include "cuda/slots/support.h"
-#include "kernels/libraries/lapack_batch.h"
 
 namespace cograd::cuda {
 
 namespace {
 
-using kernels::MatrixBatch;
-
 // The libraries' functions for batches are made for small matrices.
 constexpr int64_t kBatchedRows = 256;
-
-int narrow(int64_t v) {
-  COGRAD_CHECK(v <= INT32_MAX, "linalg: there are ", v,
-               " rows, columns or matrices, expected at most 2147483647");
-  return static_cast<int>(v);
-}
-
-CUfunction function(DType t, const char* name) { return function_of("linalg.h", name, t); }
-
-// Matrix number i, of `size` elements each.
-void* at(MatrixBatch b, void* a, int64_t i, int64_t size) {
-  return static_cast<char*>(a) + i * size * dtype_size(b.t);
-}
-const void* at(MatrixBatch b, const void* a, int64_t i, int64_t size) {
-  return static_cast<const char*>(a) + i * size * dtype_size(b.t);
-}
 
 // The addresses of a batch's matrices, in memory of the GPU.
 class Pointers {
@@ -42,7 +22,7 @@ class Pointers {
       : list_(static_cast<size_t>(b.count) * sizeof(void*)) {
     const device::PointersArgs args{get(), static_cast<char*>(const_cast<void*>(a)),
                                     size * dtype_size(b.t), b.count};
-    launch("pointers", function(b.t, "pointers"), grid_over(b.count), args);
+    launch("pointers", linalg_kernel(b.t, "pointers"), grid_over(b.count), args);
   }
   void** get() const { return list_.get<void*>(); }
 
@@ -50,23 +30,11 @@ class Pointers {
   Scratch list_;
 };
 
-// A workspace of as many elements as LibraryCall::ask() returned.
-Scratch workspace(MatrixBatch b, int elements) {
-  return Scratch(static_cast<size_t>(elements) * static_cast<size_t>(dtype_size(b.t)));
-}
-
-// Starts a kernel with a thread for each element.
-void each_element(const char* name, MatrixBatch b, void* a, int64_t rows, int64_t cols,
-                  int* info = nullptr) {
-  const device::MatricesArgs args{a, info, rows, cols, b.count};
-  launch(name, function(b.t, name), grid_over(rows * cols * b.count), args);
-}
-
 }  // namespace
 
 void batched_cholesky(MatrixBatch b, int64_t n, void* a, int* info) {
   const SolverCall call("cholesky", b.t);
-  set_bytes(info, 0, b.count * static_cast<int64_t>(sizeof(int)));
+  clear_info(b, info);
   if (n == 0 || b.count == 0) return;
   const int in = narrow(n);
   if (b.count > 1 && n <= kBatchedRows) {
@@ -75,24 +43,24 @@ void batched_cholesky(MatrixBatch b, int64_t n, void* a, int* info) {
              narrow(b.count));
   } else {
     const int size = call.ask("potrf_bufferSize", call.api.potrf_size, kLower, in, a, in);
-    const Scratch work = workspace(b, size);
+    const Scratch work(bytes_of(b, size));
     for (int64_t i = 0; i < b.count; ++i)
       call.run("potrf", call.api.potrf, kLower, in, at(b, a, i, n * n), in, work.data(), size,
                info + i);
   }
   const device::MatricesArgs args{a, info, n, n, b.count};
-  launch("cholesky", function(b.t, "check_diagonal"), grid_of(b.count, 32), args);
+  launch("cholesky", linalg_kernel(b.t, "check_diagonal"), grid_of(b.count, 32), args);
   each_element("lower_triangle", b, a, n, n);
 }
 COGRAD_CUDA_SLOT(batched_cholesky)
 
 void batched_lu_factor(MatrixBatch b, int64_t m, int64_t n, void* a, int* pivots, int* info) {
   const SolverCall call("lu_factor", b.t);
-  set_bytes(info, 0, b.count * static_cast<int64_t>(sizeof(int)));
+  clear_info(b, info);
   if (m == 0 || n == 0 || b.count == 0) return;
   const int im = narrow(m), in = narrow(n);
-  const Scratch work =
-      workspace(b, call.ask("getrf_bufferSize", call.api.getrf_size, im, in, a, im));
+  const int size = call.ask("getrf_bufferSize", call.api.getrf_size, im, in, a, im);
+  const Scratch work(bytes_of(b, size));
   for (int64_t i = 0; i < b.count; ++i)
     call.run("getrf", call.api.getrf, im, in, at(b, a, i, m * n), im, work.data(),
              pivots + i * std::min(m, n), info + i);
@@ -135,7 +103,7 @@ bool lu_determinants(MatrixBatch b, int64_t n, const void* lu, const int* pivots
   set_bytes(ill.data(), 0, sizeof(int));
   const device::DeterminantArgs args{lu, pivots,  det,  sign, logabs, ill.get<int>(),
                                      n,  b.count, limit};
-  launch("lu_determinants", function(b.t, "lu_determinants"), grid_of(b.count, 32), args);
+  launch("lu_determinants", linalg_kernel(b.t, "lu_determinants"), grid_of(b.count, 32), args);
   return read_back<int>(ill.data()) != 0;
 }
 COGRAD_CUDA_SLOT(lu_determinants)
@@ -145,7 +113,8 @@ void lu_permutations(int64_t count, const int* pivots, int64_t k, int64_t rows, 
   if (count * rows == 0) return;
   const device::PermutationArgs args{
       pivots, reinterpret_cast<long long*>(out), count, k, rows, inverse ? 1 : 0};
-  launch("lu_permutations", function(DType::Float32, "lu_permutations"), grid_over(count), args);
+  launch("lu_permutations", linalg_kernel(DType::Float32, "lu_permutations"), grid_over(count),
+         args);
 }
 COGRAD_CUDA_SLOT(lu_permutations)
 

@@ -42,6 +42,23 @@ COGRAD_KERNEL(identity, MatricesArgs, 256) {
   for (int64_t i = grid_index(); i < a.rows * a.cols * a.count; i += grid_size())
     static_cast<T*>(a.a)[i] = i % a.rows == i / a.rows % a.cols ? T(1) : T(0);
 }
+inline R conj_of(R v) { return v; }
+inline Complex<R> conj_of(Complex<R> v) { return conj(v); }
+COGRAD_KERNEL(adjoint, AdjointArgs, 256) {
+  const int64_t size = a.rows * a.cols;
+  for (int64_t i = grid_index(); i < size * a.count; i += grid_size()) {
+    const int64_t at = i % size, row = at % a.rows, col = at / a.rows;
+    static_cast<T*>(a.to)[i] = conj_of(static_cast<const T*>(a.from)[i - at + row * a.cols + col]);
+  }
+}
+COGRAD_KERNEL(triangle_of_qr, TriangleOfQrArgs, 256) {
+  const int64_t size = a.rows * a.cols;
+  for (int64_t i = grid_index(); i < size * a.count; i += grid_size()) {
+    const int64_t at = i % size, row = at % a.rows, col = at / a.rows;
+    const T* const from = static_cast<const T*>(a.a) + i / size * a.step;
+    static_cast<T*>(a.r)[i] = row <= col && row < a.rank ? from[col * a.m + row] : T(0);
+  }
+}
 // Fills matrices whose info is not 0.
 COGRAD_KERNEL(nan_if_failed, MatricesArgs, 256) {
   const int64_t size = a.rows * a.cols;

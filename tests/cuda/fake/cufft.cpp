@@ -232,9 +232,9 @@ FAKE_API cufftXtMakePlanMany(int handle, int rank, long long* n, long long* in_e
                 batch))
     return kInvalidValue;
   const bool short_lines = rank == 1 && n[0] % 8 == 0 && n[0] < 64;  // these need none
-  p.work_bytes = short_lines ? 0
-                             : 64 + static_cast<size_t>(p.n[0] * p.n[1] * p.n[2] * batch) *
-                                        item(compute_type);
+  p.work_bytes =
+      short_lines ? 0
+                  : 64 + static_cast<size_t>(p.n[0] * p.n[1] * p.n[2] * batch) * item(compute_type);
   *work_bytes = p.work_bytes;
   p.made = true;
   return kSuccess;

@@ -162,6 +162,195 @@ void solve_lu(bool transposed, const Matrix<T>& a, const int* pivots, const Matr
   for (int j = a.rows; j-- > 0 && transposed;) exchange(j);
 }
 
+// ---- decompositions
+// --------------------------------------------------------------------------
+
+using Column = std::vector<Number>;
+using Columns = std::vector<Column>;
+
+Number inner(const Column& x, const Column& y, size_t from = 0) {
+  Number sum = 0;
+  for (size_t i = from; i < x.size(); ++i) sum += std::conj(x[i]) * y[i];
+  return sum;
+}
+// Applies I - factor v v^H to x; v is 0 before `from` and 1 there.
+void reflect(Number factor, const Column& v, size_t from, Column& x) {
+  Number sum = x[from];
+  for (size_t i = from + 1; i < v.size(); ++i) sum += std::conj(v[i]) * x[i];
+  x[from] -= factor * sum;
+  for (size_t i = from + 1; i < v.size(); ++i) x[i] -= factor * sum * v[i];
+}
+template <class T>
+Columns columns_of(const Matrix<T>& a) {
+  Columns all(static_cast<size_t>(a.cols), Column(static_cast<size_t>(a.rows)));
+  for (int j = 0; j < a.cols; ++j)
+    for (int i = 0; i < a.rows; ++i)
+      all[static_cast<size_t>(j)][static_cast<size_t>(i)] = a.get(i, j);
+  return all;
+}
+template <class T>
+void set_columns(const Matrix<T>& a, const Columns& all) {
+  for (int j = 0; j < a.cols; ++j)
+    for (int i = 0; i < a.rows; ++i)
+      a.set(i, j, all[static_cast<size_t>(j)][static_cast<size_t>(i)]);
+}
+
+template <class T>
+void qr(const Matrix<T>& a, T* tau) {
+  Columns x = columns_of(a);
+  for (size_t j = 0; j < x.size() && j < x[j].size(); ++j) {
+    const Number first = x[j][j];
+    const double rest = inner(x[j], x[j], j + 1).real();
+    Number factor = 0;
+    if (rest != 0 || first.imag() != 0) {
+      const double size = std::sqrt(std::norm(first) + rest);
+      const double r = first.real() >= 0 ? -size : size;
+      factor = Number((r - first.real()) / r, -first.imag() / r);
+      for (size_t i = j + 1; i < x[j].size(); ++i) x[j][i] /= first - r;
+      x[j][j] = r;
+    }
+    for (size_t k = j + 1; k < x.size(); ++k) reflect(std::conj(factor), x[j], j, x[k]);
+    tau[j] = element_of<T>(factor);
+  }
+  set_columns(a, x);
+}
+template <class T>
+void q_of_reflectors(const Matrix<T>& a, int k, const T* tau) {
+  const Columns v = columns_of(a);
+  Columns q(v.size(), Column(static_cast<size_t>(a.rows)));
+  for (size_t j = 0; j < q.size(); ++j) q[j][j] = 1;
+  for (auto i = static_cast<size_t>(k); i-- > 0;)
+    for (Column& x : q) reflect(number_of(tau[i]), v[i], i, x);
+  set_columns(a, q);
+}
+
+// Turns columns p and q so that a product `off` of theirs, between ones of `low` and `high`,
+// becomes 0. Returns false if it is.
+struct Turn {
+  double c = 1, s = 0;
+  Number phase = 1;
+  Turn(double low, double high, Number off) {
+    const double size = std::abs(off);
+    if (size <= 1e-300 || size <= 1e-16 * std::sqrt(std::abs(low * high))) return;
+    const double ratio = (high - low) / (2 * size);
+    const double t = (ratio >= 0 ? 1 : -1) / (std::abs(ratio) + std::hypot(1, ratio));
+    c = 1 / std::hypot(1, t);
+    s = t * c;
+    phase = std::conj(off) / size;
+  }
+  bool nothing() const { return s == 0; }
+  void apply(Number& p, Number& q) const {
+    const Number x = p, y = q * phase;
+    p = c * x - s * y;
+    q = s * x + c * y;
+  }
+  void apply(Column& p, Column& q) const {
+    for (size_t i = 0; i < p.size(); ++i) apply(p[i], q[i]);
+  }
+};
+Columns identity(size_t n, size_t rows) {
+  Columns all(n, Column(rows));
+  for (size_t j = 0; j < n; ++j) all[j][j] = 1;
+  return all;
+}
+std::vector<size_t> order_of(const std::vector<double>& values, bool descending) {
+  std::vector<size_t> order(values.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t i, size_t j) {
+    return descending ? values[i] > values[j] : values[i] < values[j];
+  });
+  return order;
+}
+
+// Eigenvalues by Jacobi's rotations, of the triangle that is read.
+template <class T, class R>
+void eigen(bool vectors, bool upper, const Matrix<T>& m, R* values) {
+  Columns a = columns_of(m);
+  const size_t n = a.size();
+  for (size_t j = 0; j < n; ++j)
+    for (size_t i = 0; i < n; ++i)
+      if (i == j)
+        a[j][i] = a[j][i].real();
+      else if ((i < j) != upper)
+        a[j][i] = std::conj(a[i][j]);
+  Columns v = identity(n, n);
+  bool turned = true;
+  for (int sweep = 0; sweep < 60 && turned; ++sweep) {
+    turned = false;
+    for (size_t p = 0; p < n; ++p)
+      for (size_t q = p + 1; q < n; ++q) {
+        const Turn t(a[p][p].real(), a[q][q].real(), a[q][p]);
+        if (t.nothing()) continue;
+        turned = true;
+        t.apply(a[p], a[q]);
+        Turn rows = t;
+        rows.phase = std::conj(t.phase);
+        for (Column& c : a) rows.apply(c[p], c[q]);
+        t.apply(v[p], v[q]);
+      }
+  }
+  std::vector<double> found;
+  for (size_t j = 0; j < n; ++j) found.push_back(a[j][j].real());
+  Columns sorted;
+  const std::vector<size_t> order = order_of(found, false);
+  for (size_t j = 0; j < n; ++j) {
+    values[j] = static_cast<R>(found[order[j]]);
+    sorted.push_back(v[order[j]]);
+  }
+  if (!vectors)
+    for (Column& c : sorted) c.assign(n, std::nan(""));
+  set_columns(m, sorted);
+}
+
+// Singular values by rotations that make the columns orthogonal. U gets as many columns as it has.
+template <class T, class R>
+void singular(const Matrix<T>& m, R* s, const Matrix<T>* u, const Matrix<T>* vh) {
+  Columns a = columns_of(m);
+  const size_t n = a.size(), rows = a[0].size();
+  Columns v = identity(n, n);
+  bool turned = true;
+  for (int sweep = 0; sweep < 60 && turned; ++sweep) {
+    turned = false;
+    for (size_t p = 0; p < n; ++p)
+      for (size_t q = p + 1; q < n; ++q) {
+        const Turn t(inner(a[p], a[p]).real(), inner(a[q], a[q]).real(), inner(a[p], a[q]));
+        if (t.nothing()) continue;
+        turned = true;
+        t.apply(a[p], a[q]);
+        t.apply(v[p], v[q]);
+      }
+  }
+  std::vector<double> sizes;
+  for (const Column& c : a) sizes.push_back(std::sqrt(inner(c, c).real()));
+  const std::vector<size_t> order = order_of(sizes, true);
+  for (size_t j = 0; j < n; ++j) s[j] = static_cast<R>(sizes[order[j]]);
+  set_columns(m, Columns(n, Column(rows, std::nan(""))));
+  if (u == nullptr) return;
+  Columns left;
+  size_t next = 0;  // of the unit vectors that complete the basis
+  while (left.size() < static_cast<size_t>(u->cols)) {
+    const size_t j = left.size();
+    const bool known = j < n && sizes[order[j]] > 1e-14 * sizes[order[0]];
+    Column c = known ? a[order[j]] : Column(rows);
+    if (!known) {
+      c[next++] = 1;
+      for (int twice = 0; twice < 2; ++twice)
+        for (const Column& other : left) {
+          const Number share = inner(other, c);
+          for (size_t i = 0; i < rows; ++i) c[i] -= share * other[i];
+        }
+    }
+    const double size = std::sqrt(inner(c, c).real());
+    if (!known && size < 1e-2) continue;
+    for (Number& x : c) x /= size;
+    left.push_back(c);
+  }
+  set_columns(*u, left);
+  for (size_t j = 0; j < n; ++j)
+    for (size_t i = 0; i < n; ++i)
+      vh->set(static_cast<int>(j), static_cast<int>(i), std::conj(v[order[j]][i]));
+}
+
 // ---- the libraries' functions for each dtype
 // --------------------------------------------------------------------------
 
@@ -212,6 +401,69 @@ int getrs(void* handle, int transposed, int n, int k, const T* a, int lda, const
   start("cusolver_getrs", handle, [=] {
     *info = 0;
     solve_lu(transposed == 1, m, pivots, x);
+  });
+  return kSuccess;
+}
+template <class T>
+int geqrf(void* handle, int rows, int cols, T* a, int ld, T* tau, T* work, int size, int* info) {
+  const Matrix<T> m{a, rows, cols, ld};
+  if (!ready(handle)) return kNotInitialized;
+  if (!m.valid() || !valid_work(work, size, rows, cols) || !valid_info(info) ||
+      !fake::driver().owns(tau, static_cast<size_t>(std::min(rows, cols)) * sizeof(T)))
+    return kSolverInvalid;
+  start("cusolver_geqrf", handle, [=] {
+    spoil(work, size);
+    *info = 0;
+    qr(m, tau);
+  });
+  return kSuccess;
+}
+template <class T>
+int orgqr(void* handle, int rows, int cols, int k, T* a, int ld, const T* tau, T* work, int size,
+          int* info) {
+  const Matrix<T> m{a, rows, cols, ld};
+  if (!ready(handle)) return kNotInitialized;
+  if (!m.valid() || cols > rows || k > cols || k < 1 || !valid_work(work, size, rows, cols) ||
+      !valid_info(info) || !fake::driver().owns(tau, static_cast<size_t>(k) * sizeof(T)))
+    return kSolverInvalid;
+  start("cusolver_orgqr", handle, [=] {
+    spoil(work, size);
+    *info = 0;
+    q_of_reflectors(m, k, tau);
+  });
+  return kSuccess;
+}
+template <class T, class R>
+int syevd(void* handle, int vectors, int triangle, int n, T* a, int ld, R* values, T* work,
+          int size, int* info) {
+  const Matrix<T> m{a, n, n, ld};
+  if (!ready(handle)) return kNotInitialized;
+  if (!m.valid() || !valid_work(work, size, n, n) || !valid_info(info) ||
+      !fake::driver().owns(values, static_cast<size_t>(n) * sizeof(R)))
+    return kSolverInvalid;
+  start("cusolver_syevd", handle, [=] {
+    spoil(work, size);
+    *info = 0;
+    eigen(vectors == 1, triangle == 1, m, values);
+  });
+  return kSuccess;
+}
+template <class T, class R>
+int gesvd(void* handle, signed char part, signed char vh_part, int rows, int cols, T* a, int ld,
+          R* s, T* u, int ldu, T* vh, int ldvh, T* work, int size, R* reals, int* info) {
+  const Matrix<T> m{a, rows, cols, ld}, left{u, rows, part == 'A' ? rows : cols, ldu},
+      right{vh, cols, cols, ldvh};
+  const bool vectors = part != 'N';
+  if (!ready(handle)) return kNotInitialized;
+  if (rows < cols || part != vh_part || !m.valid() || !valid_work(work, size, rows, cols) ||
+      !valid_info(info) || (vectors && (!left.valid() || !right.valid())) ||
+      !fake::driver().owns(s, static_cast<size_t>(cols) * sizeof(R)) ||
+      !fake::driver().owns(reals, static_cast<size_t>(cols - 1) * sizeof(R)))
+    return kSolverInvalid;
+  start("cusolver_gesvd", handle, [=] {
+    spoil(work, size);
+    *info = 0;
+    singular(m, s, vectors ? &left : nullptr, vectors ? &right : nullptr);
   });
   return kSuccess;
 }
@@ -271,7 +523,7 @@ FAKE_API cublasSetStream_v2(void* handle, void* stream) {
   return set_stream(handle, stream);
 }
 
-#define FUNCTIONS(L, T)                                                                            \
+#define FUNCTIONS(L, T, R, ORGQR, SYEVD)                                                           \
   FAKE_API cusolverDn##L##potrf_bufferSize(void*, int, int n, T*, int, int* size) {                \
     *size = work_size(n, n);                                                                       \
     return kSuccess;                                                                               \
@@ -300,6 +552,45 @@ FAKE_API cublasSetStream_v2(void* handle, void* stream) {
     FAKE_ENTER(getrs);                                                                             \
     return getrs(h, transposed, n, k, a, lda, pivots, b, ldb, info);                               \
   }                                                                                                \
+  FAKE_API cusolverDn##L##geqrf_bufferSize(void*, int m, int n, T*, int, int* size) {              \
+    *size = work_size(m, n);                                                                       \
+    return kSuccess;                                                                               \
+  }                                                                                                \
+  FAKE_API cusolverDn##L##geqrf(void* h, int m, int n, T* a, int ld, T* tau, T* work, int size,    \
+                                int* info) {                                                       \
+    FAKE_ENTER(geqrf);                                                                             \
+    return geqrf(h, m, n, a, ld, tau, work, size, info);                                           \
+  }                                                                                                \
+  FAKE_API cusolverDn##L##ORGQR##_bufferSize(void*, int m, int n, int, const T*, int, const T*,    \
+                                             int* size) {                                          \
+    *size = work_size(m, n);                                                                       \
+    return kSuccess;                                                                               \
+  }                                                                                                \
+  FAKE_API cusolverDn##L##ORGQR(void* h, int m, int n, int k, T* a, int ld, const T* tau, T* work, \
+                                int size, int* info) {                                             \
+    FAKE_ENTER(orgqr);                                                                             \
+    return orgqr(h, m, n, k, a, ld, tau, work, size, info);                                        \
+  }                                                                                                \
+  FAKE_API cusolverDn##L##SYEVD##_bufferSize(void*, int, int, int n, const T*, int, const R*,      \
+                                             int* size) {                                          \
+    *size = work_size(n, n);                                                                       \
+    return kSuccess;                                                                               \
+  }                                                                                                \
+  FAKE_API cusolverDn##L##SYEVD(void* h, int vectors, int triangle, int n, T* a, int ld,           \
+                                R* values, T* work, int size, int* info) {                         \
+    FAKE_ENTER(syevd);                                                                             \
+    return syevd(h, vectors, triangle, n, a, ld, values, work, size, info);                        \
+  }                                                                                                \
+  FAKE_API cusolverDn##L##gesvd_bufferSize(void*, int m, int n, int* size) {                       \
+    *size = work_size(m, n);                                                                       \
+    return kSuccess;                                                                               \
+  }                                                                                                \
+  FAKE_API cusolverDn##L##gesvd(void* h, signed char u_part, signed char vh_part, int m, int n,    \
+                                T* a, int lda, R* s, T* u, int ldu, T* vh, int ldvh, T* work,      \
+                                int size, R* reals, int* info) {                                   \
+    FAKE_ENTER(gesvd);                                                                             \
+    return gesvd(h, u_part, vh_part, m, n, a, lda, s, u, ldu, vh, ldvh, work, size, reals, info);  \
+  }                                                                                                \
   FAKE_API cublas##L##trsm_v2(void* h, int side, int triangle, int transposed, int unit, int m,    \
                               int n, const T* factor, const T* a, int lda, T* b, int ldb) {        \
     FAKE_ENTER(trsm);                                                                              \
@@ -311,7 +602,7 @@ FAKE_API cublasSetStream_v2(void* handle, void* stream) {
     FAKE_ENTER(trsmBatched);                                                                       \
     return trsm_batched(h, side, triangle, transposed, unit, m, n, factor, a, lda, b, ldb, count); \
   }
-FUNCTIONS(S, float)
-FUNCTIONS(D, double)
-FUNCTIONS(C, std::complex<float>)
-FUNCTIONS(Z, std::complex<double>)
+FUNCTIONS(S, float, float, orgqr, syevd)
+FUNCTIONS(D, double, double, orgqr, syevd)
+FUNCTIONS(C, std::complex<float>, float, ungqr, heevd)
+FUNCTIONS(Z, std::complex<double>, double, ungqr, heevd)

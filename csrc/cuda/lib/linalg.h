@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the slots of lapack_batch.h share: batches of column-major matrices without gaps.
+#pragma once
+#include <cstdint>
+
+#include "cuda/args/linalg_args.h"
+#include "cuda/slots/support.h"
+#include "kernels/libraries/lapack_batch.h"
+
+namespace cograd::cuda {
+
+using kernels::MatrixBatch;
+
+inline int narrow(int64_t v) {
+  COGRAD_CHECK(v <= INT32_MAX, "linalg: there are ", v,
+               " rows, columns or matrices, expected at most 2147483647");
+  return static_cast<int>(v);
+}
+
+inline CUfunction linalg_kernel(DType t, const char* name) {
+  return function_of("linalg.h", name, t);
+}
+
+// Matrix number i, of `size` elements each.
+inline void* at(MatrixBatch b, void* a, int64_t i, int64_t size) {
+  return static_cast<char*>(a) + i * size * dtype_size(b.t);
+}
+inline const void* at(MatrixBatch b, const void* a, int64_t i, int64_t size) {
+  return static_cast<const char*>(a) + i * size * dtype_size(b.t);
+}
+
+// The values of a batch, such as eigenvalues, are real.
+inline MatrixBatch reals_of(MatrixBatch b) {
+  return {is_complex(b.t) ? real_dtype(b.t) : b.t, b.count};
+}
+inline size_t bytes_of(MatrixBatch b, int64_t elements) {
+  return static_cast<size_t>(elements) * static_cast<size_t>(dtype_size(b.t));
+}
+
+// Sets the info of all matrices to 0.
+inline void clear_info(MatrixBatch b, int* info) {
+  set_bytes(info, 0, b.count * static_cast<int64_t>(sizeof(int)));
+}
+
+// Starts a kernel with a thread for each element.
+inline void each_element(const char* name, MatrixBatch b, void* a, int64_t rows, int64_t cols,
+                         int* info = nullptr) {
+  const device::MatricesArgs args{a, info, rows, cols, b.count};
+  launch(name, linalg_kernel(b.t, name), grid_over(rows * cols * b.count), args);
+}
+
+}  // namespace cograd::cuda
