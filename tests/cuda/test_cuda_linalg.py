@@ -199,8 +199,14 @@ assert (runs(b"cublas_trsmBatched"), runs(b"cublas_trsm")) == (1, 1)
 large = torch.eye(300).expand(2, 300, 300).cuda()
 linalg.solve_triangular(large, large[:, :, :1], upper=True)
 assert (runs(b"cublas_trsmBatched"), runs(b"cublas_trsm")) == (1, 3)
-linalg.lu_factor(a)
-assert runs(b"cusolver_getrf") == 3
+lu, pivots = linalg.lu_factor(a)
+linalg.lu_solve(lu, pivots, a)
+assert (runs(b"cublas_getrfBatched"), runs(b"cublas_getrsBatched")) == (1, 1)
+lu, pivots = linalg.lu_factor(a[0])
+linalg.lu_solve(lu, pivots, a[0])
+assert (runs(b"cusolver_getrf"), runs(b"cusolver_getrs")) == (1, 1)
+linalg.lu_factor(a[:, :2])  # not square
+assert (runs(b"cublas_getrfBatched"), runs(b"cusolver_getrf")) == (1, 4)
 assert fake.fake_cuda_calls(b"cusolverDnCreate") == fake.fake_cuda_calls(b"cublasCreate_v2") == 1
 far = a.to("cuda:1")  # each GPU has a handle
 assert torch.equal(linalg.cholesky(far).cpu(), linalg.cholesky(a).cpu())
@@ -265,6 +271,10 @@ fails(b"trsm", 14, RuntimeError, "triangular_solve(): cuBLAS's trsm failed with 
       "CUBLAS_STATUS_INTERNAL_ERROR (14)", lambda: linalg.solve_triangular(a, a, upper=True))
 fails(b"trsmBatched", 3, torch.cuda.OutOfMemoryError, "CUBLAS_STATUS_ALLOC_FAILED (3)",
       lambda: linalg.solve_triangular(a.expand(2, 3, 3), a, upper=True))
+fails(b"getrfBatched", 15, RuntimeError, "lu_factor(): cuBLAS's getrfBatched failed with "
+      "CUBLAS_STATUS_NOT_SUPPORTED (15)", linalg.lu_factor, a.expand(2, 3, 3))
+fails(b"getrsBatched", 8, RuntimeError, "lu_solve(): cuBLAS's getrsBatched failed", linalg.solve,
+      a.expand(2, 3, 3), a)
 same(linalg.cholesky, a.cpu())
 same(linalg.solve, a.cpu(), a.cpu())
 """

@@ -21,7 +21,7 @@ PARTS = 8
 DEVICE = "fake"
 # Ops that return something of the device itself, or of its memory.
 LEFT_OUT = {"empty_like", "new_empty", "new_empty_strided", "_to_device", "cpu"}
-# Vectors with any sign or phase; tests/cuda/test_cuda_linalg.py looks at what does not depend on it.
+# Vectors with any sign or phase: tests/cuda/test_cuda_linalg.py checks what does not depend on it.
 LEFT_OUT_ON_CUDA = {"linalg_eigh"}
 RUN = """
 import sys

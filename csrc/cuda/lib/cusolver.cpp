@@ -101,9 +101,11 @@ struct Blas : HandledLibrary {
       const std::string name = std::string("cublas") + kLetters[i];
       library.get(types[i].trsm, (name + "trsm_v2").c_str());
       library.get(types[i].trsm_batched, (name + "trsmBatched").c_str());
+      library.get(types[i].getrf_batched, (name + "getrfBatched").c_str());
+      library.get(types[i].getrs_batched, (name + "getrsBatched").c_str());
     }
   }
-  std::array<TriangularApi, kTypes> types{};
+  std::array<BlasApi, kTypes> types{};
 };
 Solver& solver() {
   static auto* const s = new Solver;  // the driver may end before static objects
@@ -146,7 +148,7 @@ void LibraryCall::check(const char* function, int status) const {
 
 SolverCall::SolverCall(const char* slot, DType t)
     : LibraryCall(slot, solver()), api(solver().types[number_of(t)]) {}
-TriangularCall::TriangularCall(const char* slot, DType t)
+BlasCall::BlasCall(const char* slot, DType t)
     : LibraryCall(slot, blas()), api(blas().types[number_of(t)]) {}
 
 const Library& cusolver() { return solver().library; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// cuSOLVER's functions for column-major matrices in memory of the GPU, and cuBLAS's triangular
-// solver, where these libraries are installed.
+// cuSOLVER's functions for column-major matrices in memory of the GPU, and cuBLAS's for triangular
+// ones and for batches, where these libraries are installed.
 #pragma once
 #include <mutex>
 #include <type_traits>
@@ -47,11 +47,15 @@ struct SolverApi {
                int lda, void* s, void* u, int ldu, void* vh, int ldvh, void* work, int size,
                void* real_work, int* info);
 };
-struct TriangularApi {
+struct BlasApi {
   int (*trsm)(LibraryHandle, int side, int triangle, int transposed, int unit, int m, int n,
               const void* factor, const void* a, int lda, void* b, int ldb);
   int (*trsm_batched)(LibraryHandle, int side, int triangle, int transposed, int unit, int m, int n,
                       const void* factor, void** a, int lda, void** b, int ldb, int count);
+  int (*getrf_batched)(LibraryHandle, int n, void** a, int ld, int* pivots, int* info, int count);
+  // This info is in memory of the host, and one number for all.
+  int (*getrs_batched)(LibraryHandle, int transposed, int n, int k, void** a, int lda,
+                       const int* pivots, void** b, int ldb, int* info, int count);
 };
 
 struct HandledLibrary;
@@ -90,10 +94,10 @@ class SolverCall : public LibraryCall {
   SolverCall(const char* slot, DType t);
   const SolverApi& api;
 };
-class TriangularCall : public LibraryCall {
+class BlasCall : public LibraryCall {
  public:
-  TriangularCall(const char* slot, DType t);
-  const TriangularApi& api;
+  BlasCall(const char* slot, DType t);
+  const BlasApi& api;
 };
 
 const Library& cusolver();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Slots of kernels/libraries/lapack_batch.h: factors of matrices by cuSOLVER, triangular systems by
-// cuBLAS. Few or large matrices are computed one after the other.
+// Slots of kernels/libraries/lapack_batch.h: factors of matrices by cuSOLVER, triangular systems
+// and factors of many small matrices by cuBLAS. Large ones are computed one after the other.
 #include <cmath>
 #include <limits>
 
@@ -13,7 +13,7 @@ namespace cograd::cuda {
 namespace {
 
 // The libraries' functions for batches are made for small matrices.
-constexpr int64_t kBatchedRows = 256;
+bool many_small(MatrixBatch b, int64_t n) noexcept { return b.count > 1 && n <= 256; }
 
 // The addresses of a batch's matrices, in memory of the GPU.
 class Pointers {
@@ -37,7 +37,7 @@ void batched_cholesky(MatrixBatch b, int64_t n, void* a, int* info) {
   clear_info(b, info);
   if (n == 0 || b.count == 0) return;
   const int in = narrow(n);
-  if (b.count > 1 && n <= kBatchedRows) {
+  if (many_small(b, n)) {
     const Pointers list(b, a, n * n);
     call.run("potrfBatched", call.api.potrf_batched, kLower, in, list.get(), in, info,
              narrow(b.count));
@@ -55,6 +55,12 @@ void batched_cholesky(MatrixBatch b, int64_t n, void* a, int* info) {
 COGRAD_CUDA_SLOT(batched_cholesky)
 
 void batched_lu_factor(MatrixBatch b, int64_t m, int64_t n, void* a, int* pivots, int* info) {
+  if (m == n && n > 0 && many_small(b, n)) {
+    const BlasCall call("lu_factor", b.t);
+    const Pointers list(b, a, n * n);
+    return call.run("getrfBatched", call.api.getrf_batched, narrow(n), list.get(), narrow(n),
+                    pivots, info, narrow(b.count));
+  }
   const SolverCall call("lu_factor", b.t);
   clear_info(b, info);
   if (m == 0 || n == 0 || b.count == 0) return;
@@ -69,13 +75,20 @@ COGRAD_CUDA_SLOT(batched_lu_factor)
 
 void batched_lu_solve(MatrixBatch b, bool transpose, int64_t n, int64_t k, const void* lu,
                       const int* pivots, void* x) {
+  const int in = narrow(n), ik = narrow(k), transposed = transpose ? kTransposed : kPlain;
+  if (n > 0 && k > 0 && many_small(b, n)) {
+    const BlasCall call("lu_solve", b.t);
+    const Pointers matrices(b, lu, n * n), right(b, x, n * k);
+    int info = 0;  // says whether arguments are valid, as the status does
+    return call.run("getrsBatched", call.api.getrs_batched, transposed, in, ik, matrices.get(), in,
+                    pivots, right.get(), in, &info, narrow(b.count));
+  }
   const SolverCall call("lu_solve", b.t);
   if (n == 0 || k == 0) return;
-  const int in = narrow(n), ik = narrow(k);
-  const Scratch info(sizeof(int));  // says whether arguments are valid
+  const Scratch info(sizeof(int));
   for (int64_t i = 0; i < b.count; ++i)
-    call.run("getrs", call.api.getrs, transpose ? kTransposed : kPlain, in, ik, at(b, lu, i, n * n),
-             in, pivots + i * n, at(b, x, i, n * k), in, info.get<int>());
+    call.run("getrs", call.api.getrs, transposed, in, ik, at(b, lu, i, n * n), in, pivots + i * n,
+             at(b, x, i, n * k), in, info.get<int>());
 }
 COGRAD_CUDA_SLOT(batched_lu_solve)
 
@@ -120,7 +133,7 @@ COGRAD_CUDA_SLOT(lu_permutations)
 
 void batched_triangular_solve(MatrixBatch b, bool upper, bool unit, int64_t n, int64_t k,
                               const void* a, void* x) {
-  const TriangularCall call("triangular_solve", b.t);
+  const BlasCall call("triangular_solve", b.t);
   if (n == 0 || k == 0 || b.count == 0) return;
   const int in = narrow(n), ik = narrow(k);
   const int triangle = upper ? kUpper : kLower, diagonal = unit ? kUnit : kNonUnit;
@@ -128,7 +141,7 @@ void batched_triangular_solve(MatrixBatch b, bool upper, bool unit, int64_t n, i
   const double wide_one[2] = {1, 0};
   const bool wide = b.t == DType::Float64 || b.t == DType::Complex128;
   const void* const one = wide ? static_cast<const void*>(wide_one) : narrow_one;
-  if (b.count > 1 && n <= kBatchedRows) {
+  if (many_small(b, n)) {
     const Pointers matrices(b, a, n * n), right(b, x, n * k);
     call.run("trsmBatched", call.api.trsm_batched, kLeft, triangle, kPlain, diagonal, in, ik, one,
              matrices.get(), in, right.get(), in, narrow(b.count));

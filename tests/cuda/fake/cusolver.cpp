@@ -492,6 +492,33 @@ int trsm_batched(void* handle, int side, int triangle, int transposed, int unit,
   });
   return kSuccess;
 }
+template <class T>
+int getrf_batched(void* handle, int n, T** a, int ld, int* pivots, int* info, int count) {
+  if (!ready(handle)) return kNotInitialized;
+  if (n < 1 || ld < n || !valid_info(pivots, n * count) || !valid_info(info, count) ||
+      !fake::driver().owns(a, static_cast<size_t>(count) * sizeof(T*)))
+    return kBlasInvalid;
+  start("cublas_getrfBatched", handle, [=] {
+    for (int i = 0; i < count; ++i) info[i] = lu(Matrix<T>{a[i], n, n, ld}, pivots + i * n);
+  });
+  return kSuccess;
+}
+template <class T>
+int getrs_batched(void* handle, int transposed, int n, int k, T** a, int lda, const int* pivots,
+                  T** b, int ldb, int* info, int count) {
+  const size_t bytes = static_cast<size_t>(count) * sizeof(T*);
+  if (!ready(handle)) return kNotInitialized;
+  *info = 0;  // of the host
+  if (transposed > 1 || n < 1 || k < 1 || lda < n || ldb < n || !valid_info(pivots, n * count) ||
+      !fake::driver().owns(a, bytes) || !fake::driver().owns(b, bytes))
+    return kBlasInvalid;
+  start("cublas_getrsBatched", handle, [=] {
+    for (int i = 0; i < count; ++i)
+      solve_lu(transposed == 1, Matrix<T>{a[i], n, n, lda}, pivots + i * n,
+               Matrix<T>{b[i], n, k, ldb});
+  });
+  return kSuccess;
+}
 
 int create(void** handle) {
   *handle = new Handle{fake::driver().device()};
@@ -595,6 +622,16 @@ FAKE_API cublasSetStream_v2(void* handle, void* stream) {
                               int n, const T* factor, const T* a, int lda, T* b, int ldb) {        \
     FAKE_ENTER(trsm);                                                                              \
     return trsm(h, side, triangle, transposed, unit, m, n, factor, a, lda, b, ldb);                \
+  }                                                                                                \
+  FAKE_API cublas##L##getrfBatched(void* h, int n, T** a, int ld, int* pivots, int* info,          \
+                                   int count) {                                                    \
+    FAKE_ENTER(getrfBatched);                                                                      \
+    return getrf_batched(h, n, a, ld, pivots, info, count);                                        \
+  }                                                                                                \
+  FAKE_API cublas##L##getrsBatched(void* h, int transposed, int n, int k, T** a, int lda,          \
+                                   const int* pivots, T** b, int ldb, int* info, int count) {      \
+    FAKE_ENTER(getrsBatched);                                                                      \
+    return getrs_batched(h, transposed, n, k, a, lda, pivots, b, ldb, info, count);                \
   }                                                                                                \
   FAKE_API cublas##L##trsmBatched(void* h, int side, int triangle, int transposed, int unit,       \
                                   int m, int n, const T* factor, T** a, int lda, T** b, int ldb,   \
