@@ -121,6 +121,31 @@ product("matmul_4096_float32", "float32", 4096)
 product("matmul_8192_bfloat16", "bfloat16", 8192)
 
 
+def of_random(name: str, sizes: tuple[int, ...], call: Callable[[Any, Any], Any]) -> None:
+    """Registers an op over normal numbers; over positive matrices if the last dims are equal."""
+
+    def build(torch: Any) -> Callable[[], Any]:
+        x = torch.randn(sizes, device="cuda")
+        if sizes[-1] == sizes[-2]:
+            x = x @ x.mT / sizes[-1] + torch.eye(sizes[-1], device="cuda")  # well conditioned
+        return lambda: call(torch, x)
+
+    build.__name__ = name
+    case("device")(build)
+
+
+of_random("rfft_4096x8192", (4096, 8192), lambda torch, x: torch.fft.rfft(x))
+of_random("fft2_64x512x500", (64, 512, 500), lambda torch, x: torch.fft.fft2(x))
+of_random("rfft_dim1_64x512x511", (64, 512, 511), lambda torch, x: torch.fft.rfft(x, dim=1))
+of_random("cholesky_4096", (4096, 4096), lambda torch, x: torch.linalg.cholesky(x))
+of_random("cholesky_1000x32x32", (1000, 32, 32), lambda torch, x: torch.linalg.cholesky(x))
+of_random("inv_4096", (4096, 4096), lambda torch, x: torch.linalg.inv(x))
+of_random("inv_1000x32x32", (1000, 32, 32), lambda torch, x: torch.linalg.inv(x))
+of_random("qr_2048", (2048, 2048), lambda torch, x: torch.linalg.qr(x))
+of_random("eigh_1024", (1024, 1024), lambda torch, x: torch.linalg.eigh(x))
+of_random("svd_1024", (1024, 1024), lambda torch, x: torch.linalg.svd(x))
+
+
 def sample(torch: Any, run: Callable[[], Any], kind: str, seconds: float) -> float:
     """Returns the microseconds of one call: of the host alone, or until the device is done."""
     torch.cuda.synchronize()

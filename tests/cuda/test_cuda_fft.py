@@ -352,6 +352,20 @@ raises(NotImplementedError, "cuFFT is missing ({path} lacks the function cufftCr
 
 
 @needs_fake
+def test_a_library_that_cannot_be_loaded_is_named(tmp_path):
+    path = tmp_path / "libcufft.so.12"
+    path.write_text("no library")
+    fakes.run(
+        f"""
+torch.cuda.set_fallback("error")
+raises(NotImplementedError, "cuFFT is missing (it could not be loaded: {path}: ",
+       torch.fft.fft, torch.zeros(4, device="cuda"))
+""",
+        COGRAD_CUFFT=path,
+    )
+
+
+@needs_fake
 def test_the_library_is_found():
     fakes.run(
         """

@@ -21,10 +21,14 @@ bool driver_has_cuda13() {
 }  // namespace
 
 Library::Library(const LibraryNames& n) : title_(n.title) {
-  const auto open = [this](const std::string& place, int flags) {
+  std::string broken;  // why a file that is there cannot be loaded, such as for another library
+  const auto open = [&](const std::string& place, int flags) {
     if (handle_ != nullptr || place.empty()) return;
     handle_ = dlopen(place.c_str(), flags | RTLD_NOW | RTLD_LOCAL);
-    if (handle_ != nullptr) path_ = place;
+    if (handle_ != nullptr)
+      path_ = place;
+    else if (broken.empty() && is_file(place))
+      broken = dlerror();
   };
   if (const char* own = std::getenv(n.variable)) {
     open(own, 0);
@@ -42,7 +46,9 @@ Library::Library(const LibraryNames& n) : title_(n.title) {
     for (const std::string& wheel : wheels) open(wheel, 0);
     for (const std::string& name : names) open(name, 0);
   }
-  if (handle_ == nullptr) why_ = std::string("not found: pip install ") + n.extra;
+  if (handle_ != nullptr) return;
+  why_ = broken.empty() ? std::string("not found: pip install ") + n.extra
+                        : "it could not be loaded: " + broken;
 }
 
 void* Library::find(const char* symbol) {

@@ -2,7 +2,7 @@
 // What stands around cuFFT's transforms: mirror images of half a spectrum, and its edges.
 // -DCOGRAD_T= is a complex dtype.
 #include "cuda/args/fft_args.h"
-#include "prelude.h"
+#include "cuda/text/prelude.h"
 
 namespace cograd::device {
 

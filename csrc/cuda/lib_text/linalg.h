@@ -2,7 +2,7 @@
 // What stands around the calls of cuSOLVER and cuBLAS on column-major matrices. -DCOGRAD_T= is the
 // dtype. Blocks have one warp, and a matrix each.
 #include "cuda/args/linalg_args.h"
-#include "prelude.h"
+#include "cuda/text/prelude.h"
 
 namespace cograd::device {
 
