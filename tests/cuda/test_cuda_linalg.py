@@ -129,6 +129,10 @@ for dtype in DTYPES:
                 close(v * found.eigenvalues.unsqueeze(-2) @ v.mH, a)
                 close(v.mH @ v, torch.eye(n, dtype=dtype).expand(*shape, n, n))
     same(linalg.eigvalsh, torch.eye(3, dtype=dtype))
+    bad = positive(3, 40, dtype=dtype)
+    bad[1] = float("nan")
+    raises(linalg.LinAlgError, "(Batch element 1): The algorithm failed to converge", linalg.eigh,
+           bad.cuda())
 """,
     "SVD": """
 for dtype in DTYPES:
@@ -199,11 +203,9 @@ assert (runs(b"cublas_trsmBatched"), runs(b"cublas_trsm")) == (1, 1)
 large = torch.eye(300).expand(2, 300, 300).cuda()
 linalg.solve_triangular(large, large[:, :, :1], upper=True)
 assert (runs(b"cublas_trsmBatched"), runs(b"cublas_trsm")) == (1, 3)
-lu, pivots = linalg.lu_factor(a)
-linalg.lu_solve(lu, pivots, a)
+linalg.solve(a, a)
 assert (runs(b"cublas_getrfBatched"), runs(b"cublas_getrsBatched")) == (1, 1)
-lu, pivots = linalg.lu_factor(a[0])
-linalg.lu_solve(lu, pivots, a[0])
+linalg.solve(a[0], a[0])
 assert (runs(b"cusolver_getrf"), runs(b"cusolver_getrs")) == (1, 1)
 linalg.lu_factor(a[:, :2])  # not square
 assert (runs(b"cublas_getrfBatched"), runs(b"cusolver_getrf")) == (1, 4)

@@ -88,6 +88,8 @@ void batched_eigh(MatrixBatch b, bool vectors, bool upper, int64_t n, void* a, v
   for (int64_t i = 0; i < b.count; ++i)
     call.run("syevd", call.api.syevd, job, triangle, in, at(b, a, i, n * n), in,
              at(reals, values, i, n), work.data(), size, info + i);
+  const device::MatricesArgs args{values, info, n, 1, b.count};
+  launch("eigh", linalg_kernel(b.t, "check_values"), grid_of(b.count, 32), args);
 }
 COGRAD_CUDA_SLOT(batched_eigh)
 

@@ -81,6 +81,18 @@ COGRAD_BLOCK_KERNEL(check_diagonal, MatricesArgs, 32) {
   }
 }
 
+// Gives matrices with an eigenvalue that is NaN an info: LAPACK does not converge then.
+COGRAD_BLOCK_KERNEL(check_values, MatricesArgs, 32) {
+  for (int64_t m = blockIdx.x; m < a.count; m += gridDim.x) {
+    const R* const values = static_cast<const R*>(a.a) + m * a.rows;
+    int bad = 0;
+    for (int64_t i = threadIdx.x; i < a.rows; i += 32)
+      if (values[i] != values[i]) bad = 1;
+    for (int mask = 16; mask > 0; mask /= 2) bad |= shuffle_xor(bad, mask);
+    if (threadIdx.x == 0 && bad != 0 && a.info[m] == 0) a.info[m] = static_cast<int>(a.rows);
+  }
+}
+
 COGRAD_BLOCK_KERNEL(lu_determinants, DeterminantArgs, 32) {
   for (int64_t m = blockIdx.x; m < a.count; m += gridDim.x) {
     const T* const lu = static_cast<const T*>(a.lu) + m * a.n * a.n;
