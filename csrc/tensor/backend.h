@@ -2,7 +2,9 @@
 // A device with memory and kernels of its own implements this interface. Its library registers one
 // object, which slot.h, device.h and Storage::make call if the thread's place is such a device.
 #pragma once
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -98,6 +100,56 @@ struct LaunchShape {
   unsigned shared_bytes = 0;
 };
 
+// What becomes of a call that waits for a GPU.
+enum class WaitPolicy : uint8_t { Allow, Warn, Error };
+COGRAD_API void set_wait_policy(WaitPolicy p) noexcept;
+COGRAD_API WaitPolicy wait_policy() noexcept;
+
+// The number of captures that have begun and not ended, on all threads.
+extern COGRAD_API std::atomic<int> open_captures;
+// True if this thread's current stream of the place's GPU, or of the current one, is captured.
+COGRAD_API bool capturing() noexcept;
+// True if errors about waits need the name of the op that runs.
+COGRAD_API bool waits_need_names() noexcept;
+// Name of the outermost op that runs on this thread, for such errors; null if none was noted.
+COGRAD_API const char* running_op() noexcept;
+COGRAD_API void set_running_op(const char* name) noexcept;
+
+// The numbers that captured kernels draw. They read where a replay's numbers begin from the device,
+// and add `offset`, which counts the blocks of the capture.
+struct CapturedRandom {
+  const uint64_t* state = nullptr;   // on the device: the seed and the position
+  uint64_t offset = 0, most = 0;     // the next block of the capture; the end of the furthest draw
+};
+// How strictly the driver forbids calls that may disturb a capture (CUstreamCaptureMode).
+enum class CaptureMode : uint8_t { Global, ThreadLocal, Relaxed };
+
+// The work that one or more streams got while they were captured, which a replay repeats.
+class COGRAD_API GpuGraph {
+ public:
+  struct Position {
+    uint64_t seed, offset;
+  };
+  virtual ~GpuGraph() = default;
+  // Captures the current stream, which is not the default one, from now on. Memory comes from the
+  // pool; 0 makes one. `generators` are the addresses of those that the capture may draw from.
+  virtual void begin(uint64_t pool, CaptureMode mode,
+                     const std::vector<const void*>& generators) = 0;
+  // Ends the capture; raises if the driver found the capture invalid. Keeps the graph that is not
+  // yet compiled if `keep`.
+  virtual void end(bool keep) = 0;
+  virtual void abort() noexcept = 0;  // ends a capture and drops what it has; else does nothing
+  virtual void instantiate() = 0;     // compiles the graph
+  // Returns the number of blocks that a replay draws from each generator; raises if none can run.
+  virtual std::vector<uint64_t> draws() = 0;
+  // Starts the work on the current stream; `positions` say where the generators stand.
+  virtual void replay(const std::vector<Position>& positions) = 0;
+  virtual void reset() = 0;  // drops the work and leaves the pool
+  virtual uint64_t pool() = 0;
+  virtual void print(const std::string& path) = 0;  // writes the kept graph in DOT
+  virtual uint64_t handle(bool compiled) = 0;       // the driver's
+};
+
 // The Python module and the C interface call these functions of libcograd_cuda.so. Streams and
 // events are handles: 0 is the default stream.
 class COGRAD_API CudaRuntime : public Backend {
@@ -135,6 +187,13 @@ class COGRAD_API CudaRuntime : public Backend {
   // Starts it on the current stream; `parameters` point to the values of its parameters.
   virtual void launch_user(const std::string& name, void* kernel, const LaunchShape& shape,
                            void** parameters) = 0;
+
+  virtual std::unique_ptr<GpuGraph> new_graph() = 0;
+  virtual uint64_t new_pool() noexcept = 0;  // the number of a new pool of memory for graphs
+  virtual bool captures(Device d) noexcept = 0;  // whether the current stream is captured
+  // Returns the numbers of a generator in the capture of the current stream; null if the stream is
+  // not captured. Raises if the capture does not know the generator.
+  virtual CapturedRandom* captured_random(Device d, const void* generator) = 0;
 
   virtual Compilations compilations() = 0;
 

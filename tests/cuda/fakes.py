@@ -93,6 +93,7 @@ if os.path.exists(os.environ.get("COGRAD_CUDA_DRIVER", "")):
     fake = ctypes.CDLL(os.environ["COGRAD_CUDA_DRIVER"])
     fake.fake_cuda_fail.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int]
     fake.fake_cuda_calls.restype = fake.fake_cuda_used.restype = ctypes.c_int64
+    fake.fake_cuda_graphs.restype = ctypes.c_int64
 
 def raises(kind, text, f, *args, **kwargs):
     try:

@@ -16,8 +16,13 @@ using CUmodule = struct CUmod_st*;
 using CUfunction = struct CUfunc_st*;
 using CUstream = struct CUstream_st*;
 using CUevent = struct CUevent_st*;
+using CUgraph = struct CUgraph_st*;
+using CUgraphExec = struct CUgraphExec_st*;
+using CUgraphNode = struct CUgraphNode_st*;
 
 inline constexpr CUresult kSuccess = 0, kOutOfMemory = 2, kNotReady = 600;
+// Errors of calls that a capture does not allow, and of captures that such a call has spoilt.
+inline constexpr CUresult kFirstCaptureError = 900, kLastCaptureError = 908;
 
 // X(name, symbol, parameters); all return CUresult.
 #define COGRAD_CUDA_DRIVER(X)                                                                    \
@@ -42,11 +47,22 @@ inline constexpr CUresult kSuccess = 0, kOutOfMemory = 2, kNotReady = 600;
   X(copy_to_host, "cuMemcpyDtoHAsync_v2", (void*, CUdeviceptr, size_t, CUstream))                \
   X(copy_on_device, "cuMemcpyDtoDAsync_v2", (CUdeviceptr, CUdeviceptr, size_t, CUstream))        \
   X(set_bytes, "cuMemsetD8Async", (CUdeviceptr, unsigned char, size_t, CUstream))                \
+  X(set_words, "cuMemsetD32Async", (CUdeviceptr, unsigned, size_t, CUstream))                    \
   X(stream_create, "cuStreamCreateWithPriority", (CUstream*, unsigned, int))                     \
   X(stream_destroy, "cuStreamDestroy_v2", (CUstream))                                            \
   X(stream_synchronize, "cuStreamSynchronize", (CUstream))                                       \
   X(stream_query, "cuStreamQuery", (CUstream))                                                   \
   X(stream_wait_event, "cuStreamWaitEvent", (CUstream, CUevent, unsigned))                       \
+  X(capture_begin, "cuStreamBeginCapture_v2", (CUstream, int))                                   \
+  X(capture_end, "cuStreamEndCapture", (CUstream, CUgraph*))                                     \
+  X(capture_info, "cuStreamGetCaptureInfo_v2",                                                   \
+    (CUstream, int*, uint64_t*, CUgraph*, const CUgraphNode**, size_t*))                         \
+  X(capture_mode, "cuThreadExchangeStreamCaptureMode", (int*))                                   \
+  X(graph_instantiate, "cuGraphInstantiateWithFlags", (CUgraphExec*, CUgraph, unsigned long long)) \
+  X(graph_launch, "cuGraphLaunch", (CUgraphExec, CUstream))                                      \
+  X(graph_exec_destroy, "cuGraphExecDestroy", (CUgraphExec))                                     \
+  X(graph_destroy, "cuGraphDestroy", (CUgraph))                                                  \
+  X(graph_print, "cuGraphDebugDotPrint", (CUgraph, const char*, unsigned))                       \
   X(event_create, "cuEventCreate", (CUevent*, unsigned))                                         \
   X(event_destroy, "cuEventDestroy_v2", (CUevent))                                               \
   X(event_record, "cuEventRecord", (CUevent, CUstream))                                          \

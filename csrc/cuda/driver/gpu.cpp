@@ -8,6 +8,7 @@
 #include <map>
 #include <shared_mutex>
 
+#include "cuda/driver/capture.h"
 #include "cuda/driver/launch.h"
 #include "tensor/device.h"
 
@@ -139,6 +140,9 @@ void Gpu::switch_stream(uint8_t to) {
     const std::lock_guard lock(mutex_);
     next = used_.at(to);
   }
+  if (next == stream()) return;
+  // A capture keeps to its streams: it has no order with what another one did before it.
+  if (capture_of(stream()) != 0 && capture_of(next) == 0) return;
   CUevent e = nullptr;
   check(driver().event_create(&e, kWithoutTiming), "cuEventCreate");
   CUresult r = driver().event_record(e, stream());

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cograd/error.h"
+#include "cuda/driver/capture.h"
 #include "cuda/driver/gpu.h"
 
 namespace cograd::cuda {
@@ -18,6 +19,7 @@ device::LateError* late_error() {
     constexpr unsigned kPortableMapped = 1 | 2;
     here();
     void* p = nullptr;
+    const DuringCapture allowed;
     check(driver().mem_host_alloc(&p, sizeof(device::LateError), kPortableMapped),
           "cuMemHostAlloc");
     std::memset(p, 0, sizeof(device::LateError));

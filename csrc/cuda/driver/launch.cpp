@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "cuda/driver/capture.h"
 #include "cuda/driver/gpu.h"
 
 namespace cograd::cuda {
@@ -40,7 +41,10 @@ void launch(const char* name, CUfunction f, const Grid& g, void** parameters) {
 
 void launched(const char* name) {
   ++g_launches;
-  if (blocking()) check(driver().stream_synchronize(here().stream()), "cuStreamSynchronize", name);
+  if (!blocking()) return;
+  const CUstream stream = here().stream();
+  if (capture_of(stream) == 0)
+    check(driver().stream_synchronize(stream), "cuStreamSynchronize", name);
 }
 
 uint64_t launches() noexcept { return g_launches; }
@@ -51,6 +55,7 @@ uint32_t* error_word() {
     constexpr unsigned kPortableMapped = 1 | 2;
     here();
     void* p = nullptr;
+    const DuringCapture allowed;
     check(driver().mem_host_alloc(&p, sizeof(uint32_t), kPortableMapped), "cuMemHostAlloc");
     std::memset(p, 0, sizeof(uint32_t));
     return static_cast<uint32_t*>(p);
@@ -60,6 +65,7 @@ uint32_t* error_word() {
 
 uint32_t take_error() {
   uint32_t* const word = error_word();
+  before_wait(here().stream(), "a division of integers");
   check(driver().stream_synchronize(here().stream()), "cuStreamSynchronize");
   return __atomic_exchange_n(word, 0, __ATOMIC_RELAXED);
 }

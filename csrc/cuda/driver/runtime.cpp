@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <exception>
 
+#include "cuda/driver/capture.h"
 #include "cuda/driver/gpu.h"
+#include "cuda/driver/graph.h"
 #include "cuda/driver/late.h"
 #include "cuda/driver/launch.h"
 #include "cuda/jit/nvrtc.h"
@@ -64,12 +66,14 @@ class Runtime final : public CudaRuntime {
   }
   void copy_to_host(Device d, const void* from, void* to, size_t bytes) override {
     Gpu& g = active(d.index);
+    before_wait(g.stream(), "a read of a tensor's values");
     check(driver().copy_to_host(to, address(from), bytes, g.stream()), "cuMemcpyDtoHAsync");
     wait(g.stream());
     raise_late();
   }
   void copy_from_host(Device d, const void* from, void* to, size_t bytes) override {
     Gpu& g = active(d.index);
+    before_wait(g.stream(), "a copy from memory that is not pinned");
     check(driver().copy_to_device(address(to), from, bytes, g.stream()), "cuMemcpyHtoDAsync");
     wait(g.stream());  // the caller may free or change `from` at once
   }
@@ -77,13 +81,15 @@ class Runtime final : public CudaRuntime {
     if (!cuda::is_pinned(from)) return false;
     Gpu& g = active(d.index);
     check(driver().copy_to_device(address(to), from, bytes, g.stream()), "cuMemcpyHtoDAsync");
-    pinned_used_by(from, g.stream());
+    if (!keep_for_graph(g.stream(), from)) pinned_used_by(from, g.stream());
     return true;
   }
   void copy_between(Device from, const void* p, Device to, void* q, size_t bytes) override {
     Gpu& source = active(from.index);
+    before_wait(source.stream(), "a copy between GPUs");
     wait(source.stream());
     Gpu& target = active(to.index);
+    before_wait(target.stream(), "a copy between GPUs");
     check(driver().copy_on_device(address(q), address(p), bytes, target.stream()),
           "cuMemcpyDtoDAsync");
     wait(target.stream());
@@ -102,7 +108,11 @@ class Runtime final : public CudaRuntime {
   void set_current(int device) override { set_current_gpu(device); }
   GpuProperties properties(int device) override { return gpu(device).properties; }
   void synchronize(int device) override {
-    active(device);
+    refuse_captured(active(device).stream(), "cuda.synchronize()", kWaits);
+    // The driver would refuse, and spoil that capture.
+    COGRAD_CHECK(open_captures == 0,
+                 "cuda.synchronize(): a CUDA graph is being captured on another stream, so the GPU "
+                 "cannot be waited for. Wait for a stream, or call it after the capture");
     check(driver().ctx_synchronize(), "cuCtxSynchronize");
     raise_late();
   }
@@ -116,11 +126,13 @@ class Runtime final : public CudaRuntime {
   void set_stream(int device, uint64_t s) override { gpu(device).set_stream(stream_of(s)); }
   void synchronize_stream(int device, uint64_t s) override {
     active(device);
+    before_wait(stream_of(s), "Stream.synchronize()");
     wait(stream_of(s));
     raise_late();
   }
   bool stream_done(int device, uint64_t s) override {
     active(device);
+    refuse_captured(stream_of(s), "Stream.query()", "it asks for progress");
     return done(driver().stream_query(stream_of(s)), "cuStreamQuery");
   }
   uint64_t new_event(int device, bool timed) override {
@@ -142,9 +154,12 @@ class Runtime final : public CudaRuntime {
     check(driver().stream_wait_event(stream_of(s), event_of(e), 0), "cuStreamWaitEvent");
   }
   void synchronize_event(uint64_t e) override {
+    refuse_captured(active(-1).stream(), "Event.synchronize()", kWaits);
     check(driver().event_synchronize(event_of(e)), "cuEventSynchronize");
   }
   bool event_done(uint64_t e) override {
+    refuse_captured(active(-1).stream(), "Event.query()", "it asks for progress");
+    const DuringCapture other;
     return done(driver().event_query(event_of(e)), "cuEventQuery");
   }
   float milliseconds(uint64_t first, uint64_t last) override {
@@ -185,6 +200,20 @@ class Runtime final : public CudaRuntime {
     launch(name.c_str(), f, g, parameters);
   }
 
+  std::unique_ptr<GpuGraph> new_graph() override { return make_graph(); }
+  uint64_t new_pool() noexcept override { return new_graph_pool(); }
+  bool captures(Device d) noexcept override {
+    if (forked()) return false;
+    try {
+      return capture_of(active(d.index).stream()) != 0;
+    } catch (const std::exception&) {  // there is no such GPU
+      return false;
+    }
+  }
+  CapturedRandom* captured_random(Device d, const void* generator) override {
+    return cuda::captured_random(active(d.index).stream(), generator);
+  }
+
   Compilations compilations() override { return nvrtc_compilations(); }
 
   FftPlans fft_plans(int device) override { return cuda::fft_plans(index_of(device)); }
@@ -218,6 +247,7 @@ class Runtime final : public CudaRuntime {
   }
 
  private:
+  static constexpr const char* kWaits = "it waits for the GPU";
   static int index_of(int device) { return device < 0 ? current_gpu() : device; }
   static Gpu& active(int device) {
     Gpu& g = gpu(index_of(device));

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cuda/driver/capture.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/driver/launch.h"
 #include "cuda/jit/cache.h"
@@ -55,6 +56,7 @@ CUfunction function_of(const std::string& program, const std::string& defines,
   Gpu& gpu = here();
   Module& m = module_of(gpu.index, program, defines);
   const std::lock_guard lock(m.mutex);
+  const DuringCapture allowed;
   if (m.handle == nullptr) {
     const std::string target = nvrtc_target(gpu.properties.major, gpu.properties.minor);
     const std::string code = compiled(program, defines, text(), target);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cograd/error.h"
+#include "cuda/driver/capture.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/jit/cache.h"
 #include "cuda/jit/nvrtc.h"
@@ -60,6 +61,7 @@ CUfunction user_function(const KernelText& k) {
   if (f != nullptr) return f;
   const Compiled made = compiled(k, key, target);
   CUmodule module = nullptr;
+  const DuringCapture allowed;
   check(driver().module_load(&module, made.code.data()), "cuModuleLoadData", k.name.c_str());
   check(driver().module_function(&f, module, made.function.c_str()), "cuModuleGetFunction",
         k.name.c_str());

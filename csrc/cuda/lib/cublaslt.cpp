@@ -6,6 +6,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "cuda/driver/capture.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/driver/launch.h"
 #include "cuda/memory/scratch.h"
@@ -170,6 +171,7 @@ const Plan& plan_of(const Api& api, int gpu, const Product& p, const Types& t, H
   static const Plan none;
   PlansOfGpu& of = (*all)[static_cast<size_t>(gpu)];
   const std::lock_guard lock(of.mutex);
+  const DuringCapture allowed;  // the library allocates
   if (of.handle == nullptr && api.create(&of.handle) != 0) return none;
   *handle = of.handle;
   const Key key{gpu,   p.dtype, p.ta,       p.tb,       p.m,        p.n,     p.k,         p.lda,

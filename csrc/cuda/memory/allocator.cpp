@@ -3,7 +3,9 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
+#include "cuda/driver/capture.h"
 #include "cuda/driver/gpu.h"
 
 namespace cograd::cuda {
@@ -32,38 +34,56 @@ bool plain() {
   return is;
 }
 
+// While a capture is open the driver must not be asked for events, and nothing may wait.
+bool capture_open() noexcept { return open_captures.load(std::memory_order_relaxed) != 0; }
+
 }  // namespace
 
 Block* Allocator::allocate(size_t bytes, CUstream stream) {
+  const std::lock_guard lock(mutex_);
+  if (!captures_.empty()) [[unlikely]] {
+    const uint64_t capture = capture_of(stream);
+    if (const auto it = captures_.find(capture); it != captures_.end())
+      return allocate_in(*it->second, bytes, stream, capture);
+  }
+  return allocate_in(general_, bytes, stream, 0);
+}
+Block* Allocator::allocate(size_t bytes, CUstream stream, uint64_t pool) {
+  const std::lock_guard lock(mutex_);
+  return allocate_in(*pools_.at(pool), bytes, stream, 0);
+}
+
+Block* Allocator::allocate_in(MemoryPool& from, size_t bytes, CUstream stream, uint64_t capture) {
   const size_t size = rounded(bytes == 0 ? 1 : bytes, kStep);
   const bool small = size <= kSmall;
-  const std::lock_guard lock(mutex_);
   if (!waiting_.empty()) collect(false);
-  Block* b = take(size, stream, small);
-  if (b == nullptr) b = new_segment(size, stream, small);
-  if (b == nullptr) {  // other streams' blocks may be free by now
+  Block* b = take(from, size, stream, small);
+  if (b == nullptr) b = new_segment(from, size, stream, small);
+  if (b == nullptr && !capture_open()) {  // other streams' blocks may be free by now
     ++stats_.retries;
     collect(true);
-    release_segments();
-    b = new_segment(size, stream, small);
+    release_segments(general_);
+    release_unused_pools();
+    b = new_segment(from, size, stream, small);
   }
   if (b == nullptr) {
     ++stats_.failures;
-    fail(bytes);
+    fail(bytes, from);
   }
   b = split(b, size);
   b->used = true;
+  b->capture = capture;
   stats_.blocks.add(1);
   stats_.bytes.add(static_cast<int64_t>(b->size));
   return b;
 }
 
 // Returns the smallest free block of the stream that is large enough, or null.
-Block* Allocator::take(size_t size, CUstream stream, bool small) {
+Block* Allocator::take(MemoryPool& of, size_t size, CUstream stream, bool small) {
   Block key;
   key.size = size;
   key.stream = stream;
-  FreeBlocks& from = pool(small);
+  FreeBlocks& from = of.free[small ? 0 : 1];
   const auto it = from.lower_bound(&key);
   if (it == from.end() || (*it)->stream != stream) return nullptr;
   Block* b = *it;
@@ -71,12 +91,13 @@ Block* Allocator::take(size_t size, CUstream stream, bool small) {
   return b;
 }
 
-Block* Allocator::new_segment(size_t size, CUstream stream, bool small) {
+Block* Allocator::new_segment(MemoryPool& of, size_t size, CUstream stream, bool small) {
   const size_t whole = plain()           ? size
                        : small           ? kSmallSegment
                        : size <= kMedium ? kMediumSegment
                                          : rounded(size, kSmallSegment);
   CUdeviceptr at = 0;
+  const DuringCapture allowed;
   const CUresult r = driver().mem_alloc(&at, whole);
   if (r == kOutOfMemory) return nullptr;
   check(r, "cuMemAlloc");
@@ -85,7 +106,9 @@ Block* Allocator::new_segment(size_t size, CUstream stream, bool small) {
   b->size = whole;
   b->stream = stream;
   b->owner = this;
+  b->pool = &of;
   b->small = small;
+  ++of.segments;
   stats_.segments.add(1);
   stats_.reserved.add(static_cast<int64_t>(whole));
   add_device_range(at, whole);
@@ -103,7 +126,7 @@ Block* Allocator::split(Block* b, size_t size) {
   if (rest->after != nullptr) rest->after->before = rest;
   b->after = rest;
   b->size = size;
-  pool(b->small).insert(rest);
+  free_of(rest).insert(rest);
   return b;
 }
 
@@ -112,8 +135,32 @@ void Allocator::free(Block* b, const std::vector<CUstream>& others) noexcept {
   b->used = false;
   stats_.blocks.add(-1);
   stats_.bytes.add(-static_cast<int64_t>(b->size));
+  const MemoryPool& pool = *b->pool;
+  if (!await(b, others)) {
+    b->used = true;  // for its neighbours, until it is free
+    b->pool->held.push_back(b);
+  } else if (b->awaited.empty()) {
+    put_back(b);
+  } else {
+    waiting_.push_back(b);
+  }
+  if (&pool != &general_ && pool.graphs == 0) release_unused_pools();
+}
+
+// Marks the other streams, which may use the block. Returns false if one of them is captured and
+// may use it in the capture, whose work nothing can wait for.
+bool Allocator::await(Block* b, const std::vector<CUstream>& others) noexcept {
+  const bool captured = !captures_.empty();
+  const bool of_capture = captured && b->capture != 0 && captures_.contains(b->capture);
+  bool apart = true;
   for (const CUstream s : others) {
     if (s == b->stream) continue;
+    if (const uint64_t in = captured ? capture_of(s) : 0; in != 0) {
+      const auto it = captures_.find(in);
+      apart &= it == captures_.end() || it->second != b->pool;
+      continue;
+    }
+    if (of_capture) continue;  // only streams of the capture have used the block
     CUevent e = nullptr;
     // A failure means that the context is lost; then nothing will run any more.
     if (driver().event_create(&e, 2) != kSuccess) continue;  // 2: without timing
@@ -122,10 +169,49 @@ void Allocator::free(Block* b, const std::vector<CUstream>& others) noexcept {
     else
       driver().event_destroy(e);
   }
-  if (b->awaited.empty())
-    put_back(b);
-  else
-    waiting_.push_back(b);
+  return apart;
+}
+
+void Allocator::enter_pool(uint64_t pool) {
+  const std::lock_guard lock(mutex_);
+  auto& p = pools_[pool];
+  if (p == nullptr) p = std::make_unique<MemoryPool>();
+  ++p->graphs;
+}
+void Allocator::leave_pool(uint64_t pool) {
+  const std::lock_guard lock(mutex_);
+  --pools_.at(pool)->graphs;
+  collect(false);
+  release_unused_pools();
+}
+void Allocator::begin_capture(uint64_t capture, uint64_t pool) {
+  const std::lock_guard lock(mutex_);
+  captures_[capture] = pools_.at(pool).get();
+}
+void Allocator::end_capture(uint64_t capture) {
+  const std::lock_guard lock(mutex_);
+  const auto it = captures_.find(capture);
+  if (it == captures_.end()) return;
+  MemoryPool& p = *it->second;
+  captures_.erase(it);
+  for (Block* b : std::exchange(p.held, {})) {
+    b->used = false;
+    if (b->awaited.empty())
+      put_back(b);
+    else
+      waiting_.push_back(b);
+  }
+  release_unused_pools();
+}
+
+// Gives back the memory of pools that no graph uses, as far as no tensor is in it.
+void Allocator::release_unused_pools() {
+  if (capture_open()) return;  // the end of the capture does it
+  for (auto it = pools_.begin(); it != pools_.end();) {
+    MemoryPool& p = *it->second;
+    if (p.graphs == 0) release_segments(p);
+    it = p.graphs == 0 && p.segments == 0 ? pools_.erase(it) : std::next(it);
+  }
 }
 
 // Adds a block to the free ones, merged with its free neighbours.
@@ -140,20 +226,21 @@ void Allocator::put_back(Block* b) {
     return n != nullptr && !n->used && n->awaited.empty();
   };
   if (mergeable(b->after)) {
-    pool(b->small).erase(b->after);
+    free_of(b).erase(b->after);
     merge(b, b->after);
   }
   if (mergeable(b->before)) {
     Block* first = b->before;
-    pool(first->small).erase(first);
+    free_of(first).erase(first);
     merge(first, b);
     b = first;
   }
-  pool(b->small).insert(b);
+  free_of(b).insert(b);
 }
 
 // Puts back the blocks that no other stream uses any more.
 void Allocator::collect(bool wait) {
+  if (capture_open()) return;
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     Block* b = *it;
     while (!b->awaited.empty()) {
@@ -174,8 +261,8 @@ void Allocator::collect(bool wait) {
   }
 }
 
-void Allocator::release_segments() {
-  for (FreeBlocks& from : free_)
+void Allocator::release_segments(MemoryPool& of) {
+  for (FreeBlocks& from : of.free)
     for (auto it = from.begin(); it != from.end();) {
       Block* b = *it;
       if (b->before != nullptr || b->after != nullptr) {
@@ -183,6 +270,7 @@ void Allocator::release_segments() {
         continue;
       }
       it = from.erase(it);
+      --of.segments;
       stats_.segments.add(-1);
       stats_.reserved.add(-static_cast<int64_t>(b->size));
       remove_device_range(b->at);
@@ -193,8 +281,10 @@ void Allocator::release_segments() {
 
 void Allocator::release_cached() {
   const std::lock_guard lock(mutex_);
+  if (capture_open()) return;  // what is free may wait for work that the capture holds up
   collect(true);
-  release_segments();
+  release_segments(general_);
+  release_unused_pools();
 }
 
 GpuMemory Allocator::statistics() {
@@ -207,12 +297,12 @@ void Allocator::reset_peaks() {
     n->peak = n->current;
 }
 
-void Allocator::fail(size_t bytes) {
+void Allocator::fail(size_t bytes, const MemoryPool& from) {
   size_t free = 0, total = 0;
   driver().mem_info(&free, &total);
   size_t largest = 0;
-  for (const FreeBlocks& from : free_)
-    for (const Block* b : from) largest = std::max(largest, b->size);
+  for (const FreeBlocks& blocks : from.free)
+    for (const Block* b : blocks) largest = std::max(largest, b->size);
   detail::fail(ErrorKind::Memory, "CUDA out of memory. Tried to allocate ",
                megabytes(static_cast<int64_t>(bytes)), ". GPU ", gpu_, " has a total capacity of ",
                megabytes(static_cast<int64_t>(total)), " of which ",

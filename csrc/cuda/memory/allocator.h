@@ -3,6 +3,8 @@
 // stream can reuse them at once: its kernels run in order.
 #pragma once
 #include <list>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <vector>
@@ -13,6 +15,7 @@
 namespace cograd::cuda {
 
 class Allocator;
+struct MemoryPool;
 
 // A part of a segment, which is one allocation of the driver.
 struct Block {
@@ -20,10 +23,28 @@ struct Block {
   size_t size = 0;
   CUstream stream = nullptr;
   Allocator* owner = nullptr;
+  MemoryPool* pool = nullptr;
+  uint64_t capture = 0;  // the capture that it was allocated in
   Block *before = nullptr, *after = nullptr;  // its neighbours in the segment
   bool used = false;
   bool small = false;
   std::vector<CUevent> awaited;  // other streams may read or write the block until these
+};
+
+struct BySize {
+  bool operator()(const Block* a, const Block* b) const noexcept {
+    if (a->stream != b->stream) return a->stream < b->stream;
+    if (a->size != b->size) return a->size < b->size;
+    return a->at < b->at;
+  }
+};
+// The free blocks of segments that belong together. Memory of graphs is in pools of its own: as each
+// replay writes it, only captures with the same pool get it.
+struct MemoryPool {
+  std::set<Block*, BySize> free[2];
+  int graphs = 0;             // that use it; nobody gets memory of a pool without one
+  int64_t segments = 0;
+  std::vector<Block*> held;   // freed in a capture of several streams, and free again at its end
 };
 
 class Allocator {
@@ -32,9 +53,17 @@ class Allocator {
   // Returns a block of at least `bytes` for kernels of the stream. The GPU's context is current.
   // Raises OutOfMemoryError after everything cached was given back.
   Block* allocate(size_t bytes, CUstream stream);
+  Block* allocate(size_t bytes, CUstream stream, uint64_t pool);  // in a pool of graphs
   // Takes a block back. Streams of the list may still use it.
   void free(Block* b, const std::vector<CUstream>& others) noexcept;
   int gpu() const noexcept { return gpu_; }
+  // A graph uses a pool from enter to leave. The memory of a pool without graphs goes back to the
+  // driver as soon as no tensor is in it.
+  void enter_pool(uint64_t pool);
+  void leave_pool(uint64_t pool);
+  // Lets the streams of a capture allocate from a pool.
+  void begin_capture(uint64_t capture, uint64_t pool);
+  void end_capture(uint64_t capture);
   // Gives segments without a used block back to the driver.
   void release_cached();
 
@@ -42,28 +71,26 @@ class Allocator {
   void reset_peaks();
 
  private:
-  struct BySize {
-    bool operator()(const Block* a, const Block* b) const noexcept {
-      if (a->stream != b->stream) return a->stream < b->stream;
-      if (a->size != b->size) return a->size < b->size;
-      return a->at < b->at;
-    }
-  };
   using FreeBlocks = std::set<Block*, BySize>;
 
-  Block* take(size_t size, CUstream stream, bool small);
-  Block* new_segment(size_t size, CUstream stream, bool small);
+  Block* allocate_in(MemoryPool& from, size_t bytes, CUstream stream, uint64_t capture);
+  Block* take(MemoryPool& from, size_t size, CUstream stream, bool small);
+  Block* new_segment(MemoryPool& of, size_t size, CUstream stream, bool small);
   Block* split(Block* b, size_t size);
   void put_back(Block* b);
   void collect(bool wait);
-  void release_segments();
-  [[noreturn]] void fail(size_t bytes);
+  bool await(Block* b, const std::vector<CUstream>& others) noexcept;
+  void release_segments(MemoryPool& of);
+  void release_unused_pools();
+  [[noreturn]] void fail(size_t bytes, const MemoryPool& from);
 
-  FreeBlocks& pool(bool small) noexcept { return free_[small ? 0 : 1]; }
+  static FreeBlocks& free_of(const Block* b) noexcept { return b->pool->free[b->small ? 0 : 1]; }
 
   const int gpu_;
   std::mutex mutex_;
-  FreeBlocks free_[2];
+  MemoryPool general_;
+  std::map<uint64_t, std::unique_ptr<MemoryPool>> pools_;  // of graphs
+  std::map<uint64_t, MemoryPool*> captures_;               // the open ones
   std::list<Block*> waiting_;  // freed, but awaited by other streams
   GpuMemory stats_;
 };

@@ -6,6 +6,9 @@
 #include <mutex>
 #include <vector>
 
+#include "cuda/driver/capture.h"
+#include "tensor/backend.h"
+
 namespace cograd::cuda {
 
 namespace {
@@ -13,6 +16,7 @@ namespace {
 struct Pinned {
   size_t size = 0;
   bool used = true;
+  int graphs = 0;                // that read the block
   std::vector<CUevent> awaited;  // copies read the block until these
 };
 
@@ -23,11 +27,12 @@ class PinnedBlocks {
     const size_t size = std::bit_ceil(bytes < kLeast ? kLeast : bytes);
     const std::lock_guard lock(mutex_);
     for (auto& [at, b] : blocks_)
-      if (!b.used && b.size == size && done(b)) {
+      if (!b.used && b.graphs == 0 && b.size == size && done(b)) {
         b.used = true;
         return const_cast<char*>(at);
       }
     void* p = nullptr;
+    const DuringCapture allowed;
     constexpr unsigned kPortable = 1;  // pinned for all GPUs
     CUresult r = driver().mem_host_alloc(&p, size, kPortable);
     if (r != kSuccess) {
@@ -56,6 +61,14 @@ class PinnedBlocks {
     const std::lock_guard lock(mutex_);
     find(p)->awaited.push_back(e);
   }
+  void enter_graph(const void* p) {
+    const std::lock_guard lock(mutex_);
+    ++find(p)->graphs;
+  }
+  void leave_graph(const void* p) {
+    const std::lock_guard lock(mutex_);
+    --find(p)->graphs;
+  }
   void release_cached() {
     const std::lock_guard lock(mutex_);
     release();
@@ -65,6 +78,8 @@ class PinnedBlocks {
   static constexpr size_t kLeast = 512;
 
   static bool done(Pinned& b) {
+    // A capture does not allow to ask for events.
+    if (!b.awaited.empty() && open_captures.load(std::memory_order_relaxed) != 0) return false;
     while (!b.awaited.empty()) {
       if (driver().event_query(b.awaited.back()) == kNotReady) return false;
       driver().event_destroy(b.awaited.back());
@@ -80,7 +95,7 @@ class PinnedBlocks {
   }
   void release() {
     for (auto it = blocks_.begin(); it != blocks_.end();) {
-      if (it->second.used || !done(it->second)) {
+      if (it->second.used || it->second.graphs != 0 || !done(it->second)) {
         ++it;
         continue;
       }
@@ -103,6 +118,11 @@ void* pinned_allocate(size_t bytes) { return blocks().allocate(bytes); }
 void pinned_free(void* p) noexcept { blocks().free(p); }
 bool is_pinned(const void* p) noexcept { return blocks().has(p); }
 void pinned_used_by(const void* p, CUstream stream) { blocks().used_by(p, stream); }
+void pinned_enter_graph(const void* p) { blocks().enter_graph(p); }
+void pinned_leave_graph(const void* p, bool replayed, CUstream last) {
+  if (replayed) blocks().used_by(p, last);
+  blocks().leave_graph(p);
+}
 void pinned_release_cached() { blocks().release_cached(); }
 
 }  // namespace cograd::cuda

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cuda/args/random_args.h"
+#include "cuda/driver/capture.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
 #include "kernels/core/floating.h"
@@ -34,6 +35,7 @@ device::RandomArgs arguments(void* out, int64_t n, int64_t per_group, PhiloxStat
   a.groups = blocks_of(n, per_group);
   a.seed = s.seed;
   a.offset = s.offset;
+  a.base = reinterpret_cast<const unsigned long long*>(s.base);
   return a;
 }
 // Returns the number of Philox blocks that the fill uses.
@@ -114,6 +116,7 @@ COGRAD_CUDA_SLOT(random_bernoulli_each)
 
 // Each exchange depends on the ones before it, so the host computes the permutation.
 uint64_t random_permutation(int64_t* out, int64_t n, PhiloxState s) {
+  refuse_captured(here().stream(), "randperm()", "the CPU computes a permutation");
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), int64_t{0});
   for (int64_t i = n - 1; i > 0; --i) {

@@ -10,6 +10,7 @@
 
 #include "cuda/args/resample_args.h"
 #include "cuda/driver/gpu.h"
+#include "cuda/driver/graph.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
 #include "tensor/backend.h"
@@ -48,6 +49,9 @@ const char* device_tables(const std::string& tables, std::unique_ptr<Scratch>& r
   if (const auto it = known->find(key); it != known->end())
     return static_cast<const char*>(it->second->data());
   room = std::make_unique<Scratch>(static_cast<int64_t>(tables.size()));
+  const auto to = reinterpret_cast<CUdeviceptr>(room->data());
+  if (capture_constant(here().stream(), tables.data(), to, tables.size()))
+    return static_cast<const char*>(room->data());  // the memory is the graph's: not kept
   const Device d = thread_place.now;
   backend_of(d.type)->copy_from_host(d, tables.data(), room->data(), tables.size());
   const char* at = static_cast<const char*>(room->data());

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "cuda/driver/gpu.h"
+#include "cuda/driver/graph.h"
 #include "tensor/device.h"
 
 namespace cograd::cuda {
@@ -90,7 +91,9 @@ void set_bytes(void* at, int value, int64_t n) {
 
 OnDevice::OnDevice(const void* p, size_t bytes) : copy_(bytes), at_(p) {
   if (on_device(p)) return;
-  copy_from_host(thread_place.now, p, copy_.get(), bytes);
+  const auto to = reinterpret_cast<CUdeviceptr>(copy_.get());
+  if (!capture_constant(here().stream(), p, to, bytes))
+    copy_from_host(thread_place.now, p, copy_.get(), bytes);
   at_ = copy_.get();
 }
 

@@ -12,9 +12,11 @@ constexpr bool kDouble = is_same<T, double>;
 // Calls f(group, block of the group, words) for the blocks of this thread.
 template <class F>
 inline void each_block(const RandomArgs& a, F&& f) {
+  const uint64_t seed = a.base == nullptr ? a.seed : a.base[0];
+  const uint64_t offset = a.base == nullptr ? a.offset : a.base[1] + a.offset;
   for (int64_t i = grid_index(); i < a.groups * kGroupBlocks; i += grid_size())
     f(i / kGroupBlocks, static_cast<int>(i % kGroupBlocks),
-      philox(a.seed, a.offset + static_cast<uint64_t>(i)));
+      philox(seed, offset + static_cast<uint64_t>(i)));
 }
 template <class V>
 inline T element_of(V v) {

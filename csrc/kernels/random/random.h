@@ -8,10 +8,12 @@
 
 namespace cograd::kernels {
 
-// `offset` counts the blocks of 128 random bits already used under `seed`.
+// `offset` counts the blocks of 128 random bits already used under `seed`. With `base`, a captured
+// kernel reads the seed and what it adds to the offset from there, on the device.
 struct PhiloxState {
   uint64_t seed = 0;
   uint64_t offset = 0;
+  const uint64_t* base = nullptr;
 };
 
 // Runs the raw generator: ten rounds over a 128-bit counter and a 64-bit key.

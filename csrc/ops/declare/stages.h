@@ -31,6 +31,9 @@ using Stage = bool (*)(const StagedCall& call);
 // the core sees them (sparse_stage.cpp).
 bool sparse_stage(const StagedCall& call);
 void check_no_sparse(const OpRecord& r, const Value* args);
+// Notes the op's name for errors about waits for a GPU (running_op, tensor/backend.h), which occur
+// in kernels that do not know it (wait_stage.cpp).
+bool wait_stage(const StagedCall& call);
 // Runs the call on the device of its tensors (device_stage.cpp).
 bool device_stage(const StagedCall& call);
 // Runs the call on the host, if a kernel that it needs is missing on the device (fallback.cpp).

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <random>
@@ -12,6 +13,7 @@ namespace cograd {
 
 namespace {
 std::atomic<Stream> g_stream{Stream::Philox};
+constexpr uint64_t kOfCapture = uint64_t{1} << 63;  // marks the offset in a state of a capture
 }
 
 void set_stream(Stream stream) {
@@ -20,7 +22,30 @@ void set_stream(Stream stream) {
 }
 Stream stream() noexcept { return g_stream.load(std::memory_order_relaxed); }
 
-void Generator::manual_seed(uint64_t seed) noexcept {
+CapturedRandom* Generator::captured() const {
+  if (device_ == kHost || !capturing()) [[likely]]
+    return nullptr;
+  auto* const runtime = static_cast<CudaRuntime*>(backend_of(DeviceType::CUDA));
+  return runtime->captured_random(device_, this);
+}
+
+kernels::PhiloxState Generator::take_captured(uint64_t blocks) {
+  CapturedRandom* const c = captured();
+  if (c == nullptr) {  // another GPU is captured
+    const kernels::PhiloxState s{seed_, offset_};
+    offset_ += blocks;
+    return s;
+  }
+  const kernels::PhiloxState s{0, c->offset, c->state};
+  c->offset += blocks;
+  c->most = std::max(c->most, c->offset);
+  return s;
+}
+
+void Generator::manual_seed(uint64_t seed) {
+  COGRAD_CHECK(captured() == nullptr,
+               "Generator.manual_seed(): a CUDA graph is being captured, whose replays go on with "
+               "the generator's numbers. Seed it before a replay");
   const std::lock_guard lock(mutex_);
   seed_ = seed;
   offset_ = 0;
@@ -56,12 +81,14 @@ void Generator::set_stream(Stream stream) {
 }
 
 std::vector<uint8_t> Generator::state() const {
+  const CapturedRandom* const c = captured();
   const std::lock_guard lock(mutex_);
   if (mt_ != nullptr) return mt_->state();
   std::vector<uint8_t> bytes(kStateBytes);
+  const uint64_t offset = c == nullptr ? offset_ : c->offset | kOfCapture;
   for (size_t i = 0; i < 8; ++i) {
     bytes[i] = static_cast<uint8_t>(seed_ >> (8 * i));
-    bytes[8 + i] = static_cast<uint8_t>(offset_ >> (8 * i));
+    bytes[8 + i] = static_cast<uint8_t>(offset >> (8 * i));
   }
   return bytes;
 }
@@ -84,6 +111,14 @@ void Generator::set_state(std::span<const uint8_t> bytes) {
     seed |= uint64_t{bytes[i]} << (8 * i);
     offset |= uint64_t{bytes[8 + i]} << (8 * i);
   }
+  CapturedRandom* const c = captured();
+  COGRAD_CHECK((c != nullptr) == ((offset & kOfCapture) != 0),
+               "Generator.set_state(): a state of the capture of a CUDA graph belongs into the same "
+               "capture, and other states outside of it");
+  if (c != nullptr) {
+    c->offset = offset & ~kOfCapture;
+    return;
+  }
   const std::lock_guard lock(mutex_);
   mt_.reset();
   kind_.store(Stream::Philox, std::memory_order_relaxed);
@@ -91,7 +126,7 @@ void Generator::set_state(std::span<const uint8_t> bytes) {
   offset_ = offset;
 }
 
-kernels::PhiloxState Generator::take(uint64_t blocks) noexcept {
+kernels::PhiloxState Generator::take(uint64_t blocks) {
   const std::lock_guard lock(mutex_);
   return mt_ != nullptr ? kernels::PhiloxState{mt_->pair(), 0} : take_locked(blocks);
 }

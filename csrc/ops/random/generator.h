@@ -10,6 +10,7 @@
 #include "cograd/error.h"
 #include "kernels/random/random.h"
 #include "kernels/random/random_mt.h"
+#include "tensor/backend.h"
 
 namespace cograd {
 
@@ -31,12 +32,13 @@ class COGRAD_API Generator {
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
 
-  // Starts the stream of `seed` from its beginning.
-  void manual_seed(uint64_t seed) noexcept;
+  // Starts the stream of `seed` from its beginning. Raises while the current stream is captured.
+  void manual_seed(uint64_t seed);
   // Seeds from the system's entropy and returns the seed.
   uint64_t seed();
   uint64_t initial_seed() const noexcept;
-  // Returns seed and offset, little-endian, for Philox; torch's own layout for Torch.
+  // Returns seed and offset, little-endian, for Philox; torch's own layout for Torch. In a capture,
+  // the offset counts from where a replay begins, and only the capture can restore it.
   std::vector<uint8_t> state() const;
   // Restores a state of either kind, and switches the generator to that kind of stream.
   void set_state(std::span<const uint8_t> bytes);
@@ -52,7 +54,7 @@ class COGRAD_API Generator {
   // Reserves `blocks` of 128 bits and returns their position. The lock is not held while they are
   // used, so that a fill that releases the GIL cannot deadlock with the lock's holder. A Torch
   // stream returns a seed made from its next 64 bits.
-  kernels::PhiloxState take(uint64_t blocks) noexcept;
+  kernels::PhiloxState take(uint64_t blocks);
 
   // Draws with philox(state) after reserving `blocks`, or with torch(stream), which runs under the
   // lock and must not acquire the GIL.
@@ -69,11 +71,17 @@ class COGRAD_API Generator {
   }
 
  private:
-  kernels::PhiloxState take_locked(uint64_t blocks) noexcept {
+  kernels::PhiloxState take_locked(uint64_t blocks) {
+    if (device_ != kHost && capturing()) [[unlikely]]
+      return take_captured(blocks);
     const kernels::PhiloxState s{seed_, offset_};
     offset_ += blocks;
     return s;
   }
+
+  kernels::PhiloxState take_captured(uint64_t blocks);
+  // Returns this generator's numbers in the capture of the current stream, or null.
+  CapturedRandom* captured() const;
 
   mutable std::mutex mutex_;
   Device device_ = kHost;

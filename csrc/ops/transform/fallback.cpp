@@ -268,6 +268,11 @@ void force_fallback(bool on) noexcept { g_forced = on; }
 namespace {
 
 void fall_back(const StagedCall& call, const std::string& why = {}) {
+  COGRAD_CHECK(
+      !capturing(), name_of(call.record), "(): there is no kernel for ",
+      to_string(thread_place.now),
+      ", so it runs on the CPU, which a CUDA graph cannot capture. Call it before or after "
+      "the capture");
   COGRAD_CHECK_NOT_IMPLEMENTED(fallback_policy() != FallbackPolicy::Error, name_of(call.record),
                                "(): there is no kernel for ", to_string(thread_place.now),
                                ", and set_fallback('error') forbids to run it on the CPU",

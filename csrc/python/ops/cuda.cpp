@@ -122,10 +122,71 @@ void init_kernels(py::module_& m) {
   m.def("_cuda_kernel_names", &api::kernel_names);
 }
 
+// A graph, and the generators that it may draw from, which live at least as long.
+class PyGraph {
+ public:
+  void know(const py::object& generator) {
+    COGRAD_CHECK_TYPE(py::isinstance<Generator>(generator),
+                      "CUDAGraph.register_generator_state(): expected a Generator, got ",
+                      Py_TYPE(generator.ptr())->tp_name);
+    COGRAD_CHECK_VALUE(py::cast<Generator&>(generator).device().type == DeviceType::CUDA,
+                       "CUDAGraph.register_generator_state(): the generator is of the CPU, whose "
+                       "numbers a graph does not draw");
+    own_.push_back(generator);
+  }
+  void begin(uint64_t pool, int mode) {
+    generators_ = {&default_generator_of(
+        {DeviceType::CUDA, static_cast<int8_t>(runtime().current())})};
+    for (const py::object& o : own_) generators_.push_back(&py::cast<Generator&>(o));
+    graph_->begin(pool, static_cast<CaptureMode>(mode), {generators_.begin(), generators_.end()});
+  }
+  void replay() {
+    std::vector<GpuGraph::Position> positions;
+    const std::vector<uint64_t> draws = graph_->draws();
+    for (size_t i = 0; i < draws.size(); ++i) {
+      const kernels::PhiloxState s = generators_[i]->take(draws[i]);
+      positions.push_back({s.seed, s.offset});
+    }
+    graph_->replay(positions);
+  }
+  GpuGraph& graph() { return *graph_; }
+
+ private:
+  std::unique_ptr<GpuGraph> graph_ = runtime().new_graph();
+  std::vector<py::object> own_;
+  std::vector<Generator*> generators_;
+};
+
+void init_graphs(py::module_& m) {
+  using Free = py::call_guard<py::gil_scoped_release>;
+  py::class_<PyGraph> graph(m, "_CudaGraph");
+  forbid_new(graph);
+  m.def("_cuda_new_graph", [] { return std::make_unique<PyGraph>(); });
+  m.def("_cuda_new_pool", [] { return runtime().new_pool(); });
+  m.def("_cuda_capturing", [](int device) {
+    return open_captures != 0 &&
+           runtime().captures({DeviceType::CUDA, static_cast<int8_t>(device)});
+  });
+  m.def("_cuda_set_wait_policy",
+        [](int policy) { set_wait_policy(static_cast<WaitPolicy>(policy)); });
+  m.def("_cuda_wait_policy", [] { return static_cast<int>(wait_policy()); });
+  graph.def("know", &PyGraph::know)
+      .def("begin", &PyGraph::begin)
+      .def("replay", &PyGraph::replay)
+      .def("end", [](PyGraph& g, bool keep) { g.graph().end(keep); })
+      .def("abort", [](PyGraph& g) { g.graph().abort(); })
+      .def("instantiate", [](PyGraph& g) { g.graph().instantiate(); })
+      .def("reset", [](PyGraph& g) { g.graph().reset(); }, Free())
+      .def("pool", [](PyGraph& g) { return g.graph().pool(); })
+      .def("print", [](PyGraph& g, const std::string& path) { g.graph().print(path); })
+      .def("handle", [](PyGraph& g, bool compiled) { return g.graph().handle(compiled); });
+}
+
 }  // namespace
 
 void init_cuda(py::module_& m) {
   init_kernels(m);
+  init_graphs(m);
   m.def("_cuda_count", &count_gpus);
   m.def("_cuda_started", [] { return backend_of(DeviceType::CUDA) != nullptr; });
   // Returns why there is no device, or "".

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cograd._base import absent as _absent
 from cograd._C import OutOfMemoryError
-from cograd.cuda import memory, nvtx, random, streams
+from cograd.cuda import graphs, memory, nvtx, random, streams
 from cograd.cuda._devices import (
     current_device,
     device,
@@ -32,12 +32,13 @@ from cograd.cuda._devices import (
 from cograd.cuda._fallback import fallback_stats, get_fallback, set_fallback
 from cograd.cuda._kernel import Kernel, kernel
 from cograd.cuda._precompile import precompile
+from cograd.cuda._sync_debug import get_sync_debug_mode, set_sync_debug_mode
+from cograd.cuda.graphs import *  # noqa: F403
 from cograd.cuda.memory import *  # noqa: F403
 from cograd.cuda.random import *  # noqa: F403
 from cograd.cuda.streams import *  # noqa: F403
 
 __all__ = [
-    "CUDAGraph",
     "Kernel",
     "OutOfMemoryError",
     "amp",
@@ -52,21 +53,20 @@ __all__ = [
     "get_device_properties",
     "get_fallback",
     "get_sync_debug_mode",
-    "graph",
+    "graphs",
     "init",
     "is_available",
     "is_bf16_supported",
-    "is_current_stream_capturing",
     "is_initialized",
     "is_tf32_supported",
     "kernel",
-    "make_graphed_callables",
     "nvtx",
     "precompile",
     "set_device",
     "set_fallback",
     "set_sync_debug_mode",
     "synchronize",
+    *graphs.__all__,
     *memory.__all__,
     *random.__all__,
     *streams.__all__,
@@ -76,39 +76,6 @@ _initialized = False  # packages read this
 has_half = True
 has_magma = False
 default_generators: tuple[Any, ...] = ()
-
-
-class CUDAGraph:
-    """torch's type of recorded streams. It has no instances; creating one raises RuntimeError."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError(
-            f"cuda.{type(self).__name__} requires CUDA support that cograd does not have: streams "
-            "are not recorded"
-        )
-
-
-class graph(CUDAGraph):
-    """torch's block that records a stream; creating one raises RuntimeError."""
-
-
-def make_graphed_callables(callables: Any, sample_args: Any, *args: Any, **kwargs: Any) -> Any:
-    """Raises RuntimeError: streams are not recorded."""
-    return CUDAGraph()
-
-
-def is_current_stream_capturing() -> bool:
-    """Returns False: streams are not recorded."""
-    return False
-
-
-def get_sync_debug_mode() -> int:
-    """Returns 0: waits are not reported."""
-    return 0
-
-
-def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """Does nothing: waits are not reported."""
 
 
 from cograd.cuda import amp  # noqa: E402

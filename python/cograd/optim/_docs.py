@@ -22,15 +22,14 @@ _OPTIONS = {
     "foreach": "None and True update all parameters in one call, False applies the formula to "
     "each.",
     "maximize": "whether to maximize instead of minimize.",
-    "capturable": "not supported, as it is for CUDA graphs; True raises.",
+    "capturable": "whether a CUDA graph can capture steps of parameters on a GPU: counters are "
+    "there, and each parameter's formula is applied.",
     "differentiable": "whether autograd records the steps.",
     "fused": "as ``foreach``; with True, parameters that are not floating raise.",
 }
 _ENTRY = re.compile(r"^    (\w[\w, ]*): ", re.M)
 _OF_MODES = {
-    (True, True): "modes exclude each other, or ``capturable`` is set.",
-    (True, False): "``fused`` is set together with ``differentiable`` or ``foreach``.",
-    (False, True): "``capturable`` is set.",
+    True: "``fused`` is set together with ``differentiable`` or ``foreach``.",
 }
 
 
@@ -64,7 +63,7 @@ def complete_class(kind: type, options: Iterable[str]) -> None:
         return
     names = ["params", *options]
     raises = [("ValueError", "an option is out of range.")]
-    modes = _OF_MODES.get(("fused" in names, "capturable" in names))
+    modes = _OF_MODES.get("fused" in names)
     raises += [("RuntimeError", modes)] if modes else []
     entries = [(name, _OPTIONS.get(name, "")) for name in names]
     kind.__doc__ = _complete(inspect.cleandoc(kind.__doc__), entries, raises)
@@ -81,7 +80,7 @@ def complete_function(
     ignored = [name for name in names if name.startswith("has_")]
     known = {*names[:2], *lists, *ignored, "grad_scale", "found_inf", *chain(*parts.values())}
     rest = [name for name in names if name not in known]
-    modes = "modes exclude each other, ``capturable`` is set, or "
+    modes = "modes exclude each other, or "
     entries = [
         (names[0], "the tensors to update in place."),
         (names[1], "one gradient for each parameter."),

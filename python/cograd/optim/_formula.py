@@ -44,9 +44,19 @@ def moments(grad: Tensor, state: dict[str, Any], beta1: Any, beta2: Any) -> tupl
     return mean, square
 
 
-def counter_value(counter: Tensor) -> Any:
-    """Returns a counter of the state as a number, unless gradients flow through it."""
-    return counter if counter.requires_grad else counter.item()
+def counter_value(counter: Tensor, param: Tensor) -> Any:
+    """Returns a counter of the state as a number, unless gradients flow through it.
+
+    One that is on the parameter's GPU stays there, in float64.
+    """
+    if counter.requires_grad:
+        return counter
+    return counter.double() if counter.is_cuda and param.is_cuda else counter.item()
+
+
+def step_of(state: dict[str, Any], param: Tensor) -> Any:
+    """Returns the number of the step; on the parameter's GPU, if its counter is there."""
+    return counter_value(state["step"].detach(), param)
 
 
 def apply(

@@ -80,19 +80,17 @@ def check_modes(options: Mapping[str, Any]) -> None:
         raise RuntimeError("`fused` does not support `differentiable`")
     if fused and options.get("foreach"):
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-    if options.get("capturable"):
-        refuse_capturable()
 
 
-def refuse_capturable() -> None:
-    """Raises RuntimeError: cograd has no graphs of kernels that could capture a step."""
-    raise RuntimeError(
-        "capturable=True is for steps that are captured in a CUDA graph, which cograd does not "
-        "have. Set capturable=False."
-    )
+def on_gpu(param: Tensor, group: Mapping[str, Any]) -> bool:
+    """Returns whether a parameter's steps must read nothing on the CPU that changes."""
+    return bool(group.get("capturable")) and param.is_cuda
 
 
-def new_counter(value: float = 0.0, fused: bool | None = None) -> Tensor:
+def new_counter(
+    value: float = 0.0, fused: bool | None = None, device: cograd.device | None = None
+) -> Tensor:
     """Creates a 0-dim counter such as 'step': float32, or float64 if that is the default dtype."""
     double = cograd.get_default_dtype() == cograd.float64 and not fused
-    return cograd.tensor(value, dtype=cograd.float64 if double else cograd.float32)
+    dtype = cograd.float64 if double else cograd.float32
+    return cograd.tensor(value, dtype=dtype, device=device)

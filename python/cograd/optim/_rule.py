@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import cograd
 from cograd import _C, Tensor
 
-from ._options import MODES, Check, check_modes, new_counter, number, rate
+from ._options import MODES, Check, check_modes, new_counter, number, on_gpu, rate
 
 Group: TypeAlias = dict[str, Any]
 Formula: TypeAlias = Callable[[Tensor, Tensor, dict[str, Any], Group], Tensor]
@@ -55,7 +55,9 @@ def counter(name: str, first: float | Callable[[Group], float] = 0.0) -> State:
     """Declares a number that changes with every step; ``first`` may depend on the options."""
 
     def make(param: Tensor, group: Group) -> Tensor:
-        return new_counter(first(group) if callable(first) else first, group.get("fused"))
+        device = param.device if on_gpu(param, group) else None
+        value = first(group) if callable(first) else first
+        return new_counter(value, group.get("fused"), device)
 
     column = "state_steps" if name == "step" else name + "s"
     return State(name, make, column=column, counter=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from cograd import Tensor
 
-from ._formula import decayed
+from ._formula import decayed, step_of
 from ._lists import for_lists, step_lists
 from ._options import not_negative
 from ._rule import Rule, counter, filled
@@ -21,7 +21,7 @@ def _formula(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str
     """Returns Adagrad's new parameter."""
     grad = decayed(param, grad, group)
     total = state["sum"] = state["sum"] + grad * grad
-    rate = group["lr"] / (1 + (state["step"].item() - 1) * group["lr_decay"])
+    rate = group["lr"] / (1 + (step_of(state, param) - 1) * group["lr_decay"])
     return param.sub(rate * grad / (total.sqrt() + group["eps"]))
 
 

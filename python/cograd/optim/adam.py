@@ -8,7 +8,7 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-from ._formula import decay, moments
+from ._formula import decay, moments, step_of
 from ._lists import for_lists, step_lists
 from ._options import check_betas, not_negative
 from ._rule import Rule, counter, zeros
@@ -20,7 +20,7 @@ __all__ = ["Adam", "adam"]
 def _formula(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
     """Returns the new parameter of Adam and AdamW."""
     lr, (beta1, beta2) = group["lr"], group["betas"]
-    step = state["step"].item()
+    step = step_of(state, param)
     param, grad = decay(param, grad, group)
     mean, square = moments(grad, state, beta1, beta2)
     if group["amsgrad"]:

@@ -8,7 +8,7 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-from ._formula import decayed
+from ._formula import decayed, step_of
 from ._lists import for_lists, step_lists
 from ._options import check_betas, not_negative
 from ._rule import Rule, counter, zeros
@@ -24,7 +24,7 @@ def _formula(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str
     mean = state["exp_avg"] = state["exp_avg"] + (1 - beta1) * (grad - state["exp_avg"])
     norm = cograd.maximum(beta2 * state["exp_inf"], grad.abs() + group["eps"])
     state["exp_inf"] = norm
-    return param.sub(group["lr"] / (1 - beta1 ** state["step"].item()) * mean / norm)
+    return param.sub(group["lr"] / (1 - beta1 ** step_of(state, param)) * mean / norm)
 
 
 class Adamax(Optimizer):

@@ -8,7 +8,7 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-from ._formula import counter_value, decayed, used
+from ._formula import counter_value, decayed, step_of, used
 from ._lists import for_lists, step_lists
 from ._options import not_negative, number
 from ._rule import Rule, counter, zeros
@@ -20,12 +20,16 @@ __all__ = ["ASGD", "asgd"]
 def _formula(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
     """Returns ASGD's new parameter."""
     lr, lambd = group["lr"], group["lambd"]
-    step, eta, mu = state["step"].item(), counter_value(state["eta"]), counter_value(state["mu"])
+    step = step_of(state, param)
+    eta, mu = counter_value(state["eta"], param), counter_value(state["mu"], param)
     param = param * (1 - lambd * eta) - eta * decayed(param, grad, group)
     state["ax"] = state["ax"] + mu * (param - state["ax"]) if used(mu - 1) else param.clone()
     eta = lr / (1 + lambd * lr * step) ** group["alpha"]
     state["eta"] = state["eta"] * 0 + eta
-    state["mu"] = cograd.full_like(state["mu"], 1 / max(1, step - group["t0"])).detach()
+    if isinstance(step, Tensor):
+        state["mu"] = 1 / (step - group["t0"]).clamp(min=1)
+    else:
+        state["mu"] = cograd.full_like(state["mu"], 1 / max(1, step - group["t0"])).detach()
     return param
 
 

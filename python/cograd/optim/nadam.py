@@ -7,7 +7,7 @@ from typing import Any
 
 from cograd import Tensor
 
-from ._formula import counter_value, decay, moments
+from ._formula import counter_value, decay, moments, step_of
 from ._lists import for_lists, step_lists
 from ._options import check_betas, not_negative
 from ._rule import Rule, counter, zeros
@@ -19,13 +19,13 @@ __all__ = ["NAdam", "nadam"]
 def _formula(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
     """Returns NAdam's new parameter."""
     lr, (beta1, beta2), psi = group["lr"], group["betas"], group["momentum_decay"]
-    step = state["step"].item()
+    step = step_of(state, param)
     param, grad = decay(param, grad, group)
     mean, square = moments(grad, state, beta1, beta2)
     mu = beta1 * (1 - 0.5 * 0.96 ** (step * psi))
     mu_next = beta1 * (1 - 0.5 * 0.96 ** ((step + 1) * psi))
     state["mu_product"] = state["mu_product"] * mu
-    product = counter_value(state["mu_product"])
+    product = counter_value(state["mu_product"], param)
     denom = (square / (1 - beta2**step)).sqrt() + group["eps"]
     of_grad = lr * (1 - mu) / (1 - product)
     of_mean = lr * mu_next / (1 - product * mu_next)

@@ -21,7 +21,7 @@ from ._hooks import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
-from ._options import new_counter, plain, refuse_capturable, required
+from ._options import new_counter, on_gpu, plain, required
 from ._rule import Rule, later_options, options_of
 from ._sparse import step_sparse
 
@@ -213,13 +213,28 @@ class Optimizer(Hooked):
         if closure is not None:
             with cograd.enable_grad():
                 loss = closure()
-        for group in self.param_groups:
-            if group.get("capturable"):
-                refuse_capturable()
+        self._check_capture()
         for group in self.param_groups:
             with cograd.enable_grad() if group.get("differentiable") else cograd.no_grad():
                 self._update(step_sparse(self, group))
         return loss
+
+    def _check_capture(self) -> None:
+        """Raises RuntimeError if a step is captured whose replays would not count steps."""
+        if not _capturing() or not any(part.counter for part in self._rule.state):
+            return
+        for group in self.param_groups:
+            if not group.get("capturable"):
+                name = type(self).__name__
+                raise RuntimeError(
+                    f"{name}.step(): a CUDA graph is being captured, but capturable is False, so "
+                    "the step would be counted on the CPU, once for all replays. "
+                    + (
+                        f"Create the optimizer by {name}(..., capturable=True)"
+                        if "capturable" in group
+                        else f"{name} has no capturable steps"
+                    )
+                )
 
     def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """Returns the state of a parameter; creates it in the first step."""
@@ -228,6 +243,11 @@ class Optimizer(Hooked):
             return {}
         state: dict[str, Any] = self.state[param]
         if not state:
+            if _capturing():
+                raise RuntimeError(
+                    f"{type(self).__name__}.step(): a CUDA graph is being captured, and each "
+                    "replay would begin with new state. Take a step before the capture"
+                )
             for part in rule.state:
                 if not part.late and part.active(group):
                     value = part.make(param, group)
@@ -240,6 +260,7 @@ class Optimizer(Hooked):
         if group.get("fused"):
             self._check_fused(group)
         loops = group.get("fused") or group.get("foreach") is not False
+        loops = loops and not any(on_gpu(param, group) for param in group["params"])
         if loops and not group.get("differentiable") and self._run_op(group):
             return
         self._run_formula(group)
@@ -311,10 +332,14 @@ class Optimizer(Hooked):
         if self._rule.formula is None:
             raise NotImplementedError(f"{type(self).__name__} defines neither step nor a rule")
         recorded = cograd.is_grad_enabled()
-        options = group if recorded else plain(group)
+        numbers = group if recorded else None
         for param in group["params"]:
             if param.grad is None:
                 continue
+            if on_gpu(param, group):
+                options = group
+            else:
+                options = numbers = numbers or plain(group)
             grad = param.grad.neg() if group["maximize"] else param.grad
             state = self._init_state(param, group)
             if recorded and "step" in state and state["step"].requires_grad:
@@ -370,9 +395,10 @@ class Optimizer(Hooked):
         params = chain.from_iterable(group["params"] for group in groups)
         param_of = dict(zip(old_ids, params))
         state: defaultdict[Any, Any] = defaultdict(dict)
+        moved = {key for g in saved if g.get("capturable") for key in g["params"]}
         for key, value in state_dict["state"].items():
             if key in param_of:
-                state[param_of[key]] = _cast_state(param_of[key], value)
+                state[param_of[key]] = _cast_state(param_of[key], value, moves=key in moved)
             else:
                 state[key] = value
         for group, new_group in zip(groups, saved):
@@ -385,15 +411,25 @@ class Optimizer(Hooked):
             hook(self)
 
 
-def _cast_state(param: Tensor, value: Any, key: str | None = None) -> Any:
-    """Returns a copy of loaded state; tensors but 'step' get its device and dtype."""
+def _capturing() -> bool:
+    """Returns whether a CUDA graph captures this thread's current stream."""
+    return bool(_C._cuda_started() and _C._cuda_capturing(-1))
+
+
+def _cast_state(param: Tensor, value: Any, key: str | None = None, moves: bool = False) -> Any:
+    """Returns a copy of loaded state; tensors but 'step' get its device and dtype.
+
+    With ``moves``, which is the mode ``capturable``, 'step' goes to a GPU, too.
+    """
     if isinstance(value, Tensor):
         fits = param.is_floating_point() or (param.is_complex() and value.is_complex())
+        if key == "step" and moves and param.is_cuda:
+            return value.detach().to(param.device, copy=True)
         if key == "step" or not fits:
             return value.detach().clone()
         return value.detach().to(param.device, param.dtype, copy=True)
     if isinstance(value, dict):
-        return {k: _cast_state(param, v, key=k) for k, v in value.items()}
+        return {k: _cast_state(param, v, k, moves) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value)(_cast_state(param, v) for v in value)
     return value

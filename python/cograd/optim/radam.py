@@ -7,7 +7,7 @@ from typing import Any
 
 from cograd import Tensor
 
-from ._formula import decay, moments
+from ._formula import decay, moments, step_of
 from ._lists import for_lists, step_lists
 from ._options import check_betas, not_negative
 from ._rule import Rule, counter, zeros
@@ -19,14 +19,18 @@ __all__ = ["RAdam", "radam"]
 def _formula(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
     """Returns RAdam's new parameter."""
     beta1, beta2 = group["betas"]
-    step = state["step"].item()
+    step = step_of(state, param)
     param, grad = decay(param, grad, group)
     mean, square = moments(grad, state, beta1, beta2)
     correction = 1 - beta2**step
     limit = 2 / (1 - beta2) - 1
     rho = limit - 2 * step * beta2**step / correction
     update = mean / (1 - beta1**step) * group["lr"]
-    if rho > 5:
+    if isinstance(step, Tensor):  # on a GPU, where nothing decides by it
+        rect = (rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho)
+        scale = (correction * rect.clamp(min=0)).sqrt() / (square.sqrt() + group["eps"])
+        update = update * cograd.where(rho > 5, scale, cograd.ones_like(scale))
+    elif rho > 5:
         rect = (rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho)
         update = update * (correction**0.5 * rect**0.5) / (square.sqrt() + group["eps"])
     return param.sub(update)

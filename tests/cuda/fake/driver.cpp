@@ -22,6 +22,8 @@
 #include <string>
 #include <vector>
 
+#include "graphs.h"
+
 namespace {
 
 using Result = int;
@@ -172,15 +174,30 @@ struct Work {
 struct Stream {
   Context* context = nullptr;
   std::deque<Work> queue;
+  Capture* capture = nullptr;
+  Tails tails;  // of the capture
 };
 struct Event {
   Stream* stream = nullptr;  // where it was recorded last
   uint64_t recorded = 0, reached = 0;
   double time = 0;
   bool dead = false;
+  Capture* capture = nullptr;  // the one that it was recorded in last
+  Tails tails;
 };
 
 double clock_now = 0;
+
+// Gives work to a stream: it waits in the queue, or becomes a node of the capture.
+void give(Stream* s, std::function<void()> run) {
+  if (s->capture == nullptr) {
+    s->queue.push_back({std::move(run), nullptr, 0, nullptr, 0});
+    return;
+  }
+  Nodes& nodes = s->capture->nodes;
+  nodes.push_back({std::move(run), {s->tails.begin(), s->tails.end()}});
+  s->tails = {nodes.size() - 1};
+}
 
 void drain(Stream* s, const Event* until = nullptr, uint64_t at = 0) {
   while (!s->queue.empty()) {
@@ -217,7 +234,7 @@ Stream* stream_of(void* s) {
   if (reinterpret_cast<uintptr_t>(s) > kPerThread) return static_cast<Stream*>(s);
   Stream*& d = defaults()[current];
   if (d == nullptr) {
-    d = new Stream{current, {}};
+    d = new Stream{current, {}, nullptr, {}};
     streams().push_back(d);
   }
   return d;
@@ -229,6 +246,10 @@ void drain_all(const Context* c = nullptr) {
 #define ENTER_CONTEXT(symbol) \
   ENTER(symbol);              \
   if (current == nullptr) return kInvalidContext
+// A call that may disturb a capture.
+#define ENTER_UNSAFE(symbol) \
+  ENTER_CONTEXT(symbol);     \
+  if (const Result forbidden = unsafe(); forbidden != kSuccess) return forbidden
 
 // ---- modules
 // -------------------------------------------------------------------------------------
@@ -374,6 +395,7 @@ API cuCtxGetCurrent(void** c) {
 }
 API cuCtxSynchronize() {
   ENTER_CONTEXT(cuCtxSynchronize);
+  if (const Result forbidden = waits_for_all(); forbidden != kSuccess) return forbidden;
   drain_all(current);
   return kSuccess;
 }
@@ -384,7 +406,7 @@ API cuMemGetInfo_v2(size_t* free, size_t* total) {
   return kSuccess;
 }
 API cuMemAlloc_v2(uint64_t* at, size_t size) {
-  ENTER_CONTEXT(cuMemAlloc_v2);
+  ENTER_UNSAFE(cuMemAlloc_v2);
   const size_t whole = (size + kPage - 1) / kPage * kPage;
   size_t total = 0;
   cuDeviceTotalMem_v2(&total, 0);
@@ -396,13 +418,25 @@ API cuMemAlloc_v2(uint64_t* at, size_t size) {
   return kSuccess;
 }
 API cuMemFree_v2(uint64_t at) {
-  ENTER_CONTEXT(cuMemFree_v2);
+  ENTER_UNSAFE(cuMemFree_v2);
   drain_all();
   return memory().give(reinterpret_cast<char*>(at)) ? kSuccess : kInvalidValue;
 }
+namespace {
+std::map<char*, size_t>& pinned() {
+  static auto* p = new std::map<char*, size_t>;
+  return *p;
+}
+bool is_pinned(const void* p) {
+  auto it = pinned().upper_bound(static_cast<char*>(const_cast<void*>(p)));
+  return it != pinned().begin() && (--it, static_cast<const char*>(p) < it->first + it->second);
+}
+}  // namespace
+
 API cuMemHostAlloc(void** p, size_t size, unsigned) {
-  ENTER_CONTEXT(cuMemHostAlloc);
+  ENTER_UNSAFE(cuMemHostAlloc);
   *p = std::malloc(size == 0 ? 1 : size);
+  pinned()[static_cast<char*>(*p)] = size;
   return kSuccess;
 }
 API cuPointerGetAttribute(void* to, int, uint64_t p) {
@@ -413,8 +447,9 @@ API cuPointerGetAttribute(void* to, int, uint64_t p) {
   return kSuccess;
 }
 API cuMemFreeHost(void* p) {
-  ENTER_CONTEXT(cuMemFreeHost);
+  ENTER_UNSAFE(cuMemFreeHost);
   drain_all();
+  pinned().erase(static_cast<char*>(p));
   std::free(p);
   return kSuccess;
 }
@@ -423,11 +458,15 @@ namespace {
 Result copy(void* to, const void* from, size_t n, void* stream, bool device_to, bool device_from) {
   if ((device_to && !memory().has(to, n)) || (device_from && !memory().has(from, n)))
     return kInvalidValue;
-  stream_of(stream)->queue.push_back({[=] {
-                                        const Open open;
-                                        std::memmove(to, from, n);
-                                      },
-                                      nullptr, 0, nullptr, 0});
+  Stream* s = stream_of(stream);
+  // A replay reads the host's memory again, which must not have changed or gone.
+  if (s->capture != nullptr &&
+      ((!device_from && !is_pinned(from)) || (!device_to && !is_pinned(to))))
+    return spoil(s->capture, kCaptureUnsupported);
+  give(s, [=] {
+    const Open open;
+    std::memmove(to, from, n);
+  });
   return kSuccess;
 }
 }  // namespace
@@ -447,17 +486,25 @@ API cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void* s) {
 API cuMemsetD8Async(uint64_t at, unsigned char v, size_t n, void* s) {
   ENTER_CONTEXT(cuMemsetD8Async);
   if (!memory().has(reinterpret_cast<void*>(at), n)) return kInvalidValue;
-  stream_of(s)->queue.push_back({[=] {
-                                   const Open open;
-                                   std::memset(reinterpret_cast<void*>(at), v, n);
-                                 },
-                                 nullptr, 0, nullptr, 0});
+  give(stream_of(s), [=] {
+    const Open open;
+    std::memset(reinterpret_cast<void*>(at), v, n);
+  });
+  return kSuccess;
+}
+API cuMemsetD32Async(uint64_t at, unsigned v, size_t n, void* s) {
+  ENTER_CONTEXT(cuMemsetD32Async);
+  if (at % 4 != 0 || !memory().has(reinterpret_cast<void*>(at), 4 * n)) return kInvalidValue;
+  give(stream_of(s), [=] {
+    const Open open;
+    for (size_t i = 0; i < n; ++i) std::memcpy(reinterpret_cast<char*>(at) + 4 * i, &v, 4);
+  });
   return kSuccess;
 }
 
 API cuStreamCreateWithPriority(void** s, unsigned, int) {
   ENTER_CONTEXT(cuStreamCreateWithPriority);
-  auto* made = new Stream{current, {}};
+  auto* made = new Stream{current, {}, nullptr, {}};
   streams().push_back(made);
   *s = made;
   return kSuccess;
@@ -469,20 +516,44 @@ API cuStreamDestroy_v2(void* s) {
 }
 API cuStreamSynchronize(void* s) {
   ENTER_CONTEXT(cuStreamSynchronize);
+  if (Capture* c = stream_of(s)->capture) return spoil(c, kCaptureUnsupported);
   drain(stream_of(s));
   return kSuccess;
 }
 API cuStreamQuery(void* s) {
   ENTER_CONTEXT(cuStreamQuery);
   Stream* stream = stream_of(s);
+  if (stream->capture != nullptr) return spoil(stream->capture, kCaptureUnsupported);
   if (stream->queue.empty()) return kSuccess;
   drain(stream);  // the next question finds it done
   return kNotReady;
 }
+namespace {
+// A stream waits for an event, and one of both is captured: the stream joins the event's capture.
+Result capture_wait(Stream* s, const Event& e, bool is_default) {
+  if (e.capture == nullptr)
+    return e.recorded == 0 ? kSuccess : spoil(s->capture, kCaptureIsolation);
+  if (!e.capture->open) return spoil(s->capture, kCapturedEvent);
+  if (is_default) return spoil(e.capture, kCaptureImplicit);
+  if (s->capture != nullptr && s->capture != e.capture) {
+    spoil(s->capture, 0);
+    return spoil(e.capture, kCaptureMerge);
+  }
+  if (s->capture == nullptr) s->tails.clear();
+  s->capture = e.capture;
+  e.capture->streams.insert(s);
+  s->tails.insert(e.tails.begin(), e.tails.end());
+  return kSuccess;
+}
+}  // namespace
+
 API cuStreamWaitEvent(void* s, void* e, unsigned) {
   ENTER_CONTEXT(cuStreamWaitEvent);
   auto* event = static_cast<Event*>(e);
-  stream_of(s)->queue.push_back({{}, event, event->recorded, nullptr, 0});
+  Stream* stream = stream_of(s);
+  if (event->capture != nullptr || stream->capture != nullptr)
+    return capture_wait(stream, *event, s == nullptr);
+  stream->queue.push_back({{}, event, event->recorded, nullptr, 0});
   return kSuccess;
 }
 API cuEventCreate(void** e, unsigned) {
@@ -499,20 +570,25 @@ API cuEventRecord(void* e, void* s) {
   ENTER_CONTEXT(cuEventRecord);
   auto* event = static_cast<Event*>(e);
   event->stream = stream_of(s);
+  event->capture = event->stream->capture;
+  event->tails = event->stream->tails;
+  if (event->capture != nullptr) return kSuccess;
   ++event->recorded;
   event->stream->queue.push_back({{}, nullptr, 0, event, event->recorded});
   return kSuccess;
 }
 API cuEventQuery(void* e) {
-  ENTER(cuEventQuery);
+  ENTER_UNSAFE(cuEventQuery);
   auto* event = static_cast<Event*>(e);
+  if (event->capture != nullptr) return spoil(event->capture, kCapturedEvent);
   if (event->reached >= event->recorded) return kSuccess;
   drain(event->stream, event, event->recorded);
   return kNotReady;
 }
 API cuEventSynchronize(void* e) {
-  ENTER(cuEventSynchronize);
+  ENTER_UNSAFE(cuEventSynchronize);
   auto* event = static_cast<Event*>(e);
+  if (event->capture != nullptr) return spoil(event->capture, kCapturedEvent);
   if (event->stream != nullptr) drain(event->stream, event, event->recorded);
   return kSuccess;
 }
@@ -525,7 +601,7 @@ API cuEventElapsedTime(float* ms, void* a, void* b) {
 }
 
 API cuModuleLoadData(void** m, const void* image) {
-  ENTER_CONTEXT(cuModuleLoadData);
+  ENTER_UNSAFE(cuModuleLoadData);
   if (dry()) {
     *m = new Module;
     return kSuccess;
@@ -586,18 +662,105 @@ API cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
     add(parameters[i], function->sizes[i + 1]);
     args.resize((args.size() + 15) / 16 * 16);
   }
-  stream_of(s)->queue.push_back({[=] {
-                                   const Open open;
-                                   const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
-                                   function->launch(function->kernel, grid, block, shared,
-                                                    args.data());
-                                 },
-                                 nullptr, 0, nullptr, 0});
+  give(stream_of(s), [=] {
+    const Open open;
+    const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
+    function->launch(function->kernel, grid, block, shared, args.data());
+  });
   return kSuccess;
 }
 
+API cuThreadExchangeStreamCaptureMode(int* mode) {
+  ENTER(cuThreadExchangeStreamCaptureMode);
+  if (*mode < kGlobal || *mode > kRelaxed) return kInvalidValue;
+  std::swap(*mode, capture_mode);
+  return kSuccess;
+}
+API cuStreamBeginCapture_v2(void* s, int mode) {
+  ENTER_CONTEXT(cuStreamBeginCapture_v2);
+  if (s == nullptr) return kCaptureUnsupported;
+  auto* stream = static_cast<Stream*>(s);
+  if (stream->capture != nullptr) return spoil(stream->capture, kIllegalState);
+  auto* c = new Capture;
+  captures().push_back(c);
+  c->id = captures().size();
+  c->origin = stream;
+  c->mode = mode;
+  c->thread = std::this_thread::get_id();
+  c->streams = {stream};
+  stream->capture = c;
+  stream->tails.clear();
+  return kSuccess;
+}
+API cuStreamEndCapture(void* s, void** graph) {
+  ENTER_CONTEXT(cuStreamEndCapture);
+  *graph = nullptr;
+  auto* stream = static_cast<Stream*>(s);
+  Capture* c = s == nullptr ? nullptr : stream->capture;
+  if (c == nullptr) return kIllegalState;
+  if (c->origin != stream) return spoil(c, kCaptureUnmatched);
+  if (c->mode != kRelaxed && c->thread != std::this_thread::get_id()) return kCaptureWrongThread;
+  const bool whole = joined(c->nodes, stream->tails);
+  c->open = false;
+  for (Stream* part : c->streams) part->capture = nullptr;
+  if (c->invalid) return kCaptureInvalidated;
+  if (!whole) return kCaptureUnjoined;
+  ++live_graphs;
+  *graph = new Graph{std::make_shared<Nodes>(std::move(c->nodes))};
+  return kSuccess;
+}
+API cuStreamGetCaptureInfo_v2(void* s, int* status, uint64_t* id, void**, const void**, size_t*) {
+  ENTER_CONTEXT(cuStreamGetCaptureInfo_v2);
+  const Capture* c = stream_of(s)->capture;
+  *status = c == nullptr ? 0 : c->invalid ? 2 : 1;
+  if (c != nullptr) *id = c->id;
+  return kSuccess;
+}
+API cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
+  ENTER_CONTEXT(cuGraphInstantiateWithFlags);
+  ++live_graphs;
+  *exec = new Graph(*static_cast<Graph*>(graph));
+  return kSuccess;
+}
+API cuGraphLaunch(void* exec, void* s) {
+  ENTER_CONTEXT(cuGraphLaunch);
+  Stream* stream = stream_of(s);
+  if (stream->capture != nullptr) return spoil(stream->capture, kCaptureUnsupported);
+  give(stream, [nodes = static_cast<Graph*>(exec)->nodes] { run_nodes(*nodes); });
+  return kSuccess;
+}
+API cuGraphExecDestroy(void* exec) {
+  ENTER(cuGraphExecDestroy);
+  --live_graphs;
+  delete static_cast<Graph*>(exec);  // launches hold the nodes
+  return kSuccess;
+}
+API cuGraphDestroy(void* graph) {
+  ENTER(cuGraphDestroy);
+  --live_graphs;
+  delete static_cast<Graph*>(graph);
+  return kSuccess;
+}
+API cuGraphDebugDotPrint(void* graph, const char* path, unsigned) {
+  ENTER(cuGraphDebugDotPrint);
+  std::FILE* f = std::fopen(path, "w");
+  if (f == nullptr) return kInvalidValue;
+  std::fprintf(f, "digraph {  // %zu nodes\n}\n", static_cast<Graph*>(graph)->nodes->size());
+  std::fclose(f);
+  return kSuccess;
+}
+// Graphs of either kind that have not been destroyed.
+extern "C" __attribute__((visibility("default"))) int64_t fake_cuda_graphs() {
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
+  return live_graphs;
+}
+
 API cuGetErrorName(Result r, const char** name) {
-  *name = r == kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE";
+  *name = r == kOutOfMemory          ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : r == kCaptureUnsupported ? "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
+          : r == kCaptureInvalidated ? "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
+          : r == kCaptureUnjoined    ? "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"
+                                     : "CUDA_ERROR_FAKE";
   return kSuccess;
 }
 API cuGetErrorString(Result r, const char** text) {
@@ -605,6 +768,7 @@ API cuGetErrorString(Result r, const char** text) {
           : r == kInvalidValue  ? "invalid argument"
           : r == kInvalidDevice ? "invalid device ordinal"
           : r == 700            ? "an illegal memory access was encountered"
+          : r >= 900 && r < 909 ? "operation not permitted when stream is capturing"
                                 : "a failure of the fake driver";
   return kSuccess;
 }

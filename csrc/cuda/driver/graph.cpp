@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cuda/driver/graph.h"
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "cograd/error.h"
+#include "cuda/driver/capture.h"
+#include "cuda/driver/gpu.h"
+#include "cuda/memory/pinned.h"
+
+namespace cograd::cuda {
+
+namespace {
+
+class Graph;
+
+// The open captures by number. A capture is used by the threads whose streams take part in it.
+class OpenCaptures {
+ public:
+  void add(uint64_t id, Graph* g) {
+    const std::lock_guard lock(mutex_);
+    all_[id] = g;
+  }
+  void remove(uint64_t id) {
+    const std::lock_guard lock(mutex_);
+    all_.erase(id);
+  }
+  Graph* find(CUstream s) {
+    const uint64_t id = capture_of(s);
+    if (id == 0) return nullptr;
+    const std::lock_guard lock(mutex_);
+    const auto it = all_.find(id);
+    return it == all_.end() ? nullptr : it->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<uint64_t, Graph*> all_;
+};
+OpenCaptures& captures() {
+  static auto* c = new OpenCaptures;  // never freed: graphs may outlive static objects
+  return *c;
+}
+
+class Graph final : public GpuGraph {
+ public:
+  ~Graph() override {
+    if (forked()) return;
+    try {
+      reset();
+    } catch (const std::exception&) {  // the context is lost: there is nothing to free
+    }
+  }
+
+  void begin(uint64_t pool, CaptureMode mode,
+             const std::vector<const void*>& generators) override {
+    COGRAD_CHECK(!capturing_, "CUDAGraph.capture_begin(): this graph is being captured already");
+    COGRAD_CHECK(graph_ == nullptr && exec_ == nullptr,
+                 "CUDAGraph.capture_begin(): this graph has been captured. Call its reset() before, "
+                 "or capture another CUDAGraph");
+    Gpu& g = gpu(current_gpu());
+    g.activate();
+    CUstream const s = g.stream();
+    COGRAD_CHECK(s != nullptr,
+                 "CUDAGraph.capture_begin(): the default stream cannot be captured. Capture another "
+                 "one: with cuda.stream(cuda.Stream()), or by cuda.graph(...)");
+    COGRAD_CHECK(capture_of(s) == 0, "CUDAGraph.capture_begin(): another graph captures the current "
+                                     "stream; end that capture first");
+    gpu_ = &g;
+    stream_ = s;
+    pool_ = pool == 0 ? new_graph_pool() : pool;
+    g.memory.enter_pool(pool_);
+    in_pool_ = true;
+    try {
+      for (const void* key : generators) {
+        randoms_.push_back({key, {}, g.memory.allocate(2 * sizeof(uint64_t), s, pool_), {}});
+        Random& r = randoms_.back();
+        r.numbers.state = reinterpret_cast<const uint64_t*>(r.block->at);  // NOLINT
+      }
+      ++open_captures;
+      const CUresult r = driver().capture_begin(s, static_cast<int>(mode));
+      if (r != kSuccess) --open_captures;
+      check(r, "cuStreamBeginCapture");
+    } catch (...) {
+      reset();
+      throw;
+    }
+    capturing_ = true;
+    id_ = capture_of(s);
+    g.memory.begin_capture(id_, pool_);
+    captures().add(id_, this);
+  }
+
+  void end(bool keep) override {
+    COGRAD_CHECK(capturing_, "CUDAGraph.capture_end(): no capture has begun");
+    gpu_->activate();
+    COGRAD_CHECK(gpu_->stream() == stream_,
+                 "CUDAGraph.capture_end(): the current stream is not the one whose capture began");
+    const CUresult r = finish();
+    if (r != kSuccess || graph_ == nullptr) {
+      reset();
+      check(r, "cuStreamEndCapture");
+      detail::fail(ErrorKind::Runtime, "CUDAGraph.capture_end(): the capture became invalid");
+    }
+    if (keep) return;
+    instantiate();
+    drop_graph();
+  }
+  void abort() noexcept override {
+    if (!capturing_ || forked()) return;
+    try {
+      gpu_->activate();
+      finish();
+      reset();
+    } catch (const std::exception&) {  // the context is lost
+    }
+  }
+
+  void instantiate() override {
+    check_captured("instantiate");
+    COGRAD_CHECK(graph_ != nullptr,
+                 "CUDAGraph.instantiate(): needs CUDAGraph(keep_graph=True), as the graph is gone "
+                 "once it is compiled");
+    gpu_->activate();
+    if (exec_ != nullptr) driver().graph_exec_destroy(exec_);
+    exec_ = nullptr;
+    check(driver().graph_instantiate(&exec_, graph_, 0), "cuGraphInstantiateWithFlags");
+  }
+
+  std::vector<uint64_t> draws() override {
+    check_captured("replay");
+    gpu_->activate();
+    refuse_captured(gpu_->stream(), "CUDAGraph.replay()", "it starts another graph");
+    std::vector<uint64_t> all;
+    for (const Random& r : randoms_) all.push_back(r.numbers.most);
+    return all;
+  }
+
+  void replay(const std::vector<Position>& positions) override {
+    check_captured("replay");
+    if (exec_ == nullptr) instantiate();
+    Gpu& g = *gpu_;
+    g.activate();
+    CUstream const s = g.stream();
+    follow_last(s);
+    for (size_t i = 0; i < randoms_.size() && i < positions.size(); ++i)
+      randoms_[i].set(positions[i], s);
+    check(driver().graph_launch(exec_, s), "cuGraphLaunch");
+    last_ = s;
+    replayed_ = true;
+  }
+
+  void reset() override {
+    if (capturing_) return abort();
+    if (gpu_ == nullptr) return;
+    gpu_->activate();
+    if (exec_ != nullptr) driver().graph_exec_destroy(exec_);
+    exec_ = nullptr;
+    drop_graph();
+    for (const void* p : pinned_) pinned_leave_graph(p, replayed_, last_);
+    pinned_.clear();
+    const std::vector<CUstream> users(replayed_ ? 1 : 0, last_);
+    for (const Random& r : randoms_) gpu_->memory.free(r.block, users);
+    randoms_.clear();
+    if (in_pool_) gpu_->memory.leave_pool(pool_);
+    in_pool_ = replayed_ = false;
+  }
+
+  uint64_t pool() override {
+    COGRAD_CHECK(in_pool_, "CUDAGraph.pool(): the graph has no pool before it is captured");
+    return pool_;
+  }
+  void print(const std::string& path) override {
+    constexpr unsigned kVerbose = 1;
+    COGRAD_CHECK(graph_ != nullptr,
+                 "CUDAGraph.debug_dump(): needs enable_debug_mode() before the capture");
+    check(driver().graph_print(graph_, path.c_str(), kVerbose), "cuGraphDebugDotPrint");
+  }
+  uint64_t handle(bool compiled) override {
+    check_captured(compiled ? "raw_cuda_graph_exec" : "raw_cuda_graph");
+    if (compiled) {
+      if (exec_ == nullptr) instantiate();
+      return reinterpret_cast<uint64_t>(exec_);
+    }
+    COGRAD_CHECK(graph_ != nullptr, "CUDAGraph.raw_cuda_graph(): needs CUDAGraph(keep_graph=True)");
+    return reinterpret_cast<uint64_t>(graph_);
+  }
+
+  CapturedRandom* random_of(const void* generator) {
+    for (Random& r : randoms_)
+      if (r.key == generator) return &r.numbers;
+    detail::fail(ErrorKind::Runtime,
+                 "the capture of a CUDA graph draws from a generator that it does not know: call "
+                 "CUDAGraph.register_generator_state(generator) before the capture");
+  }
+  void keep(const void* p) {
+    pinned_enter_graph(p);
+    pinned_.push_back(p);
+  }
+
+ private:
+  struct Random {
+    const void* key;
+    CapturedRandom numbers;
+    Block* block;
+    Position now;  // what the device has
+    bool known = false;
+
+    // Sets words of the device by kernels of the driver, which need no memory of the host.
+    void set(const Position& p, CUstream s) {
+      const uint64_t was[2] = {now.seed, now.offset}, is[2] = {p.seed, p.offset};
+      for (size_t i = 0; i < 4; ++i) {
+        const auto word = [i](const uint64_t* v) {
+          return static_cast<unsigned>(v[i / 2] >> (32 * (i % 2)));
+        };
+        if (known && word(was) == word(is)) continue;
+        check(driver().set_words(block->at + 4 * i, word(is), 1, s), "cuMemsetD32Async");
+      }
+      now = p;
+      known = true;
+    }
+  };
+
+  void check_captured(const char* method) const {
+    COGRAD_CHECK(!capturing_ && (graph_ != nullptr || exec_ != nullptr), "CUDAGraph.", method,
+                 "(): the graph has not been captured",
+                 capturing_ ? " yet: its capture has not ended" : "");
+  }
+  // Ends the capture in the driver, and here whatever the driver says.
+  CUresult finish() {
+    const CUresult r = driver().capture_end(stream_, &graph_);
+    captures().remove(id_);
+    --open_captures;
+    capturing_ = false;
+    gpu_->memory.end_capture(id_);
+    return r;
+  }
+  void drop_graph() {
+    if (graph_ != nullptr) driver().graph_destroy(graph_);
+    graph_ = nullptr;
+  }
+  // Replays share the graph's memory, so one follows the other also if their streams differ.
+  void follow_last(CUstream s) {
+    constexpr unsigned kWithoutTiming = 2;
+    if (!replayed_ || last_ == s) return;
+    CUevent e = nullptr;
+    check(driver().event_create(&e, kWithoutTiming), "cuEventCreate");
+    CUresult r = driver().event_record(e, last_);
+    if (r == kSuccess) r = driver().stream_wait_event(s, e, 0);
+    driver().event_destroy(e);
+    check(r, "cuStreamWaitEvent");
+  }
+
+  Gpu* gpu_ = nullptr;
+  CUstream stream_ = nullptr, last_ = nullptr;  // the captured one; that of the last replay
+  CUgraph graph_ = nullptr;
+  CUgraphExec exec_ = nullptr;
+  uint64_t pool_ = 0, id_ = 0;
+  bool capturing_ = false, in_pool_ = false, replayed_ = false;
+  std::vector<Random> randoms_;
+  std::vector<const void*> pinned_;
+};
+
+}  // namespace
+
+std::unique_ptr<GpuGraph> make_graph() { return std::make_unique<Graph>(); }
+
+uint64_t new_graph_pool() noexcept {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+CapturedRandom* captured_random(CUstream s, const void* generator) {
+  Graph* const g = captures().find(s);
+  return g == nullptr ? nullptr : g->random_of(generator);
+}
+
+bool keep_for_graph(CUstream s, const void* p) {
+  Graph* const g = captures().find(s);
+  if (g == nullptr) return false;
+  g->keep(p);
+  return true;
+}
+
+bool capture_constant(CUstream s, const void* from, CUdeviceptr to, size_t bytes) {
+  Graph* const g = captures().find(s);
+  if (g == nullptr) return false;
+  void* const kept = pinned_allocate(bytes);
+  std::memcpy(kept, from, bytes);
+  try {
+    g->keep(kept);
+  } catch (...) {
+    pinned_free(kept);
+    throw;
+  }
+  pinned_free(kept);  // the graph holds it from here on
+  check(driver().copy_to_device(to, kept, bytes, s), "cuMemcpyHtoDAsync");
+  return true;
+}
+
+}  // namespace cograd::cuda
