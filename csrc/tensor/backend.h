@@ -114,6 +114,22 @@ COGRAD_API bool waits_need_names() noexcept;
 // Name of the outermost op that runs on this thread, for such errors; null if none was noted.
 COGRAD_API const char* running_op() noexcept;
 COGRAD_API void set_running_op(const char* name) noexcept;
+// Notes a name in its scope, unless it is null or an outer op has one.
+class RunningOp {
+ public:
+  explicit RunningOp(const char* name) noexcept
+      : noted_(name != nullptr && waits_need_names() && running_op() == nullptr) {
+    if (noted_) set_running_op(name);
+  }
+  ~RunningOp() {
+    if (noted_) set_running_op(nullptr);
+  }
+  RunningOp(const RunningOp&) = delete;
+  RunningOp& operator=(const RunningOp&) = delete;
+
+ private:
+  bool noted_;
+};
 
 // The numbers that captured kernels draw. They read where a replay's numbers begin from the device,
 // and add `offset`, which counts the blocks of the capture.

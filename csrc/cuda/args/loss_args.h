@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The arguments of losses with class indices, for the host and for kernels' text.
 #pragma once
+#include "cuda/args/late_args.h"
 
 namespace cograd::device {
 
@@ -17,6 +18,8 @@ struct LossArgs {
   int reduction;       // 0: none, 1: mean, 2: sum
   int lanes;           // threads that share a position's classes: 1 or 32
   int softmax;         // the gradient is that of logits
+  LateError* late;     // in a capture, where the host cannot check: gets a target out of bounds
+  const char* op;      // on the host
 };
 
 }  // namespace cograd::device

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cuda/args/moves_args.h"
+#include "cuda/driver/capture.h"
 #include "cuda/driver/late.h"
 #include "cuda/slots/index_plan.h"
 #include "cuda/slots/registry.h"
@@ -240,6 +241,11 @@ COGRAD_CUDA_SLOT(one_hot)
 
 bool all_within(const int64_t* index, int64_t n, int64_t size, int64_t* bad) {
   if (n == 0) return true;
+  if (capture_of(here().stream()) != 0) {
+    const device::OneHotArgs a{index, nullptr, late_error(), "a check of indices", n, size};
+    launch("all_within", function_of("index_check.h", "report_outside", {}), grid_over(n), a);
+    return true;
+  }
   const Scratch found(8);
   set_bytes(found.get(), 0xFF, 8);
   const device::CheckArgs a{index, found.get<unsigned long long>(), n, size};

@@ -4,6 +4,8 @@
 
 #include "cograd/error.h"
 #include "cuda/args/loss_args.h"
+#include "cuda/driver/capture.h"
+#include "cuda/driver/late.h"
 #include "cuda/slots/reduce_plan.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
@@ -21,7 +23,9 @@ namespace {
 using device::kLossThreads;
 using device::LossArgs;
 
+// A capture does not wait for the check: the kernel makes it in each replay.
 void check_targets(const char* slot, const NllGeometry& g, const int64_t* target) {
+  if (capture_of(here().stream()) != 0) return;
   const int64_t i =
       find_first(slot, Leaf::FirstBadTarget, DType::Int64, target, g.batch * g.spatial,
                  static_cast<double>(g.ignore_index), static_cast<double>(g.classes));
@@ -68,6 +72,8 @@ void forward(const char* slot, DType t, const NllGeometry& g, const void* logp,
   LossArgs a = args_of(g, target, weight);
   a.logp = logp;
   a.out = out;
+  a.op = slot;
+  if (capture_of(here().stream()) != 0) a.late = late_error();
   a.total_weight = total_weight;
   a.lanes = a.spread != 0 && g.spatial == 1 ? 32 : 1;
   a.blocks = std::clamp<int64_t>(ceil_div(g.batch * g.spatial, kLossThreads / a.lanes), 1, 1024);
@@ -103,7 +109,7 @@ void backward(const char* slot, DType t, const NllGeometry& g, const void* gout,
 void nll_loss_forward(DType t, const NllGeometry& g, const void* logp, const int64_t* target,
                       const void* weight, void* out, void* total_weight) {
   check_targets("nll_loss_forward", g, target);
-  forward("nll_loss_forward", t, g, logp, target, weight, out, total_weight);
+  forward("nll_loss", t, g, logp, target, weight, out, total_weight);
 }
 // The forward has checked the targets; a second check would wait for the device once more.
 void nll_loss_backward(DType t, const NllGeometry& g, const void* gout, const int64_t* target,
@@ -114,7 +120,7 @@ void cross_entropy_forward(DType t, const NllGeometry& g, const void* logits, co
                            const void* weight, void* logp, void* out, void* total_weight) {
   check_targets("cross_entropy_forward", g, target);
   cuda::log_softmax(t, logits, logp, g.batch, g.classes, g.spatial);
-  forward("cross_entropy_forward", t, g, logp, target, weight, out, total_weight);
+  forward("cross_entropy", t, g, logp, target, weight, out, total_weight);
 }
 void cross_entropy_backward(DType t, const NllGeometry& g, const void* gout, const void* logp,
                             const int64_t* target, const void* weight, const void* total_weight,

@@ -16,6 +16,14 @@ COGRAD_KERNEL(one_hot, OneHotArgs, 256) {
   }
 }
 
+// In a capture, where the host cannot read the first one.
+COGRAD_KERNEL(report_outside, OneHotArgs, 256) {
+  for (int64_t i = grid_index(); i < a.count; i += grid_size()) {
+    const int64_t v = static_cast<const int64_t*>(a.index)[i];
+    if (v < 0 || v >= a.classes) report(a.late, kIndexError, a.op, v, a.classes);
+  }
+}
+
 COGRAD_KERNEL(first_outside, CheckArgs, 256) {
   for (int64_t i = grid_index(); i < a.n; i += grid_size()) {
     const int64_t v = static_cast<const int64_t*>(a.index)[i];

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Negative log likelihood and the gradients of it and of cross entropy. Sums are computed in
 // double, in an order that depends on the sizes alone. A target outside of the classes counts as
-// ignored: the host has checked it before.
+// ignored: the host has checked it before, or learns of it later.
 #pragma once
 #include "cuda/args/loss_args.h"
 #include "functions.h"
+#include "late.h"
 
 namespace cograd::device {
 
@@ -44,6 +45,11 @@ COGRAD_BLOCK_KERNEL(nll_forward, LossArgs, kLossThreads) {
     const int64_t i = first + threadIdx.x / a.lanes;
     const int64_t t = i < positions ? target_at(a, i) : a.ignore_index;
     double loss = 0;
+    if (a.late != nullptr && i < positions && me == 0) {
+      const int64_t given = a.target[i];
+      if (given != a.ignore_index && (given < 0 || given >= a.classes))
+        report(a.late, kIndexError, a.op, given, a.classes);
+    }
     if (t != a.ignore_index) {
       const int64_t row = i / a.spatial, base = row * a.classes * a.spatial + (i - row * a.spatial);
       const double w = static_cast<double>(weight_of(a, t));

@@ -15,12 +15,7 @@ bool wait_stage(const StagedCall& call) {
   const OpRecord& r = call.record;
   const std::string name =
       r.foreign != nullptr ? foreign_facts.name(*r.foreign) : std::string(r.spec.name);
-  struct Running {
-    explicit Running(const char* op) noexcept { set_running_op(op); }
-    ~Running() { set_running_op(nullptr); }
-    Running(const Running&) = delete;
-    Running& operator=(const Running&) = delete;
-  } const running(name.c_str());
+  const RunningOp running(name.c_str());
   run_behind(wait_stage, call);
   return true;
 }

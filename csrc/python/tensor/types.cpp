@@ -532,6 +532,7 @@ Scalar item(const Tensor& t) {
   if (t->device.type == DeviceType::Meta) fail_unreadable(t->device, "Tensor.item()");
   COGRAD_CHECK(t.numel() == 1, "a Tensor with ", t.numel(),
                " elements cannot be converted to Scalar");
+  const RunningOp running(t->device == kHost ? nullptr : "item");
   return element_at(t, 0);
 }
 

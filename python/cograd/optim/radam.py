@@ -29,7 +29,7 @@ def _formula(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str
     if isinstance(step, Tensor):  # on a GPU, where nothing decides by it
         rect = (rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho)
         scale = (correction * rect.clamp(min=0)).sqrt() / (square.sqrt() + group["eps"])
-        update = update * cograd.where(rho > 5, scale, cograd.ones_like(scale))
+        update = update * scale.where(rho > 5, scale.new_ones(()))
     elif rho > 5:
         rect = (rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho)
         update = update * (correction**0.5 * rect**0.5) / (square.sqrt() + group["eps"])
