@@ -226,6 +226,7 @@ class Graph final : public GpuGraph {
   };
 
   void check_captured(const char* method) const {
+    gpu(gpu_ == nullptr ? current_gpu() : gpu_->index);  // raises in a forked process
     COGRAD_CHECK(!capturing_ && (graph_ != nullptr || exec_ != nullptr), "CUDAGraph.", method,
                  "(): the graph has not been captured",
                  capturing_ ? " yet: its capture has not ended" : "");

@@ -241,6 +241,7 @@ void Allocator::put_back(Block* b) {
 // Puts back the blocks that no other stream uses any more.
 void Allocator::collect(bool wait) {
   if (capture_open()) return;
+  bool unused = false;  // a pool that no graph uses got a block back
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     Block* b = *it;
     while (!b->awaited.empty()) {
@@ -257,8 +258,10 @@ void Allocator::collect(bool wait) {
       continue;
     }
     it = waiting_.erase(it);
+    unused |= b->pool != &general_ && b->pool->graphs == 0;
     put_back(b);
   }
+  if (unused) release_unused_pools();
 }
 
 void Allocator::release_segments(MemoryPool& of) {

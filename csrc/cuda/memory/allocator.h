@@ -58,7 +58,7 @@ class Allocator {
   void free(Block* b, const std::vector<CUstream>& others) noexcept;
   int gpu() const noexcept { return gpu_; }
   // A graph uses a pool from enter to leave. The memory of a pool without graphs goes back to the
-  // driver as soon as no tensor is in it.
+  // driver when no tensor is in it.
   void enter_pool(uint64_t pool);
   void leave_pool(uint64_t pool);
   // Lets the streams of a capture allocate from a pool.

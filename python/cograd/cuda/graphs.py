@@ -196,7 +196,10 @@ class graph:
         self.cuda_graph = cuda_graph
         self.pool = pool
         if stream is None:
-            stream = self._streams.setdefault(_C._cuda_current(), Stream())
+            index = _C._cuda_current()
+            if index not in self._streams:
+                self._streams[index] = Stream()
+            stream = self._streams[index]
         self.capture_stream = stream
         self.capture_error_mode = capture_error_mode
 
