@@ -24,6 +24,8 @@ report=$folder/$name.txt
   nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
   echo "## Tests"
   timeout 300 "$PYTHON" -m pytest -q -p no:cacheprovider -n 8 tests/cuda 2>&1 | tail -40
+  echo "## Graphs"
+  timeout 100 "$PYTHON" -m pytest -q -rs -p no:cacheprovider -n 4 tests/cuda/test_cuda_graphs.py 2>&1 | tail -15
   echo "## Times"
   timeout 150 "$PYTHON" -m benchmarks.gpu --json "$folder/$name.json"
 } 2>&1 | tee "$report"

@@ -69,15 +69,14 @@ def python_function(torch: Any) -> Callable[[], Any]:
     return lambda: Twice.apply(x).backward(g)
 
 
-@case("host")
-def mlp_step(torch: Any) -> Callable[[], Any]:
-    """One training step of an MLP with Adam."""
+def training_step(torch: Any, **options: Any) -> Callable[[], Any]:
+    """Returns a training step of an MLP with Adam."""
     nn = torch.nn
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU())
     net = net.append(nn.Linear(256, 10)).cuda()
     x, y = torch.randn(128, 64).cuda(), torch.randint(10, (128,)).cuda()
-    adam = torch.optim.Adam(net.parameters())
+    adam = torch.optim.Adam(net.parameters(), **options)
 
     def step() -> None:
         adam.zero_grad()
@@ -85,6 +84,28 @@ def mlp_step(torch: Any) -> Callable[[], Any]:
         adam.step()
 
     return step
+
+
+@case("host")
+def mlp_step(torch: Any) -> Callable[[], Any]:
+    """One training step of an MLP with Adam."""
+    return training_step(torch)
+
+
+@case("host")
+def mlp_step_graph(torch: Any) -> Callable[[], Any]:
+    """The same step as a CUDA graph."""
+    step = training_step(torch, capturable=True)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
 
 
 def elementwise(name: str, call: Callable[[Any, Any], Any]) -> None:

@@ -89,7 +89,7 @@ PREAMBLE = """
 import ctypes, os, cograd as torch
 from cograd import _C
 torch.cuda.set_fallback("silent")
-if os.path.exists(os.environ.get("COGRAD_CUDA_DRIVER", "")):
+if os.path.exists(os.environ.get("COGRAD_CUDA_DRIVER", "")):  # a GPU's own driver has none of it
     fake = ctypes.CDLL(os.environ["COGRAD_CUDA_DRIVER"])
     fake.fake_cuda_fail.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int]
     fake.fake_cuda_calls.restype = fake.fake_cuda_used.restype = ctypes.c_int64

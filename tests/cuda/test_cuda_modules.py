@@ -303,8 +303,8 @@ torch.cuda.nvtx.mark("b")
 with torch.cuda.nvtx.range("step {}", 3):
     pass
 torch.cuda.nvtx.range_end(torch.cuda.nvtx.range_start("c"))
-raises(RuntimeError, "streams are not recorded", torch.cuda.make_graphed_callables, print, ())
-raises(RuntimeError, "streams are not recorded", torch.cuda.CUDAGraph)
+assert torch.cuda.graphs.CUDAGraph is torch.cuda.CUDAGraph
+assert not torch.cuda.is_current_stream_capturing()
 """
     )
 

@@ -311,21 +311,23 @@ def test_step_is_profiled():
     assert "Adam.step" in str(profile.key_averages().table())
 
 
-def test_capturable_is_refused_with_a_reason():
-    p = torch.ones(1, requires_grad=True)
-    for name in OPTIMIZERS:
-        if "capturable" not in getattr(optim, name).__init__.__annotations__:
-            continue
-        with pytest.raises(RuntimeError, match="CUDA graph"):
-            getattr(optim, name)([p], capturable=True)
-    optimizer = optim.Adam([p])
-    saved = optimizer.state_dict()
-    saved["param_groups"][0]["capturable"] = True
-    optimizer.load_state_dict(saved)
-    p.grad = torch.ones(1)
-    with pytest.raises(RuntimeError, match="CUDA graph"):
-        optimizer.step()
-    assert p.item() == 1
+def test_capturable_changes_nothing_on_the_cpu():
+    def train(kind, **options):
+        p = torch.arange(1.0, 4.0).requires_grad_()
+        optimizer = kind([p], **options)
+        for _ in range(3):
+            p.grad = p.detach() * 2
+            optimizer.step()
+        assert optimizer.state[p]["step"].item() == 3
+        optimizer.load_state_dict(optimizer.state_dict())
+        assert optimizer.state[p]["step"].device.type == "cpu"
+        return p
+
+    names = [n for n in OPTIMIZERS if "capturable" in getattr(optim, n).__init__.__annotations__]
+    assert {"Adam", "AdamW", "Rprop"} < set(names) and "SGD" not in names
+    for name in names:
+        kind = getattr(optim, name)
+        assert torch.equal(train(kind, capturable=True), train(kind)), name
 
 
 def test_modes_that_exclude_each_other():

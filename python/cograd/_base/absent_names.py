@@ -254,10 +254,9 @@ NAMES = {
             "BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
             "LongTensor ShortTensor caching_allocator_alloc caching_allocator_delete "
             "can_device_access_peer change_current_allocator check_error clock_rate cudaStatus "
-            "cudart current_blas_handle get_gencode_flags graph_pool_handle graphs gds "
-            "green_contexts jiterator list_gpu_processes nccl power_draw temperature tunable "
-            "use_mem_pool utilization memory_usage set_per_process_memory_fraction "
-            "get_per_process_memory_fraction"
+            "cudart current_blas_handle get_gencode_flags gds green_contexts jiterator "
+            "list_gpu_processes nccl power_draw temperature tunable use_mem_pool utilization "
+            "memory_usage set_per_process_memory_fraction get_per_process_memory_fraction"
         ),
     },
     "jit": {
