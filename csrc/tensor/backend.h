@@ -134,8 +134,8 @@ class RunningOp {
 // The numbers that captured kernels draw. They read where a replay's numbers begin from the device,
 // and add `offset`, which counts the blocks of the capture.
 struct CapturedRandom {
-  const uint64_t* state = nullptr;   // on the device: the seed and the position
-  uint64_t offset = 0, most = 0;     // the next block of the capture; the end of the furthest draw
+  const uint64_t* state = nullptr;  // on the device: the seed and the position
+  uint64_t offset = 0, most = 0;    // the next block of the capture; the end of the furthest draw
 };
 // How strictly the driver forbids calls that may disturb a capture (CUstreamCaptureMode).
 enum class CaptureMode : uint8_t { Global, ThreadLocal, Relaxed };
@@ -205,7 +205,7 @@ class COGRAD_API CudaRuntime : public Backend {
                            void** parameters) = 0;
 
   virtual std::unique_ptr<GpuGraph> new_graph() = 0;
-  virtual uint64_t new_pool() noexcept = 0;  // the number of a new pool of memory for graphs
+  virtual uint64_t new_pool() noexcept = 0;      // the number of a new pool of memory for graphs
   virtual bool captures(Device d) noexcept = 0;  // whether the current stream is captured
   // Returns the numbers of a generator in the capture of the current stream; null if the stream is
   // not captured. Raises if the capture does not know the generator.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""CUDA graphs on the fake driver, which captures work as nodes and refuses what the driver refuses.
+"""CUDA graphs on the fake driver, which captures work as nodes and refuses what drivers refuse.
 
-A launch runs the nodes that are ready in the reverse order of their capture, so a missing dependency
-or memory that is reused early gives wrong values.
+A launch runs the nodes that are ready in the reverse order of their capture, so a missing
+dependency or memory that is reused early gives wrong values.
 """
 
 import fakes
@@ -433,7 +433,7 @@ raises(IndexError, "index 5 is out of bounds for dimension with size 5", cuda.sy
 i.copy_(torch.tensor([0, 1]))
 target.copy_(torch.tensor([0, 3]))
 g.replay()
-raises(IndexError, "index 3 is out of bounds for dimension with size 3; a kernel of cross_entropy()",
+raises(IndexError, "index 3 is out of bounds for dimension with size 3; a kernel of cross_entropy",
        y[0].cpu)
 target.copy_(torch.tensor([0, -100]))
 g.replay()

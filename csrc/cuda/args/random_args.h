@@ -12,7 +12,8 @@ struct RandomArgs {
   const void* p;  // bernoulli_each: probabilities
   long long n, groups;
   unsigned long long seed, offset;
-  const unsigned long long* base;  // of a captured kernel: the seed, and what the offset counts from
+  const unsigned long long*
+      base;     // of a captured kernel: the seed, and what the offset counts from
   double a, b;  // uniform: lo and hi; normal: mean and std; exponential: rate
   double top;   // uniform: the largest value
   unsigned long long range;

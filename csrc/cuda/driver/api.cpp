@@ -63,14 +63,15 @@ void check(CUresult result, const char* function, const char* what) {
   driver().error_string(result, &text);
   const std::string of = what == nullptr ? "" : std::string(" of ") + what;
   const bool capture = result >= kFirstCaptureError && result <= kLastCaptureError;
-  detail::fail(result == kOutOfMemory ? ErrorKind::Memory : ErrorKind::Runtime,
-               "CUDA error: ", text == nullptr ? "unknown error" : text, " (",
-               name == nullptr ? "" : name, " from ", function, of,
-               capture ? "). A CUDA graph cannot capture this call, or an earlier one spoilt the capture: "
-                         "waits, reads of values, and streams that do not join the captured one "
-                         "again belong before or after it."
-                       : "). A kernel that ran before may have caused it: set "
-                         "CUDA_LAUNCH_BLOCKING=1 to see the call.");
+  detail::fail(
+      result == kOutOfMemory ? ErrorKind::Memory : ErrorKind::Runtime,
+      "CUDA error: ", text == nullptr ? "unknown error" : text, " (", name == nullptr ? "" : name,
+      " from ", function, of,
+      capture ? "). A CUDA graph cannot capture this call, or an earlier one spoilt the capture: "
+                "waits, reads of values, and streams that do not join the captured one "
+                "again belong before or after it."
+              : "). A kernel that ran before may have caused it: set "
+                "CUDA_LAUNCH_BLOCKING=1 to see the call.");
 }
 
 }  // namespace cograd::cuda

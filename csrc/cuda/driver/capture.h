@@ -13,8 +13,8 @@ void refuse_captured(CUstream s, const char* what, const char* why);
 // program has asked for by cuda.set_sync_debug_mode().
 void before_wait(CUstream s, const char* what);
 
-// While one lives, this thread may allocate and load code although a capture is open: these calls do
-// not depend on captured work.
+// While one lives, this thread may allocate and load code although a capture is open: these calls
+// do not depend on captured work.
 class DuringCapture {
  public:
   DuringCapture() noexcept;

@@ -56,20 +56,22 @@ class Graph final : public GpuGraph {
     }
   }
 
-  void begin(uint64_t pool, CaptureMode mode,
-             const std::vector<const void*>& generators) override {
+  void begin(uint64_t pool, CaptureMode mode, const std::vector<const void*>& generators) override {
     COGRAD_CHECK(!capturing_, "CUDAGraph.capture_begin(): this graph is being captured already");
-    COGRAD_CHECK(graph_ == nullptr && exec_ == nullptr,
-                 "CUDAGraph.capture_begin(): this graph has been captured. Call its reset() before, "
-                 "or capture another CUDAGraph");
+    COGRAD_CHECK(
+        graph_ == nullptr && exec_ == nullptr,
+        "CUDAGraph.capture_begin(): this graph has been captured. Call its reset() before, "
+        "or capture another CUDAGraph");
     Gpu& g = gpu(current_gpu());
     g.activate();
     CUstream const s = g.stream();
-    COGRAD_CHECK(s != nullptr,
-                 "CUDAGraph.capture_begin(): the default stream cannot be captured. Capture another "
-                 "one: with cuda.stream(cuda.Stream()), or by cuda.graph(...)");
-    COGRAD_CHECK(capture_of(s) == 0, "CUDAGraph.capture_begin(): another graph captures the current "
-                                     "stream; end that capture first");
+    COGRAD_CHECK(
+        s != nullptr,
+        "CUDAGraph.capture_begin(): the default stream cannot be captured. Capture another "
+        "one: with cuda.stream(cuda.Stream()), or by cuda.graph(...)");
+    COGRAD_CHECK(capture_of(s) == 0,
+                 "CUDAGraph.capture_begin(): another graph captures the current "
+                 "stream; end that capture first");
     gpu_ = &g;
     stream_ = s;
     pool_ = pool == 0 ? new_graph_pool() : pool;

@@ -24,7 +24,7 @@ struct Block {
   CUstream stream = nullptr;
   Allocator* owner = nullptr;
   MemoryPool* pool = nullptr;
-  uint64_t capture = 0;  // the capture that it was allocated in
+  uint64_t capture = 0;                       // the capture that it was allocated in
   Block *before = nullptr, *after = nullptr;  // its neighbours in the segment
   bool used = false;
   bool small = false;
@@ -38,13 +38,13 @@ struct BySize {
     return a->at < b->at;
   }
 };
-// The free blocks of segments that belong together. Memory of graphs is in pools of its own: as each
-// replay writes it, only captures with the same pool get it.
+// The free blocks of segments that belong together. Memory of graphs is in pools of its own: as
+// each replay writes it, only captures with the same pool get it.
 struct MemoryPool {
   std::set<Block*, BySize> free[2];
-  int graphs = 0;             // that use it; nobody gets memory of a pool without one
+  int graphs = 0;  // that use it; nobody gets memory of a pool without one
   int64_t segments = 0;
-  std::vector<Block*> held;   // freed in a capture of several streams, and free again at its end
+  std::vector<Block*> held;  // freed in a capture of several streams, and free again at its end
 };
 
 class Allocator {
@@ -91,7 +91,7 @@ class Allocator {
   MemoryPool general_;
   std::map<uint64_t, std::unique_ptr<MemoryPool>> pools_;  // of graphs
   std::map<uint64_t, MemoryPool*> captures_;               // the open ones
-  std::list<Block*> waiting_;  // freed, but awaited by other streams
+  std::list<Block*> waiting_;                              // freed, but awaited by other streams
   GpuMemory stats_;
 };
 

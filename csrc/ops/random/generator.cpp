@@ -14,7 +14,7 @@ namespace cograd {
 namespace {
 std::atomic<Stream> g_stream{Stream::Philox};
 constexpr uint64_t kOfCapture = uint64_t{1} << 63;  // marks the offset in a state of a capture
-}
+}  // namespace
 
 void set_stream(Stream stream) {
   default_generator().set_stream(stream);
@@ -112,9 +112,10 @@ void Generator::set_state(std::span<const uint8_t> bytes) {
     offset |= uint64_t{bytes[8 + i]} << (8 * i);
   }
   CapturedRandom* const c = captured();
-  COGRAD_CHECK((c != nullptr) == ((offset & kOfCapture) != 0),
-               "Generator.set_state(): a state of the capture of a CUDA graph belongs into the same "
-               "capture, and other states outside of it");
+  COGRAD_CHECK(
+      (c != nullptr) == ((offset & kOfCapture) != 0),
+      "Generator.set_state(): a state of the capture of a CUDA graph belongs into the same "
+      "capture, and other states outside of it");
   if (c != nullptr) {
     c->offset = offset & ~kOfCapture;
     return;

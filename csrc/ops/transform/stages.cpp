@@ -17,12 +17,8 @@ struct Entry {
   Stage stage;
   bool devices = false;  // needed only once a device besides the host is used
 };
-constexpr Entry kStages[] = {{sparse_stage},
-                             {wait_stage, true},
-                             {device_stage, true},
-                             {fallback_stage, true},
-                             {vmap_stage},
-                             {tangent_stage},
+constexpr Entry kStages[] = {{sparse_stage},         {wait_stage, true}, {device_stage, true},
+                             {fallback_stage, true}, {vmap_stage},       {tangent_stage},
                              {observer_stage}};
 }  // namespace
 

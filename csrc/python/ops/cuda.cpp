@@ -135,8 +135,8 @@ class PyGraph {
     own_.push_back(generator);
   }
   void begin(uint64_t pool, int mode) {
-    generators_ = {&default_generator_of(
-        {DeviceType::CUDA, static_cast<int8_t>(runtime().current())})};
+    generators_ = {
+        &default_generator_of({DeviceType::CUDA, static_cast<int8_t>(runtime().current())})};
     for (const py::object& o : own_) generators_.push_back(&py::cast<Generator&>(o));
     graph_->begin(pool, static_cast<CaptureMode>(mode), {generators_.begin(), generators_.end()});
   }
@@ -176,7 +176,8 @@ void init_graphs(py::module_& m) {
       .def("end", [](PyGraph& g, bool keep) { g.graph().end(keep); })
       .def("abort", [](PyGraph& g) { g.graph().abort(); })
       .def("instantiate", [](PyGraph& g) { g.graph().instantiate(); })
-      .def("reset", [](PyGraph& g) { g.graph().reset(); }, Free())
+      .def(
+          "reset", [](PyGraph& g) { g.graph().reset(); }, Free())
       .def("pool", [](PyGraph& g) { return g.graph().pool(); })
       .def("print", [](PyGraph& g, const std::string& path) { g.graph().print(path); })
       .def("handle", [](PyGraph& g, bool compiled) { return g.graph().handle(compiled); });
