@@ -102,6 +102,40 @@ for name in ("SGD", "Adam", "RMSprop"):
     )
 
 
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "Adamax", "RMSprop", "Adadelta", "Rprop"])
+def test_counters_on_the_gpu(name):
+    fakes.run(
+        PARAMETERS
+        + f"""
+kind = torch.optim.{name}
+for options in optim_cases.OPTIMIZERS["{name}"]:
+    options = {{**options, "capturable": True}}
+    on_gpu = train(kind, options, "cuda", False, steps=3)
+    same_bits(on_gpu, train(kind, options, "cuda", True, steps=3))
+    for x, y in zip(on_gpu, train(kind, options, "cpu", False, steps=3), strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-5, atol=1e-5)
+
+# 3 launches a step, and two that count, for parameters with different counters.
+params = [torch.randn(k + 1).cuda().requires_grad_() for k in range(100)]
+optimizer = kind(params, lr=0.1, capturable=True)
+for step in range(3):
+    for p in params[step:]:
+        p.grad = torch.ones_like(p)
+    for p in params[:step]:
+        p.grad = None
+    before = fake.fake_cuda_calls(b"cuLaunchKernel") if not {fakes.REAL} else 0
+    versions = [optimizer.state[p]["step"]._version for p in params[step:]] if step else []
+    optimizer.step()
+    if step and not {fakes.REAL}:
+        assert fake.fake_cuda_calls(b"cuLaunchKernel") - before == 4
+        after = [optimizer.state[p]["step"]._version for p in params[step:]]
+        assert after == [v + 1 for v in versions]
+assert [optimizer.state[p]["step"].item() for p in params[:4]] == [1, 2, 3, 3]
+""",
+        timeout=400,
+    )
+
+
 def test_parameters_that_share_memory_keep_their_order():
     fakes.run(
         PARAMETERS

@@ -66,11 +66,59 @@ struct Item {
   bool aligned = true;
   const double* scalars;
   device::OptimArgs::Tensor tensor{};
+  kernels::OptimCount count = {};
 };
 
 bool same_bits(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
 }
+
+// Counts the steps whose counters are on the device, up to 64 by a launch, and tells the items
+// where their scalars are.
+class Counts {
+ public:
+  explicit Counts(std::vector<Item>& items) : room_(bytes_of(items)) {
+    double* out = room_.get<double>();
+    for (Item& i : items) {
+      if (i.count.counter == nullptr) continue;
+      if (!takes(i)) start();
+      if (args_.count == 0) begin(i, out);
+      args_.counters[args_.count++] = {i.count.counter, i.count.single ? 1 : 0};
+      i.tensor.scalars = out;
+      out += kernels::kOptimScalars;
+    }
+    start();
+  }
+
+ private:
+  static size_t bytes_of(const std::vector<Item>& items) {
+    size_t n = 0;
+    for (const Item& i : items) n += i.count.counter != nullptr ? kScalarBytes : 0;
+    return n;
+  }
+  bool takes(const Item& i) const {
+    return args_.count < device::kOptimTensors && args_.beta1 == i.count.beta1 &&
+           args_.beta2 == i.count.beta2 &&
+           std::equal(std::begin(args_.scalars), std::end(args_.scalars), i.scalars, same_bits);
+  }
+  void begin(const Item& i, double* out) {
+    std::memcpy(args_.scalars, i.scalars, kScalarBytes);
+    args_.beta1 = i.count.beta1;
+    args_.beta2 = i.count.beta2;
+    args_.out = out;
+    args_.rate = kernels::optim_scalar::kRate;
+    args_.root = kernels::optim_scalar::kOwn + 3;
+  }
+  void start() {
+    if (args_.count > 0)
+      launch("optim_counts", function_of("optim.h", "optim_counts", {{"COUNTS", 1}}),
+             grid_over(args_.count, 64), args_);
+    args_.count = 0;
+  }
+
+  Scratch room_;
+  device::OptimCountArgs args_{};
+};
 
 // One launch that gathers parameters.
 struct Batch {
@@ -132,9 +180,12 @@ void optim_steps(std::span<const OptimStep> steps) {
     if (row < 0 || loop_rows()[static_cast<size_t>(row)].loop != s.loop) row = find_loop(s.loop);
     if (row < 0) cograd::detail::fail_no_kernel("an optimizer's step that is not a row");
     const Nest nest(s.ndim, s.shape, s.ops, s.nops);
-    if (nest.total == 0) continue;
+    if (nest.total == 0) {  // but its step counts
+      if (s.count.counter != nullptr) items.push_back({row, true, s.scalars, {}, s.count});
+      continue;
+    }
     const DType type = loop_rows()[static_cast<size_t>(row)].type;
-    Item item{row, true, s.scalars};
+    Item item{row, true, s.scalars, {}, s.count};
     item.tensor.n = nest.total;
     for (int k = 0; k < nest.nops; ++k) {
       if (!on_device(nest.data[k]))
@@ -153,8 +204,10 @@ void optim_steps(std::span<const OptimStep> steps) {
   // All are known to have kernels: what is written from here on need not be undone.
   for (const auto& p : loads) p->load();
   for (const auto& p : stores) p->load();
+  const Counts counts(items);
   Batches batches;
-  for (const Item& i : items) batches.add(i);
+  for (const Item& i : items)
+    if (i.tensor.n > 0) batches.add(i);
   batches.finish();
   for (const auto& p : stores) p->store();
 }

@@ -41,8 +41,9 @@ inline void run_optim(const OptimArgs& a) {
   }
   const auto& t = a.tensors[low];
   C s[kernels::kOptimScalars];
+  const double* from = t.scalars == nullptr ? a.scalars : t.scalars;
   COGRAD_UNROLL
-  for (int i = 0; i < kernels::kOptimScalars; ++i) s[i] = static_cast<C>(a.scalars[i]);
+  for (int i = 0; i < kernels::kOptimScalars; ++i) s[i] = static_cast<C>(from[i]);
   const int64_t begin = static_cast<int64_t>(blockIdx.x - a.first_block[low]) * kOptimPart;
   const int64_t end = begin + kOptimPart < t.n ? begin + kOptimPart : t.n;
   for (int64_t at = begin + threadIdx.x * N; at < end; at += static_cast<int64_t>(blockDim.x) * N) {
@@ -84,5 +85,23 @@ inline void run_optim(const OptimArgs& a) {
     }
   }
 }
+
+#if defined(COUNTS)
+// Counts steps on the device: a thread has a parameter (kernels/optim/optim.h, OptimCount).
+COGRAD_KERNEL(optim_counts, OptimCountArgs, 64) {
+  for (int64_t i = grid_index(); i < a.count; i += grid_size()) {
+    const auto& counter = a.counters[i];
+    double step;
+    if (counter.single != 0)
+      step = static_cast<double>(*static_cast<float*>(counter.at) += 1.0f);
+    else
+      step = *static_cast<double*>(counter.at) += 1.0;
+    double* out = a.out + 10 * i;
+    for (int k = 0; k < 10; ++k) out[k] = a.scalars[k];
+    if (a.beta1 != 0) out[a.rate] /= 1.0 - pow(a.beta1, step);
+    if (a.beta2 != 0) out[a.root] /= sqrt(1.0 - pow(a.beta2, step));
+  }
+}
+#endif
 
 }  // namespace cograd::device

@@ -29,6 +29,15 @@ COGRAD_API LoopFn optim_loop(const OptimRule& rule, unsigned flags, DType t) noe
 
 inline constexpr int kOptimOperands = 5;
 
+// A counter of steps in memory of the device. It is increased there, and the scalars that depend on
+// it follow: the rate is divided by 1 - beta1^step, and the scalar kOwn + 3, which is 1, by the
+// root of 1 - beta2^step; a beta of 0 divides by 1.
+struct OptimCount {
+  void* counter = nullptr;  // null: the host has counted
+  bool single = false;      // float32, else float64
+  double beta1 = 0, beta2 = 0;
+};
+
 // The step of one parameter: a loop with its operands, whose strides are in bytes.
 struct OptimStep {
   LoopFn loop;
@@ -36,6 +45,7 @@ struct OptimStep {
   const int64_t* shape;
   const double* scalars;  // kOptimScalars of them
   Operand ops[kOptimOperands];
+  OptimCount count = {};
 
   template <class F>
   void each_pointer(F&& f) {

@@ -65,6 +65,11 @@ inline bool StepCall::check_memory(size_t i) const {
   for (int k = 0; k < num_counters_; ++k) {
     const Tensor& t = counters_[k][i];
     p.single[k] = t.dtype() == DType::Float32;
+    if (anywhere_ && t->device != kHost) [[unlikely]] {
+      p.count.counter = t.bytes();
+      p.count.single = p.single[k];
+      continue;
+    }
     p.counters[k] = p.single[k] ? static_cast<double>(host_value<float>(t)) : host_value<double>(t);
   }
   if (num_counters_ > 0) p.counters[0] = p.rounded(0, p.counters[0] + 1);
@@ -114,10 +119,12 @@ inline void StepCall::update(size_t i, const StepPlan& p) const {
 [[gnu::always_inline]] inline void StepCall::finish(size_t i, const StepPlan& p) const {
   for (int k = 0; k < num_counters_; ++k) {
     const Tensor& t = counters_[k][i];
-    if (p.single[k])
-      write_element(t, static_cast<float>(p.counters[k]));
-    else
-      write_element(t, p.counters[k]);
+    if (p.count.counter == nullptr) {  // else the kernel has written it
+      if (p.single[k])
+        write_element(t, static_cast<float>(p.counters[k]));
+      else
+        write_element(t, p.counters[k]);
+    }
     t->bump_version();
   }
   for (int k = 0; k < num_operands_; ++k)
@@ -187,7 +194,7 @@ void StepCall::run_together(ErasedPlan plan, void* context) const {
     plan(context, plans[i], i);
     const int ndim = dims_of(i);
     kernels::OptimStep& s = steps[i];
-    s = {nullptr, ndim, n, at, plans[i].s, {}};
+    s = {nullptr, ndim, n, at, plans[i].s, {}, plans[i].count};
     s.loop = loop_of(i, plans[i], at + ndim, s.ops);
     const IntList sizes = operands_[0][i].sizes();
     std::copy(sizes.begin(), sizes.end(), at);
@@ -204,7 +211,12 @@ bool StepCall::run_erased(ErasedPlan plan, void* context) const {
     if (!applies(i)) return false;
   for (size_t i = 0; i < size_; ++i)
     if (!check_memory(i)) return false;
-  if (!on_host() && independent()) {
+  const bool together = !on_host() && independent();
+  // Counters on a device are counted by the kernel for many parameters.
+  if (!together && anywhere_)
+    for (size_t i = 0; i < size_; ++i)
+      if (counters_[0][i]->device != kHost) return false;
+  if (together) {
     run_together(plan, context);
     return true;
   }

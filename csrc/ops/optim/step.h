@@ -3,6 +3,7 @@
 // steps.cpp declares the ops.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 
 #include "kernels/optim/optim.h"
@@ -18,9 +19,20 @@ struct StepPlan {
   double s[kernels::kOptimScalars] = {};
   double counters[kCounters] = {};
   bool single[kCounters] = {};  // the counter is a float32 tensor
+  kernels::OptimCount count;    // with a counter: it stays on the device, and counters[0] is unset
 
   void set(unsigned flag, bool on) noexcept { flags |= on ? flag : 0; }
   void rate(double v) noexcept { s[kernels::optim_scalar::kRate] = v; }
+  // Sets a rate that is divided by 1 - beta^step.
+  void corrected_rate(double v, double beta) noexcept {
+    count.beta1 = beta;
+    rate(count.counter != nullptr ? v : v / (1 - std::pow(beta, counters[0])));
+  }
+  // Returns 1 / sqrt(1 - beta^step), which is the rule's own scalar 3.
+  double root_correction(double beta) noexcept {
+    count.beta2 = beta;
+    return count.counter != nullptr ? 1 : 1 / std::sqrt(1 - std::pow(beta, counters[0]));
+  }
   // Scales the parameter first.
   void shrink(double v) noexcept { s[kernels::optim_scalar::kShrink] = v; }
   // Scales the parameter by weight decay instead of adding the decay to the gradient.
@@ -54,6 +66,12 @@ class StepCall {
   // Raise if it does not have a tensor for each parameter.
   void keep(TensorList list) { operands_[num_operands_++] = checked(list); }
   void count(TensorList list) { counters_[num_counters_++] = checked(list); }
+  // As count(), for a rule whose scalars depend on the step by corrected_rate() and
+  // root_correction() alone: a counter on a GPU stays there.
+  void count_anywhere(TensorList list) {
+    count(list);
+    anywhere_ = true;
+  }
   // Updates every parameter in one pass over its memory; plan(StepPlan&, size_t i) sets the scalars
   // of parameter i. Returns false without changes if the loops do not apply (transforms, dtypes
   // that differ or have no loop). Raises before the first write if a tensor must not be written.
@@ -85,7 +103,7 @@ class StepCall {
 
   const char* subject_;
   const kernels::OptimRule& rule_;
-  bool maximize_;
+  bool maximize_, anywhere_ = false;
   double weight_decay_;
   size_t size_;
   const Tensor*

@@ -50,16 +50,15 @@ struct AdamStep : StepOp {
                       double beta1, double beta2, double eps, double weight_decay, bool amsgrad,
                       bool decoupled_weight_decay, bool maximize) {
     StepCall call = step_call<AdamStep>(maximize, weight_decay, params, grads);
-    call.count(step);
+    call.count_anywhere(step);
     call.keep(exp_avg);
     call.keep(exp_avg_sq);
     if (amsgrad) call.keep(max_exp_avg_sq);
     return call.run([&](StepPlan& p, size_t) {
-      const double t = p.counters[0];
       p.set(kernels::kOptimAmsgrad, amsgrad);
       if (decoupled_weight_decay) p.decouple(lr, weight_decay);
-      p.rate(lr / (1 - std::pow(beta1, t)));
-      p.own({1 - beta1, beta2, 1 - beta2, 1 / std::sqrt(1 - std::pow(beta2, t)), eps});
+      p.corrected_rate(lr, beta1);
+      p.own({1 - beta1, beta2, 1 - beta2, p.root_correction(beta2), eps});
     });
   }
 };
@@ -77,7 +76,7 @@ struct RmsPropStep : StepOp {
                       double alpha, double eps, double weight_decay, double momentum, bool centered,
                       bool maximize) {
     StepCall call = step_call<RmsPropStep>(maximize, weight_decay, params, grads);
-    call.count(step);
+    call.count_anywhere(step);
     call.keep(square_avg);
     if (centered) call.keep(grad_avg);
     if (momentum > 0) call.keep(momentum_buffer);
@@ -119,7 +118,7 @@ struct AdadeltaStep : StepOp {
                       TensorList acc_delta, TensorList step, double lr, double rho, double eps,
                       double weight_decay, bool maximize) {
     StepCall call = step_call<AdadeltaStep>(maximize, weight_decay, params, grads);
-    call.count(step);
+    call.count_anywhere(step);
     call.keep(square_avg);
     call.keep(acc_delta);
     return call.run([&](StepPlan& p, size_t) {
@@ -140,11 +139,11 @@ struct AdamaxStep : StepOp {
                       TensorList step, double lr, double beta1, double beta2, double eps,
                       double weight_decay, bool maximize) {
     StepCall call = step_call<AdamaxStep>(maximize, weight_decay, params, grads);
-    call.count(step);
+    call.count_anywhere(step);
     call.keep(exp_avg);
     call.keep(exp_inf);
     return call.run([&](StepPlan& p, size_t) {
-      p.rate(lr / (1 - std::pow(beta1, p.counters[0])));
+      p.corrected_rate(lr, beta1);
       p.own({1 - beta1, beta2, eps});
     });
   }
@@ -225,7 +224,7 @@ struct RpropStep : StepOp {
                       TensorList step, double etaminus, double etaplus, double step_size_min,
                       double step_size_max, bool maximize) {
     StepCall call = step_call<RpropStep>(maximize, 0, params, grads);
-    call.count(step);
+    call.count_anywhere(step);
     call.keep(prev);
     call.keep(step_size);
     return call.run(

@@ -70,9 +70,7 @@ class CUDAGraph:
         self._keep = bool(keep_graph)
         self._debug = False
 
-    def capture_begin(
-        self, pool: _Pool | None = None, capture_error_mode: str = "global"
-    ) -> None:
+    def capture_begin(self, pool: _Pool | None = None, capture_error_mode: str = "global") -> None:
         """Captures the current stream from now on; ``cuda.graph`` calls this.
 
         Args:

@@ -95,6 +95,7 @@ class Rule:
         parts: for options that are tuples, the names of the items in the op and the form for lists.
         later: options that the first releases did not have, besides the modes, with the values that
             checkpoints without them imply.
+        gpu_counts: whether the op leaves counters where they are if they are on a GPU.
         sparse: one step of one parameter with a sparse gradient; None if there is none.
     """
 
@@ -104,6 +105,7 @@ class Rule:
     checks: Mapping[str, Check] = field(default_factory=dict)
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     later: Mapping[str, Any] = field(default_factory=dict)
+    gpu_counts: bool = False
     sparse: Callable[[Tensor, Tensor, dict[str, Any], Group], None] | None = None
 
     def defaults(self, given: Mapping[str, Any]) -> dict[str, Any]:

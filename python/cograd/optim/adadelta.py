@@ -57,6 +57,7 @@ class Adadelta(Optimizer):
             "eps": not_negative("epsilon"),
             "weight_decay": not_negative("weight_decay"),
         },
+        gpu_counts=True,
     )
 
     def __init__(

@@ -68,6 +68,7 @@ class Adam(Optimizer):
         },
         parts={"betas": ("beta1", "beta2")},
         later={"amsgrad": False},
+        gpu_counts=True,
     )
 
     def __init__(

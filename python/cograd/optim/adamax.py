@@ -58,6 +58,7 @@ class Adamax(Optimizer):
             "weight_decay": not_negative("weight_decay"),
         },
         parts={"betas": ("beta1", "beta2")},
+        gpu_counts=True,
     )
 
     def __init__(

@@ -260,7 +260,9 @@ class Optimizer(Hooked):
         if group.get("fused"):
             self._check_fused(group)
         loops = group.get("fused") or group.get("foreach") is not False
-        loops = loops and not any(on_gpu(param, group) for param in group["params"])
+        if any(on_gpu(param, group) for param in group["params"]):
+            # The op takes options as numbers, which it would have to read from the GPU.
+            loops = loops and self._rule.gpu_counts and not _has_gpu_options(group)
         if loops and not group.get("differentiable") and self._run_op(group):
             return
         self._run_formula(group)
@@ -409,6 +411,12 @@ class Optimizer(Hooked):
         post_hooks = self._optimizer_load_state_dict_post_hooks
         for hook in post_hooks.values():
             hook(self)
+
+
+def _has_gpu_options(group: dict[str, Any]) -> bool:
+    options = (value for key, value in group.items() if key != "params")
+    values = chain.from_iterable(v if isinstance(v, tuple) else (v,) for v in options)
+    return any(isinstance(value, Tensor) and value.is_cuda for value in values)
 
 
 def _capturing() -> bool:

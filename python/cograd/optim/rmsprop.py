@@ -71,6 +71,7 @@ class RMSprop(Optimizer):
             "alpha": not_negative("alpha"),
         },
         later={"momentum": 0, "centered": False},
+        gpu_counts=True,
     )
 
     def __init__(

@@ -61,6 +61,7 @@ class Rprop(Optimizer):
             "etas": ("etaminus", "etaplus"),
             "step_sizes": ("step_size_min", "step_size_max"),
         },
+        gpu_counts=True,
     )
 
     def __init__(
