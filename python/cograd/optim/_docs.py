@@ -22,7 +22,8 @@ _OPTIONS = {
     "foreach": "None and True update all parameters in one call, False applies the formula to "
     "each.",
     "maximize": "whether to maximize instead of minimize.",
-    "capturable": "whether a CUDA graph can capture steps of parameters on a GPU: counters are there.",
+    "capturable": "whether steps of parameters on a GPU, which counts them, can be captured in a "
+    "CUDA graph.",
     "differentiable": "whether autograd records the steps.",
     "fused": "as ``foreach``; with True, parameters that are not floating raise.",
 }
