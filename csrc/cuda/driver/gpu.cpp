@@ -84,7 +84,9 @@ class Ranges {
   bool has(CUdeviceptr p) {
     const std::shared_lock lock(mutex_);
     auto it = ranges_.upper_bound(p);
-    return it != ranges_.begin() && (--it, p < it->first + it->second);
+    if (it == ranges_.begin()) return false;
+    --it;
+    return p < it->first + it->second;
   }
 
  private:

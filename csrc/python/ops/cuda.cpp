@@ -173,9 +173,11 @@ void init_graphs(py::module_& m) {
   graph.def("know", &PyGraph::know)
       .def("begin", &PyGraph::begin)
       .def("replay", &PyGraph::replay)
-      .def("end", [](PyGraph& g, bool keep) { g.graph().end(keep); })
+      .def(
+          "end", [](PyGraph& g, bool keep) { g.graph().end(keep); }, Free())
       .def("abort", [](PyGraph& g) { g.graph().abort(); })
-      .def("instantiate", [](PyGraph& g) { g.graph().instantiate(); })
+      .def(
+          "instantiate", [](PyGraph& g) { g.graph().instantiate(); }, Free())
       .def(
           "reset", [](PyGraph& g) { g.graph().reset(); }, Free())
       .def("pool", [](PyGraph& g) { return g.graph().pool(); })
