@@ -72,6 +72,11 @@ class Graph final : public GpuGraph {
     COGRAD_CHECK(capture_of(s) == 0,
                  "CUDAGraph.capture_begin(): another graph captures the current "
                  "stream; end that capture first");
+    // What is freed in the capture can wait for no earlier work of captured streams.
+    if (open_captures == 0)
+      check(driver().ctx_synchronize(), "cuCtxSynchronize");
+    else
+      check(driver().stream_synchronize(s), "cuStreamSynchronize");
     gpu_ = &g;
     stream_ = s;
     pool_ = pool == 0 ? new_graph_pool() : pool;

@@ -15,6 +15,8 @@ namespace {
 
 using namespace kernels::optim_scalar;
 
+// Where kernels find the elements.
+char* memory_of(const Tensor& t) { return t.bytes(); }
 bool is_plain(const Tensor& t) { return !transformed(t) && (t->flags & kTaint) == 0; }
 
 }  // namespace
@@ -66,7 +68,7 @@ inline bool StepCall::check_memory(size_t i) const {
     const Tensor& t = counters_[k][i];
     p.single[k] = t.dtype() == DType::Float32;
     if (anywhere_ && t->device != kHost) [[unlikely]] {
-      p.count.counter = t.bytes();
+      p.count.counter = memory_of(t);
       p.count.single = p.single[k];
       continue;
     }
@@ -101,7 +103,7 @@ inline int StepCall::dims_of(size_t i) const {
     int64_t* own = strides + k * ndim;
     for (int d = 0; d < param.dim(); ++d) own[d] = x.stride(d) * x.itemsize();
     if (parts) own[ndim - 1] = size;
-    ops[k] = {x.bytes(), own};
+    ops[k] = {memory_of(x), own};
   }
   return kernels::optim_loop(rule_, p.flags, real);
 }

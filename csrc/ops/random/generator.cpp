@@ -134,7 +134,8 @@ kernels::PhiloxState Generator::take(uint64_t blocks) {
 
 Generator& default_generator() noexcept {
   static Generator* generator = [] {
-    auto* made = new Generator(Stream::Philox);  // leaked: threads may draw while the process ends
+    // Leaked: threads may draw while the process ends.
+    auto* made = new Generator(Stream::Philox);  // NOLINT(bugprone-unhandled-exception-at-new)
     pthread_atfork([] { default_generator().lock(); }, [] { default_generator().unlock(); },
                    [] { default_generator().unlock(); });
     return made;
@@ -146,7 +147,7 @@ Generator& default_generator_of(Device d) {
   if (d.type != DeviceType::CUDA) return default_generator();
   static auto* const all = new std::array<std::atomic<Generator*>, 128>{};
   static std::mutex mutex;
-  std::atomic<Generator*>& one = (*all)[static_cast<size_t>(d.index)];
+  std::atomic<Generator*>& one = (*all)[static_cast<uint8_t>(d.index)];
   if (Generator* g = one.load(std::memory_order_acquire)) return *g;
   const std::lock_guard lock(mutex);
   if (one.load(std::memory_order_relaxed) == nullptr) {
