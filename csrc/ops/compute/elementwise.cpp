@@ -48,17 +48,33 @@ struct DivisionCheck {
   void check() const { COGRAD_CHECK(flag == 0, "ZeroDivisionError"); }
 };
 
-// Returns the target of a call, or a new contiguous tensor with the sizes of the contiguous `x`:
-// these need no checks, because x has memory for its elements.
-Tensor out_like(CtxBase& ctx, const Tensor& x, DType dtype) {
-  if (ctx.target() != nullptr || x.numel() == 0) [[unlikely]]
-    return ctx.out(x.sizes(), dtype);
+// Returns a new contiguous tensor with the sizes of the contiguous `x`. They need no checks,
+// because x has memory for its elements.
+Tensor new_like(const Tensor& x, DType dtype) {
+  if (x.numel() == 0) [[unlikely]]
+    return empty(x.sizes(), dtype);
   TensorImpl* p = TensorImpl::make(dtype, x.dim());
   Tensor out = Tensor::steal(p);
   p->storage = Storage::make(x.numel() * dtype_size(dtype));
   p->data = static_cast<char*>(p->storage->data);
   p->set_contiguous_geometry(x->sizes_);
   return out;
+}
+
+// Returns the target of a call, or a new tensor like the contiguous `x`.
+inline Tensor out_like(CtxBase& ctx, const Tensor& x, DType dtype) {
+  if (ctx.target() != nullptr) [[unlikely]]
+    return ctx.out(x.sizes(), dtype);
+  return new_like(x, dtype);
+}
+
+// Compares a few sizes faster than memcmp, which is what same() calls.
+inline bool same_shape(const Tensor& a, const Tensor& b) noexcept {
+  const int n = a.dim();
+  if (n != b.dim()) return false;
+  for (int i = 0; i < n; ++i)
+    if (a->sizes_[i] != b->sizes_[i]) return false;
+  return true;
 }
 
 // Converts an operand, without counting a reference if it has the dtype. The caller has checked
@@ -178,7 +194,7 @@ bool writes_contiguous(const CtxBase& ctx) noexcept {
 Tensor binary_direct(CtxBase& ctx, BinaryOp op, const Tensor& a, const Tensor& b, Rule rule,
                      ElementParams* params) {
   const DType t = a.dtype();
-  if (t != b.dtype() || !is_direct(ctx, a) || !is_direct(ctx, b) || !same(a.sizes(), b.sizes()) ||
+  if (t != b.dtype() || !is_direct(ctx, a) || !is_direct(ctx, b) || !same_shape(a, b) ||
       computed_dtype(t, rule) != t)
     return Tensor();
   const LoopFn fn = ElementRow(op).loop(t);
@@ -342,24 +358,92 @@ Tensor where_op(CtxBase& ctx, const Tensor& cond, const TensorOrScalar& a,
   return run_row_over({ctx, TernaryOp::where, "where", nullptr, compute, compute, true}, given);
 }
 
-Tensor fused_backward(LoopFn fn, const Tensor& g, std::span<const Tensor* const> saved,
-                      const void* params) {
-  if (fn == nullptr) return Tensor();
-  const Tensor* inputs[kernels::kMaxOperands];
-  inputs[0] = &g;
-  bool direct = g.is_contiguous() && g.numel() <= kDirectMax;
+namespace {
+
+// True if only the caller's reference leads to g and to its memory, so that g can be overwritten.
+// Foreign memory may have an owner who reads it later. Under a transform, a caller may use the
+// gradients that it passed to a node once more.
+inline bool is_ours(const Tensor& g) {
+  const TensorImpl& t = *g.impl();
+  return t.refs.load(std::memory_order_acquire) == 1 && t.storage->unique() &&
+         t.storage->kind <= 1 && !t.storage->read_only && t.flags == kContiguous &&
+         t.base == nullptr && t.grad_fn == nullptr && t.meta == nullptr && t.pyobj == nullptr &&
+         t.own_version == nullptr && !stages_open();
+}
+
+// True if `t` broadcasts to g's shape without changing that.
+bool broadcasts_to(const Tensor& t, const Tensor& g) noexcept {
+  const int lead = g.dim() - t.dim();
+  if (lead < 0) return false;
+  for (int i = 0; i < t.dim(); ++i)
+    if (t.size(i) != 1 && t.size(i) != g.size(i + lead)) return false;
+  return true;
+}
+
+// Does what gradient_of() does for operands of any size and geometry that g's shape covers.
+[[gnu::noinline]] Tensor gradient_over(LoopFn fn, const Tensor& g,
+                                       std::span<const Tensor* const> saved, const void* params,
+                                       bool last, int cost) {
+  const Tensor* inputs[kernels::kMaxOperands] = {&g};
+  bool ordered = g.is_contiguous(), direct = g.numel() <= kDirectMax;
   for (size_t i = 0; i < saved.size(); ++i) {
     const Tensor& t = *saved[i];
-    const bool number = (t->flags & kWrappedNumber) != 0;
-    if (t.dtype() != g.dtype() || (!number && !same(t.sizes(), g.sizes()))) return Tensor();
-    direct &= t.is_contiguous();
+    if (t.dtype() != g.dtype() || !broadcasts_to(t, g)) return Tensor();
+    ordered &= t.is_contiguous();
+    direct &= t.numel() == 1 || t.numel() == g.numel();
     inputs[i + 1] = &t;
   }
+  direct &= ordered;
   const std::span<const Tensor* const> in(inputs, saved.size() + 1);
   CtxBase plain;
-  Tensor out = direct ? empty(g.sizes(), g.dtype()) : plain.out(g.sizes(), g.dtype(), in);
-  run_elementwise(fn, out, in, params, direct ? 1 : 4);
+  Tensor out = last && ordered && is_ours(g) ? g
+               : direct                      ? new_like(g, g.dtype())
+                                             : plain.out(g.sizes(), g.dtype(), in);
+  run_elementwise(fn, out, in, params, direct ? 1 : cost);
   return out;
+}
+
+// Runs a gradient's loop over g and the saved tensors; see fused_backward().
+template <size_t kCount>
+[[gnu::always_inline]] inline Tensor gradient_of(LoopFn fn, const Tensor& g,
+                                                 std::span<const Tensor* const> saved,
+                                                 const void* params, bool last, int cost) {
+  bool alike = g.is_contiguous() && g.numel() <= kDirectMax;
+#pragma GCC unroll 4
+  for (size_t i = 0; i < kCount; ++i)
+    alike = alike && saved[i]->dtype() == g.dtype() && saved[i]->is_contiguous() &&
+            same_shape(*saved[i], g);
+  if (!alike) [[unlikely]]
+    return gradient_over(fn, g, saved.first(kCount), params, last, cost);
+  const int64_t step = g.itemsize();
+  Tensor out = last && is_ours(g) ? g : new_like(g, g.dtype());
+  char* ptrs[kCount + 2] = {out.bytes(), g.bytes()};
+  int64_t steps[kCount + 2] = {step, step};
+#pragma GCC unroll 4
+  for (size_t i = 0; i < kCount; ++i) {
+    ptrs[i + 2] = saved[i]->bytes();
+    steps[i + 2] = step;
+  }
+  kernels::run_row(fn, ptrs, steps, g.numel(), params);
+  return out;
+}
+
+}  // namespace
+
+Tensor gradient_step(BinaryOp op, const Tensor& g, const Tensor& v, bool last) {
+  if (stages_open() || thread_state.taint || thread_state.inference) [[unlikely]]
+    return Tensor();
+  const Tensor* const saved[1] = {&v};
+  return gradient_of<1>(ElementRow(op).loop(g.dtype()), g, saved, nullptr, last, 1);
+}
+
+Tensor fused_backward(LoopFn fn, const Tensor& g, std::span<const Tensor* const> saved,
+                      const void* params, bool last) {
+  constexpr int kCost = 4;
+  if (fn == nullptr) return Tensor();
+  if (saved.size() == 1) return gradient_of<1>(fn, g, saved, params, last, kCost);
+  if (saved.size() == 2) return gradient_of<2>(fn, g, saved, params, last, kCost);
+  return gradient_over(fn, g, saved, params, last, kCost);
 }
 
 }  // namespace cograd

@@ -55,9 +55,12 @@ Tensor ternary_op(CtxBase& ctx, kernels::TernaryOp op, const TensorOrScalar& a,
 // Returns where(cond, a, b): cond is bool; a and b are promoted together.
 Tensor where_op(CtxBase& ctx, const Tensor& cond, const TensorOrScalar& a, const TensorOrScalar& b);
 
-// Returns gx from a fused gradient kernel over g and the saved tensors, which have g's shape and
-// dtype or are 0-dim scalars. Returns an undefined tensor if the caller must use the formula.
+// Returns gx from a fused gradient kernel over g and the saved tensors, which have g's dtype and
+// broadcast to its shape. Returns an undefined tensor if the caller must use the formula. If g is
+// not used after this (`last`) and nothing else refers to it, gx is written over g.
 Tensor fused_backward(kernels::LoopFn fn, const Tensor& g, std::span<const Tensor* const> saved,
-                      const void* params);
+                      const void* params, bool last);
+// Does the same for gx = g * v or g / v.
+Tensor gradient_step(kernels::BinaryOp op, const Tensor& g, const Tensor& v, bool last);
 
 }  // namespace cograd

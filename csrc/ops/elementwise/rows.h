@@ -2,193 +2,13 @@
 // Expands a row of elementwise.def into an op: forward, gradients, fused gradients, names. Included
 // by rows.cpp, which registers the rows, and by files of ops that choose among rows.
 #pragma once
-#include <cmath>
-#include <complex>
-#include <optional>
+#include <array>
 #include <span>
 
-#include "ops/compute/elementwise.h"
-#include "ops/compute/scalars.h"
 #include "ops/declare/kinked.h"
-#include "ops/declare/ops.h"
-#include "ops/declare/parameters.h"
+#include "ops/elementwise/row_parts.h"
 
 namespace cograd::rows {
-
-using kernels::BinaryOp;
-using kernels::count_args;
-using kernels::ElementParams;
-using kernels::TernaryOp;
-using kernels::UnaryOp;
-using namespace kernels::types;
-
-constexpr double lit(double v) { return v; }
-
-// The contents of the doc column.
-struct Doc {
-  const char* text;
-  uint32_t flags = 0;
-  uint32_t forms = kForms;
-  uint32_t constants = 0;    // bits: operands that have no derivative
-  const char* op = nullptr;  // the op that the row is a part of
-  const char* node = nullptr;
-  const char* number_node = nullptr;
-  bool checked = true;  // scalars that the dtype cannot represent raise
-  bool kinked = false;  // ops/declare/kinked.h
-  constexpr Doc(const char* t, uint32_t f = 0) : text(t), flags(f) {}  // NOLINT: implicit by intent
-  constexpr const char* title(const char* row) const { return op == nullptr ? row : op; }
-};
-constexpr Doc numbers(const char* text, uint32_t flags = 0) { return Doc(text, kNumbers | flags); }
-constexpr Doc part(const char* op, const char* node, const char* number_node = nullptr) {
-  Doc d("");
-  d.op = op;
-  d.node = node;
-  d.number_node = number_node;
-  return d;
-}
-constexpr Doc unchecked(Doc d) {
-  d.checked = false;
-  return d;
-}
-constexpr Doc not_in_place(Doc d) {
-  d.forms &= ~uint32_t{kInplace};
-  return d;
-}
-constexpr Doc with_kinks(Doc d) {
-  d.kinked = true;
-  return d;
-}
-// Describes an op of cograd.special: a function with out=, reached through that module.
-constexpr Doc special(const char* text, uint32_t constants = 0) {
-  Doc d(text, kInternal);
-  d.forms = kOut;
-  d.constants = constants;
-  return d;
-}
-constexpr Doc no_gradient_of(uint32_t constants, const char* text) {
-  Doc d(text);
-  d.constants = constants;
-  return d;
-}
-std::string node_name(const Doc& doc, const char* row, bool legacy_scalar_first);
-// Raises if a parameter, one of those after `inputs` operands, is not representable in the dtype
-// in which an op with results of dtype `t` computes.
-void check_parameters(const OpSpec& spec, size_t inputs, std::span<const Scalar> params, DType t);
-
-// An operand as a gradient formula uses it: a tensor or a scalar.
-class Operand {
- public:
-  Operand() noexcept = default;
-  Operand(Tensor t) noexcept : tensor_(std::move(t)) {}  // NOLINT: implicit by intent
-  Operand(Scalar s) noexcept : number_(s) {}             // NOLINT
-  Operand(double v) noexcept : number_(v) {}             // NOLINT
-  bool is_tensor() const noexcept { return tensor_.defined(); }
-  const Tensor& tensor() const noexcept { return tensor_; }
-  Scalar number() const noexcept { return number_; }
-  operator TensorOrScalar() const noexcept {  // NOLINT
-    return is_tensor() ? TensorOrScalar(tensor_) : TensorOrScalar(number_);
-  }
-  // A scalar converts to a 0-dim tensor of full precision that is weak in type promotion.
-  operator Tensor() const& { return is_tensor() ? tensor_ : boxed(); }         // NOLINT
-  operator Tensor() && { return is_tensor() ? std::move(tensor_) : boxed(); }  // NOLINT
-
- private:
-  Tensor boxed() const;
-  Tensor tensor_;
-  Scalar number_;
-};
-// Computes an op of two operands that may both be scalars.
-Operand arithmetic(BinaryOp op, const TensorOrScalar& a, const TensorOrScalar& b);
-template <class L, class R>
-concept WithOperand = std::is_same_v<L, Operand> || std::is_same_v<R, Operand>;
-#define COGRAD_OPERATOR(op, name)                                         \
-  template <class L, class R>                                             \
-    requires WithOperand<L, R>                                            \
-  auto operator op(const L& a, const R& b) {                              \
-    if constexpr (std::is_same_v<L, Tensor> || std::is_same_v<R, Tensor>) \
-      return name(a, b);                                                  \
-    else                                                                  \
-      return arithmetic(BinaryOp::name, a, b);                            \
-  }
-COGRAD_OPERATOR(+, add)
-COGRAD_OPERATOR(-, sub)
-COGRAD_OPERATOR(*, mul)
-COGRAD_OPERATOR(/, div)
-#undef COGRAD_OPERATOR
-inline Operand operator-(const Operand& a) {
-  return a.is_tensor() ? Operand(neg(a.tensor())) : Operand(-a.number());
-}
-// True if v is 0 or its real part is positive.
-inline Tensor has_positive_part(const Operand& v) {
-  const Tensor t(v);
-  return ge(is_complex(t.dtype()) ? real(t) : t, 0);
-}
-// Returns g where v is finite, else 0; for complex v in each part.
-inline Tensor where_finite(const Tensor& v, const Tensor& g) {
-  if (!is_complex(v.dtype())) return where(isfinite(v), g, lit(0));
-  return complex_of(where_finite(real(v), real(g)), where_finite(imag(v), imag(g)));
-}
-// Returns the logarithm of v, complex if y is.
-inline Operand log_beside(const Tensor& y, const Operand& v) {
-  if (v.is_tensor()) return log(v.tensor());
-  const Scalar n = v.number();
-  if (!is_complex(y.dtype())) return std::log(n.to_double());
-  const std::complex<double> l = std::log(std::complex<double>(n.to_double(), n.imag()));
-  return Scalar(Complex<double>(l.real(), l.imag()));
-}
-// Returns the derivative of erfcx from its asymptotic series, where the exact formula's terms
-// cancel.
-inline Tensor erfcx_slope_far(const Tensor& x) {
-  const Tensor r = reciprocal(square(x));
-  return r * ((r * (r * 13.125 - 3.75) + 1.5) * r - 1.0) * 0.56418958354775629;
-}
-inline Tensor scaled(const Tensor& g, const Operand& by) {
-  return !by.is_tensor() && by.number().equals(1) ? g : mul(g, by);
-}
-
-// Raises: these ops keep their graph as torch does, but have no gradient.
-[[noreturn]] Tensor no_derivative(const Tensor& g, const char* op);
-[[noreturn]] Tensor not_implemented(const Tensor& g, const char* op);
-
-// The inputs and the result that a gradient uses, as bits. NO: not differentiable.
-enum Saves : int {
-  G = 0,
-  X = 1,
-  A = 1,
-  B = 2,
-  AB = 3,
-  C = 4,
-  BC = 6,
-  ABC = 7,
-  Y = 8,
-  AY = 9,
-  BY = 10,
-  ABY = 11,
-  NO = 16
-};
-enum Cost { CHEAP, MATH, SLOW, DIVIDE };
-
-struct Gradient {
-  int saves = NO;
-  bool fused = false;
-};
-constexpr Gradient gradient(int saves, std::string_view formula, bool loops = true) {
-  return {saves, loops && saves != NO && kernels::has_loop(formula)};
-}
-
-// Returns the dtypes that a row accepts: those of its loops and, if it computes in floats, also
-// those that it converts.
-constexpr DTypeSet claims(unsigned types) {
-  const DTypeSet loops = types & ~MARKS;
-  if ((types & COUNTED) == COUNTED) return kAllTypes | (loops & (COMPLEX | UNSIGNED));
-  if ((types & INTEGER) == 0) return loops | kBitTypes | kUnsignedTypes;
-  return (types & (ORDERED | WIDENED)) != 0 ? loops | kUnsignedTypes : loops;
-}
-// Rows without a loop for some dtype compute in a floating one.
-constexpr Rule rule_of(unsigned types) {
-  if ((types & COUNTED) == COUNTED) return Rule::Count;
-  return (types & INTEGER) == 0 ? Rule::Float : Rule::Same;
-}
 
 template <size_t I>
 using At = std::integral_constant<size_t, I>;
@@ -310,7 +130,10 @@ struct RowForward<Row, kKernel, kRule, kDivides, std::tuple<In...>, std::tuple<P
   template <size_t I>
   static void keep_one(Ctx<Row>& ctx, const Tensor& t, int uses) {
     constexpr int kLetter = 1 << I;
-    if constexpr ((kUnion & kLetter) != 0) ctx.save((uses & kLetter) != 0 ? t : Tensor());
+    if constexpr ((kUnion & kLetter) != 0) {
+      const Tensor none;
+      ctx.save((uses & kLetter) != 0 ? t : none);
+    }
   }
   template <size_t I>
   static void keep_one(Ctx<Row>& ctx, const TensorOrScalar& v, int uses) {
@@ -330,24 +153,29 @@ struct RowGradient : Forward {
   // Formulas that use only g have real coefficients unless they have parameters.
   static constexpr bool kHolomorphic = Forward::kUnion != 0 || Forward::kParams > 0;
   static constexpr TangentRule kTangent = self_adjoint();
-  static void backward(Ctx<Row>& ctx, const Tensor& g) { RowGradient::template run<false>(ctx, g); }
+  static void backward(Ctx<Row>& ctx, const Tensor& g) {
+    put(ctx, g, std::make_index_sequence<Forward::kInputs>());
+  }
 
  protected:
   struct Kept {
     Operand in[Forward::kInputs];
     Tensor y;
   };
-  template <bool kFuse>
-  static void run(Ctx<Row>& ctx, const Tensor& g) {
-    put<kFuse>(ctx, g, std::make_index_sequence<Forward::kInputs>());
+  template <size_t I>
+  static Tensor one(Ctx<Row>& ctx, const Tensor& g, const Kept& kept) {
+    if constexpr (Forward::kGrad[I].saves == NO)
+      return Tensor();
+    else
+      return formula<I>(*ctx.operator->(), g, kept);
   }
 
  private:
-  template <bool kFuse, size_t... I>
+  template <size_t... I>
   static void put(Ctx<Row>& ctx, const Tensor& g, std::index_sequence<I...>) {
     if constexpr (Forward::kUnion == 0) {
       static const Kept nothing;
-      (set_grad<kFuse, I>(ctx, g, nothing), ...);
+      (set_grad<I>(ctx, g, nothing), ...);
     } else {
       Kept kept;
       const int uses = Forward::used(ctx);
@@ -355,7 +183,7 @@ struct RowGradient : Forward {
       if constexpr ((Forward::kUnion & Y) != 0) {
         if ((uses & Y) != 0) kept.y = ctx.saved(Forward::slot(Y));
       }
-      (set_grad<kFuse, I>(ctx, g, kept), ...);
+      (set_grad<I>(ctx, g, kept), ...);
     }
   }
   template <size_t I>
@@ -372,45 +200,11 @@ struct RowGradient : Forward {
       kept.in[I] = Operand(ctx.saved(Forward::slot(kLetter)));
     }
   }
-  template <bool kFuse, size_t I>
+  template <size_t I>
   static void set_grad(Ctx<Row>& ctx, const Tensor& g, const Kept& kept) {
     if (Forward::kGrad[I].saves == NO || !ctx.needs(I)) return;
-    ctx.grad(I) = one<kFuse, I>(ctx, g, kept);
-    if constexpr (Row::kDoc.kinked && !kFuse) ctx.grad(I) = kinked(ctx, std::move(ctx.grad(I)), I);
-  }
-  template <bool kFuse, size_t I>
-  static Tensor one(Ctx<Row>& ctx, const Tensor& g, const Kept& kept) {
-    constexpr Gradient kThis = Forward::kGrad[I];
-    if constexpr (kThis.saves == NO) {
-      return Tensor();
-    } else {
-      if constexpr (kFuse && kThis.fused) {
-        Tensor out = fused<I>(ctx, g, kept);
-        if (out.defined()) return out;
-      }
-      return formula<I>(*ctx.operator->(), g, kept);
-    }
-  }
-  template <size_t I>
-  static Tensor fused(Ctx<Row>& ctx, const Tensor& g, const Kept& kept) {
-    Tensor boxed;  // at most one operand is a scalar
-    std::optional<ElementParams> e;
-    if constexpr (Forward::kParams > 0) e = Forward::element(*ctx.operator->());
-    const Tensor* named[4];
-    size_t n = 0;
-    for (size_t i = 0; i < Forward::kInputs; ++i) {
-      if ((Forward::kGrad[I].saves & (1 << i)) == 0) continue;
-      if (!kept.in[i].is_tensor()) {
-        boxed = wrapped_number(kept.in[i].number(), g.dtype());
-        if (!e) e.emplace();
-        e->number_at = static_cast<int>(n) + 2;  // after the result and g
-        e->number = static_cast<float>(kept.in[i].number().to_double());
-      }
-      named[n++] = kept.in[i].is_tensor() ? &kept.in[i].tensor() : &boxed;
-    }
-    if ((Forward::kGrad[I].saves & Y) != 0) named[n++] = &kept.y;
-    const kernels::LoopFn loop = gradient_loop(Row::kKernel, I, g.dtype());
-    return fused_backward(loop, g, {named, n}, e ? &*e : nullptr);
+    ctx.grad(I) = one<I>(ctx, g, kept);
+    if constexpr (Row::kDoc.kinked) ctx.grad(I) = kinked(ctx, std::move(ctx.grad(I)), I);
   }
   // Casts v to the gradient's dtype if v's dtype is narrower.
   static void widen(Operand& v, DType t) {
@@ -454,10 +248,128 @@ struct RowGradient : Forward {
       return Row::grad(At<I>(), g, k.in[0], k.in[1], k.in[2], Operand(param(0)));
   }
 };
+// A row with a gradient that a loop computes over values, if no graph is recorded.
 template <class Forward, class Row>
 struct RowFusedGradient : RowGradient<Forward, Row> {
   static void backward_fused(Ctx<Row>& ctx, const Tensor& g) {
-    RowFusedGradient::template run<true>(ctx, g);
+    put(ctx, g, std::make_index_sequence<Forward::kInputs>());
+  }
+
+ private:
+  using Kept = typename RowGradient<Forward, Row>::Kept;
+  using Slots = std::array<Tensor, static_cast<size_t>(Forward::kSaved)>;
+
+  template <size_t... I>
+  static void put(Ctx<Row>& ctx, const Tensor& g, std::index_sequence<I...>) {
+    const BackwardArgs& args = ctx.args();
+    const bool needs[] = {(Forward::kGrad[I].saves != NO && args.needs(I))...};
+    Slots saved;
+    if constexpr (Forward::kUnion != 0) {
+      int uses = 0;
+      ((uses |= needs[I] ? Forward::kGrad[I].saves : 0), ...);
+      (unpack<I>(ctx, saved, uses), ...);
+      if constexpr ((Forward::kUnion & Y) != 0) {
+        if ((uses & Y) != 0) saved[Forward::slot(Y)] = ctx.saved(Forward::slot(Y));
+      }
+    }
+    (set_grad<I>(ctx, g, saved, needs), ...);
+  }
+  template <size_t I>
+  static void unpack(Ctx<Row>& ctx, Slots& saved, int uses) {
+    constexpr int kLetter = 1 << I;
+    if constexpr ((Forward::kUnion & kLetter) != 0) {
+      constexpr int kSlot = Forward::slot(kLetter);
+      if ((uses & kLetter) != 0 && !is_number<I>(ctx)) saved[kSlot] = ctx.saved(kSlot);
+    }
+  }
+  template <size_t I>
+  static bool is_number([[maybe_unused]] const Ctx<Row>& ctx) {
+    if constexpr (Forward::kNumber)
+      return ctx->number.operand == static_cast<int>(I);
+    else
+      return false;
+  }
+  // The gradient of the last input that needs one may be written over g.
+  template <size_t I>
+  static void set_grad(Ctx<Row>& ctx, const Tensor& g, const Slots& saved,
+                       const bool (&needs)[Forward::kInputs]) {
+    if (!needs[I]) return;
+    bool last = true;
+    for (size_t i = I + 1; i < Forward::kInputs; ++i) last &= !needs[i];
+    Tensor& out = ctx.grad(I);
+    if constexpr (Forward::kGrad[I].direct()) out = direct<I>(ctx, g, saved, last);
+    if (!out.defined())
+      out = RowGradient<Forward, Row>::template one<I>(
+          ctx, g, kept<I>(ctx, saved, std::make_index_sequence<Forward::kInputs>()));
+  }
+  // Returns an undefined tensor if the formula must be used.
+  template <size_t I>
+  static Tensor direct(Ctx<Row>& ctx, const Tensor& g, const Slots& saved, bool last) {
+    constexpr Gradient kThis = Forward::kGrad[I];
+    if constexpr (kThis.fused) {
+      return fused<I>(ctx, g, saved, last, std::make_index_sequence<Forward::kInputs>());
+    } else {
+      if constexpr ((kThis.step.of & (A | B)) != 0)
+        if (is_number<kThis.step.of == B ? 1 : 0>(ctx)) return Tensor();
+      return gradient_step(kThis.step.op, g, saved[Forward::slot(kThis.step.of)], last);
+    }
+  }
+  template <size_t I, size_t... J>
+  static Tensor fused(Ctx<Row>& ctx, const Tensor& g, const Slots& saved, bool last,
+                      std::index_sequence<J...>) {
+    constexpr int kLetters = Forward::kGrad[I].saves;
+    const kernels::LoopFn loop = gradient_loop(Row::kKernel, I, g.dtype());
+    const Tensor* named[4];
+    size_t n = 0;
+    const auto add = [&](auto input) {
+      constexpr int kLetter = 1 << decltype(input)::value;
+      if constexpr ((kLetters & kLetter) != 0) named[n++] = &saved[Forward::slot(kLetter)];
+    };
+    (add(At<J>()), ...);
+    if constexpr ((kLetters & Y) != 0) named[n++] = &saved[Forward::slot(Y)];
+    if constexpr (Forward::kNumber) {
+      const int operand = ctx->number.operand;
+      if (operand >= 0 && (kLetters >> operand & 1) != 0) {
+        const int at = __builtin_popcount(static_cast<unsigned>(kLetters & ((1 << operand) - 1)));
+        return fused_with_number(ctx, loop, g, {named, n}, static_cast<size_t>(at), last);
+      }
+    }
+    if constexpr (Forward::kParams > 0) {
+      const ElementParams e = Forward::element(*ctx.operator->());
+      return fused_backward(loop, g, {named, n}, &e, last);
+    } else {
+      return fused_backward(loop, g, {named, n}, nullptr, last);
+    }
+  }
+  // Runs the loop with the scalar operand as saved tensor `at`.
+  [[gnu::noinline]] static Tensor fused_with_number(Ctx<Row>& ctx, kernels::LoopFn loop,
+                                                    const Tensor& g, std::span<const Tensor*> named,
+                                                    size_t at, bool last) {
+    const Scalar number = ctx->number.value;
+    const Tensor boxed = wrapped_number(number, g.dtype());
+    named[at] = &boxed;
+    ElementParams e = Forward::element(*ctx.operator->());
+    e.number_at = static_cast<int>(at) + 2;  // after the result and g
+    e.number = static_cast<float>(number.to_double());
+    return fused_backward(loop, g, named, &e, last);
+  }
+  // Returns what the formula of gradient I uses.
+  template <size_t I, size_t... J>
+  [[gnu::noinline]] static Kept kept(Ctx<Row>& ctx, const Slots& saved, std::index_sequence<J...>) {
+    constexpr int kLetters = Forward::kGrad[I].saves;
+    Kept k;
+    const auto put_one = [&](auto input) {
+      constexpr size_t kInput = decltype(input)::value;
+      constexpr int kLetter = 1 << kInput;
+      if constexpr ((kLetters & kLetter) != 0) {
+        if (!is_number<kInput>(ctx)) k.in[kInput] = Operand(saved[Forward::slot(kLetter)]);
+        if constexpr (Forward::kNumber)
+          if (is_number<kInput>(ctx)) k.in[kInput] = Operand(ctx->number.value);
+      }
+    };
+    (put_one(At<J>()), ...);
+    if constexpr ((kLetters & Y) != 0) k.y = saved[Forward::slot(Y)];
+    return k;
   }
 };
 
@@ -481,13 +393,13 @@ using Params = typename Repeat<std::conditional_t<kPart, Scalar, double>, n>::ty
 template <class Row, UnaryOp k, unsigned kTypes, int kArgs, bool kPart, Gradient a>
 using UnaryRow = RowOp<
     RowForward<Row, k, rule_of(kTypes), false, std::tuple<Tensor>, Params<kArgs - 1, kPart>, a>,
-    Row, a.saves != NO, a.fused>;
+    Row, a.saves != NO, a.direct()>;
 template <class Row, BinaryOp k, unsigned kTypes, Cost cost, int kArgs, bool kPart, Gradient a,
           Gradient b>
 using BinaryRow =
     RowOp<RowForward<Row, k, rule_of(kTypes), cost == DIVIDE,
                      std::tuple<TensorOrScalar, TensorOrScalar>, Params<kArgs - 2, kPart>, a, b>,
-          Row, a.saves != NO, a.fused || b.fused>;
+          Row, a.saves != NO, a.direct() || b.direct()>;
 template <class Row, TernaryOp k, unsigned kTypes, int kArgs, class First, Gradient a, Gradient b,
           Gradient c>
 using TernaryRow = RowOp<
