@@ -332,11 +332,10 @@ bool same_layout(const Tensor& t, IntList strides) {
 // Returns an alias that keeps memory and geometry even if the user's tensor changes during a
 // backward: other threads run during loops of at least `size` elements, and hooks may run before
 // any loop. A node that runs user code gets `t` itself.
-Tensor for_kernels(Tensor t, int64_t size, const Node* owner) {
+inline Tensor for_kernels(Tensor&& t, int64_t size, const Node* owner) {
   if (thread_state.grad_enabled || t.numel() < size || transforms_open()) [[likely]]
-    return t;
-  if (owner->op_text().name == nullptr) return t;
-  return Tensor::steal(t->alias());
+    return std::move(t);
+  return owner->op_text().name == nullptr ? std::move(t) : Tensor::steal(t->alias());
 }
 }  // namespace
 
@@ -392,6 +391,32 @@ Tensor unpack_once(Node* owner, SavedTensor& s, size_t index, BackwardArgs& args
   return known[index];
 }
 
+namespace {
+
+// Unpacks by hooks, and drops a reference to `p`.
+[[gnu::noinline]] Tensor unpack_by_hooks(Node* owner, PackedSlot* p) {
+  struct Release {
+    PackedSlot* p;
+    ~Release() { p->release(); }
+  } release_at_end{p};
+  return p->unpack(owner);
+}
+
+// Returns what the node gets for `t`, which it saved at `version`.
+[[gnu::noinline]] Tensor restored(Tensor t, bool is_output, uint32_t output_nr, uint32_t version,
+                                  Node* owner) {
+  if (t->current_version() != version) [[unlikely]]
+    t = accept_other_version(std::move(t), is_output, output_nr, owner, version);
+  if (!is_output) return for_kernels(std::move(t), kHeavyWork, owner);
+  Tensor out = Tensor::steal(t->alias());
+  if (transforms_open()) [[unlikely]]
+    transform_hooks.copy_tangents(t, out);
+  return made_by_owner(std::move(out), owner, output_nr);
+}
+
+}  // namespace
+
+// Short, because each product's backward calls it twice: what few saved tensors need is apart.
 Tensor unpack_saved(Node* owner, SavedTensor& s) {
   owner->lock();
   const bool released = owner->released;
@@ -399,11 +424,7 @@ Tensor unpack_saved(Node* owner, SavedTensor& s) {
     PackedSlot* p = s.packed_;
     p->refs.fetch_add(1, std::memory_order_relaxed);
     owner->unlock();
-    struct Release {
-      PackedSlot* p;
-      ~Release() { p->release(); }
-    } release_at_end{p};
-    return p->unpack(owner);
+    return unpack_by_hooks(owner, p);
   }
   Tensor t = s.tensor_;
   const SavedTensor::Ids ids = s.ids_;
@@ -412,13 +433,10 @@ Tensor unpack_saved(Node* owner, SavedTensor& s) {
   if (released) [[unlikely]]
     fail_released(owner);
   if (!t.defined()) return t;
-  if (t->current_version() != ids.version) [[unlikely]]
-    t = accept_other_version(std::move(t), is_output, ids.output_nr, owner, ids.version);
-  if (!is_output) return for_kernels(std::move(t), kHeavyWork, owner);
-  Tensor out = Tensor::steal(t->alias());
-  if (transforms_open()) [[unlikely]]
-    transform_hooks.copy_tangents(t, out);
-  return made_by_owner(std::move(out), owner, ids.output_nr);
+  const bool small = thread_state.grad_enabled || t.numel() < kHeavyWork;
+  if (!is_output && small && t->current_version() == ids.version) [[likely]]
+    return t;
+  return restored(std::move(t), is_output, ids.output_nr, ids.version, owner);
 }
 
 }  // namespace cograd

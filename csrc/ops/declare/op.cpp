@@ -90,8 +90,9 @@ Tensor CtxBase::kept(const Tensor& t) {
   return clone(t);
 }
 
-void CtxBase::pack_argument(SavedTensor& slot, const Tensor& t) const {
-  if (!t.defined()) return;
+void CtxBase::save_specially(SavedTensor& slot, const Tensor& t) {
+  slot.save(inplace_ && t.defined() ? kept(t) : t);
+  if (arguments_ == nullptr || !t.defined()) return;
   if (arguments_->contains(t.impl()) || (t->base != nullptr && arguments_->contains(t->base)))
     slot.pack();
 }

@@ -92,8 +92,9 @@ class CtxBase {
   // Returns what to save for `t` in an in-place call: a clone if `t` is the target, whose memory is
   // about to be overwritten; a tensor with the current history if it shares the target's; else `t`.
   Tensor kept(const Tensor& t);
-  // Packs `slot` in a call under hooks if the saved tensor `t` is an argument or a view of one.
-  void pack_argument(SavedTensor& slot, const Tensor& t) const;
+  // Saves `t` in a call that writes in place or runs under hooks: the hooks then see `t` now if it
+  // is an argument or a view of one.
+  void save_specially(SavedTensor& slot, const Tensor& t);
   Node* node_ = nullptr;
   BackwardArgs* args_ = nullptr;
   const Tensor* target_ = nullptr;
@@ -254,12 +255,9 @@ void Ctx<Op>::save_one(const Tensor& t) {
   auto* n = static_cast<OpNode<Op>*>(node_);
   static_assert(OpNode<Op>::kSaved > 0, "declare kSaved to save tensors");
   SavedTensor& slot = n->saved[static_cast<size_t>(used_++)];
-  if (inplace_ && t.defined())
-    slot.save(kept(t));
-  else
-    slot.save(t);
-  if (arguments_ != nullptr) [[unlikely]]
-    pack_argument(slot, t);
+  if (!inplace_ && arguments_ == nullptr) [[likely]]
+    return slot.save(t);
+  save_specially(slot, t);
 }
 template <class Op>
 void Ctx<Op>::save_output(const Tensor& t, uint32_t output_nr) {
@@ -275,6 +273,8 @@ template <class Op>
 Tensor Ctx<Op>::saved(int i) const {
   auto* n = static_cast<OpNode<Op>*>(node_);
   SavedTensor& slot = n->saved[static_cast<size_t>(i)];
+  if (!slot.packed()) [[likely]]
+    return unpack_saved(n, slot);
   return unpack_once(n, slot, static_cast<size_t>(i), *args_);
 }
 
