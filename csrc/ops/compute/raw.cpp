@@ -23,6 +23,16 @@ Dims byte_strides(IntList strides, int64_t itemsize) {
   return out;
 }
 
+// Sets `out` to the strides, in bytes, that broadcast `t` to `sizes`.
+void put_byte_strides(const Tensor& t, IntList sizes, int64_t* out) {
+  const size_t lead = sizes.size() - static_cast<size_t>(t.dim());
+  const int64_t itemsize = t.itemsize();
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const bool repeated = i < lead || (t->sizes_[i - lead] == 1 && sizes[i] != 1);
+    out[i] = repeated ? 0 : scaled_stride(t->strides_[i - lead], itemsize);
+  }
+}
+
 // Converts with a single rounding: a detour through double could round large integers twice.
 float as_float(const Scalar& s) {
   if (s.is_large()) return static_cast<float>(static_cast<uint64_t>(s.to_int()));
@@ -92,14 +102,12 @@ void run_elementwise(LoopFn fn, const Tensor& out, std::span<const Tensor* const
   if (out.numel() == 0) return;
   if (out.numel() <= kDirectMax / cost && in_one_order(out, inputs))
     return run_in_one_order(fn, out, inputs, params);
-  Dims strides[kernels::kMaxOperands];
+  int64_t strides[kernels::kMaxOperands][kernels::kMaxDims];
   kernels::Operand operands[kernels::kMaxOperands];
-  strides[0] = byte_strides(out.strides(), out.itemsize());
-  operands[0] = {out.bytes(), strides[0].data()};
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const Tensor& t = *inputs[i];
-    strides[i + 1] = byte_strides(broadcast_strides(t, out.sizes()), t.itemsize());
-    operands[i + 1] = {t.bytes(), strides[i + 1].data()};
+  for (size_t i = 0; i <= inputs.size(); ++i) {
+    const Tensor& t = i == 0 ? out : *inputs[i - 1];
+    put_byte_strides(t, out.sizes(), strides[i]);
+    operands[i] = {t.bytes(), strides[i]};
   }
   kernels::run_loop(fn, out.dim(), out.sizes().data(), operands,
                     static_cast<int>(inputs.size()) + 1, params, cost);
