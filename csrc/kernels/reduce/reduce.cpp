@@ -291,6 +291,25 @@ class Driver {
   bool columns_;
 };
 
+// Runs a reduction; see Driver::run(). The most frequent one, of elements at one stride to a single
+// result, needs no Driver if they are few: setting one up takes longer than adding them.
+template <class F>
+[[gnu::always_inline]] inline void drive(const ReduceLeaf& leaf, DType in, const void* x,
+                                         const ReduceGeometry& g, bool ordered, const F& finish) {
+  if (g.kept_sizes.empty() && g.reduced_sizes.size() == 1) {
+    const int64_t n = g.reduced_sizes[0];
+    if (n > 0 && n <= kMinChunk) {
+      static_assert(kMinChunk < kHeavyWork);
+      alignas(64) char state[64];
+      leaf.init(state, 1);
+      leaf.row(leaf, state, static_cast<const char*>(x), n,
+               n == 1 ? dtype_size(in) : g.reduced_strides[0], 0);
+      return finish(state, 1, 0, 1);
+    }
+  }
+  Driver(leaf, in, x, g, ordered).run(finish);
+}
+
 // Writes f(i) for `count` results of a wide type to y[first + i * stride] of dtype `out`.
 template <class F>
 void write(DType out, void* y, int64_t count, int64_t first, int64_t stride, const F& f) {
@@ -357,8 +376,7 @@ bool float_state(ReduceOp op, DType in) {
 void reduce(ReduceOp op, DType in, const void* x, const ReduceGeometry& g, DType out, void* y) {
   COGRAD_SLOT(reduce, op, in, x, g, out, y);
   const int64_t terms = numel(g.reduced_sizes);
-  const Driver driver(reduce_leaf(leaf_op(op), in), in, x, g, false);
-  driver.run([&](const void* states, int64_t count, int64_t first, int64_t stride) {
+  const auto finish = [&](const void* states, int64_t count, int64_t first, int64_t stride) {
     const auto* d = static_cast<const double*>(states);
     const auto* n = static_cast<const int64_t*>(states);
     switch (op) {
@@ -384,14 +402,14 @@ void reduce(ReduceOp op, DType in, const void* x, const ReduceGeometry& g, DType
     } else {
       write(out, y, count, first, stride, [&](int64_t i) { return n[i]; });
     }
-  });
+  };
+  drive(reduce_leaf(leaf_op(op), in), in, x, g, false, finish);
 }
 
 void reduce_extreme(bool largest, DType in, const void* x, const ReduceGeometry& g, void* values,
                     int64_t* indices) {
   COGRAD_SLOT(reduce_extreme, largest, in, x, g, values, indices);
-  const Driver driver(reduce_leaf(largest ? LeafOp::ArgMax : LeafOp::ArgMin, in), in, x, g, true);
-  const auto finish = [&](const auto* s, int64_t count, int64_t first, int64_t stride) {
+  const auto put = [&](const auto* s, int64_t count, int64_t first, int64_t stride) {
     if (indices != nullptr) {
       for (int64_t i = 0; i < count; ++i) indices[first + i * stride] = s[i].index;
     }
@@ -399,13 +417,14 @@ void reduce_extreme(bool largest, DType in, const void* x, const ReduceGeometry&
       write(in, values, count, first, stride, [&](int64_t i) { return s[i].value; });
     }
   };
-  driver.run([&](const void* states, int64_t count, int64_t first, int64_t stride) {
+  const auto finish = [&](const void* states, int64_t count, int64_t first, int64_t stride) {
     if (is_floating(in)) {
-      finish(static_cast<const ArgState<double>*>(states), count, first, stride);
+      put(static_cast<const ArgState<double>*>(states), count, first, stride);
     } else {
-      finish(static_cast<const ArgState<int64_t>*>(states), count, first, stride);
+      put(static_cast<const ArgState<int64_t>*>(states), count, first, stride);
     }
-  });
+  };
+  drive(reduce_leaf(largest ? LeafOp::ArgMax : LeafOp::ArgMin, in), in, x, g, true, finish);
 }
 
 void reduce_var(DType in, const void* x, const ReduceGeometry& g, double correction, bool take_sqrt,
@@ -413,8 +432,7 @@ void reduce_var(DType in, const void* x, const ReduceGeometry& g, double correct
   COGRAD_SLOT(reduce_var, in, x, g, correction, take_sqrt, out, var, mean);
   const double divisor = std::max(static_cast<double>(numel(g.reduced_sizes)) - correction, 0.0);
   const bool empty = numel(g.reduced_sizes) == 0;
-  const Driver driver(reduce_leaf(LeafOp::Var, in), in, x, g, false);
-  driver.run([&](const void* states, int64_t count, int64_t first, int64_t stride) {
+  const auto finish = [&](const void* states, int64_t count, int64_t first, int64_t stride) {
     const auto* s = static_cast<const VarState*>(states);
     write(out, var, count, first, stride, [&](int64_t i) {
       const double v = s[i].m2 / divisor;
@@ -423,7 +441,8 @@ void reduce_var(DType in, const void* x, const ReduceGeometry& g, double correct
     if (mean == nullptr) return;
     write(out, mean, count, first, stride,
           [&](int64_t i) { return empty ? std::numeric_limits<double>::quiet_NaN() : s[i].mean; });
-  });
+  };
+  drive(reduce_leaf(LeafOp::Var, in), in, x, g, false, finish);
 }
 
 void reduce_norm(double p, DType in, const void* x, const ReduceGeometry& g, DType out, void* y) {
@@ -436,11 +455,11 @@ void reduce_norm(double p, DType in, const void* x, const ReduceGeometry& g, DTy
   }
   ReduceLeaf leaf = reduce_leaf(LeafOp::PowerSum, in);
   leaf.exponent = p;
-  const Driver driver(leaf, in, x, g, false);
-  driver.run([&](const void* states, int64_t count, int64_t first, int64_t stride) {
-    const auto* d = static_cast<const double*>(states);
-    write(out, y, count, first, stride, [&](int64_t i) { return std::pow(d[i], 1 / p); });
-  });
+  drive(leaf, in, x, g, false,
+        [&](const void* states, int64_t count, int64_t first, int64_t stride) {
+          const auto* d = static_cast<const double*>(states);
+          write(out, y, count, first, stride, [&](int64_t i) { return std::pow(d[i], 1 / p); });
+        });
 }
 
 }  // namespace cograd::kernels
