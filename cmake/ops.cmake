@@ -15,7 +15,7 @@ function(cograd_add_ops to)
   set(shape "combine|diagonal|rearrange|slice_scatter|tensor_split|triangular|unfold")
   list(FILTER small INCLUDE REGEX "csrc/ops/((linalg|optim|random|sort|transform)/|index/(${index})|\
 nn/(${nn})|reduce/(${reduce})|shape/(${shape})|elementwise/(frexp|rows_slow))")
-  list(FILTER small EXCLUDE REGEX "/matmul[a-z_]*\\.cpp$")
+  list(FILTER small EXCLUDE REGEX "/(matmul[a-z_]*|norms)\\.cpp$")
   set(fast ${ARGN})
   if(small)
     list(REMOVE_ITEM fast ${small})

@@ -11,6 +11,12 @@ namespace {
 
 constexpr int64_t kLastDim[1] = {-1};
 
+// True if the text is one of three letters, without a call.
+constexpr bool is_text(std::string_view text, const char (&letters)[4]) {
+  return text.size() == 3 && text[0] == letters[0] && text[1] == letters[1] &&
+         text[2] == letters[2];
+}
+
 // Raises for a norm of no elements that has no identity (infinite or negative p).
 void check_norm_input(const Tensor& x, double p, DimMask mask, bool dims_given) {
   COGRAD_CHECK(is_differentiable(x.dtype()),
@@ -157,8 +163,8 @@ struct NormNamed {
   static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
   static Tensor forward(const Tensor& x, std::optional<std::string_view> p,
                         std::optional<DimList> dims, bool keepdim, std::optional<DType> dtype) {
-    if (p && *p == "nuc") return nuclear_norm(x, dims, keepdim, dtype);
-    COGRAD_CHECK(!p || *p == "fro", "linalg.matrix_norm: Order ", p.value_or(""),
+    if (p && is_text(*p, "nuc")) return nuclear_norm(x, dims, keepdim, dtype);
+    COGRAD_CHECK(!p || is_text(*p, "fro"), "linalg.matrix_norm: Order ", p.value_or(""),
                  " not supported.");
     return vector_norm(x, 2.0, dims, keepdim, dtype);
   }

@@ -30,6 +30,8 @@ def _numpy_names(function: _F) -> _F:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Tensor:
+        if not kwargs:
+            return function(*args)
         for theirs, ours in (("axis", "dim"), ("keepdims", "keepdim")):
             if theirs not in kwargs:
                 continue
@@ -61,6 +63,8 @@ def vector_norm(
     Raises:
         RuntimeError: the input has an integer dtype, or a dim is empty and ``ord`` has no identity.
     """
+    if dtype is None and out is None:
+        return _ops.linalg_vector_norm(x, ord, dim, keepdim)
     return stored(_ops.linalg_vector_norm(x, ord, dim, keepdim, dtype=dtype), out)
 
 
@@ -147,6 +151,8 @@ def norm(
         RuntimeError: ``ord`` does not suit the number of dims, or the input has an integer dtype.
     """
     if ord is None:
+        if dtype is None and out is None:
+            return _ops.linalg_vector_norm(A, 2, dim, keepdim)
         return vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
     if dim is None and A.dim() > 2:
         raise RuntimeError(
