@@ -16,18 +16,20 @@ void reserve();
 extern constinit thread_local bool thread_is_known __attribute__((tls_model("initial-exec")));
 // Allocates them; raises Memory if there is no memory for them.
 void take_thread_locals();
-// Raises Memory if there is none for what OpenBLAS's kernels of small matrices allocate: they write
-// to what malloc returns without a look at it.
+// Raises Memory if there is none for what OpenBLAS's kernels of small real matrices allocate: they
+// write to what malloc returns without a look at it.
 void check_scratch();
 }  // namespace blas
 
 // Must exist while OpenBLAS computes on this thread.
 class BlasCall {
  public:
-  BlasCall() {
+  // `real`: a product of real matrices may run. Only its kernels of small matrices need scratch; to
+  // look for that takes a seventh of a complex 4 x 4 product.
+  explicit BlasCall(bool real) {
     if (!blas::thread_is_known) [[unlikely]]
       blas::take_thread_locals();
-    blas::check_scratch();
+    if (real) blas::check_scratch();
     if (blas::calls.fetch_add(1, std::memory_order_relaxed) >=
         blas::buffers.load(std::memory_order_relaxed)) [[unlikely]]
       blas::reserve();

@@ -34,7 +34,7 @@ void each_matrix(MatrixBatch b, int64_t work, const F& f) {
   const HeavyScope heavy(b.count * work);
   parallel_for(0, b.count, std::max<int64_t>(1, kGrain / std::max<int64_t>(work, 1)),
                [&](int64_t lo, int64_t hi) {
-                 const BlasCall call;
+                 const BlasCall call(true);  // complex routines call real ones, too
                  for (; lo < hi; ++lo) dispatch_matrix(b.t, [&](auto tag) { f(tag, lo); });
                });
 }

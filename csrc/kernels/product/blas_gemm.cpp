@@ -52,7 +52,7 @@ void multiply(DType t, const GemmArgs& g) {
   const int m = narrow_int(g.m, "m"), n = narrow_int(g.n, "n"), k = narrow_int(g.k, "k");
   const int lda = narrow_int(g.lda, "lda"), ldb = narrow_int(g.ldb, "ldb");
   const int ldc = narrow_int(g.ldc, "ldc");
-  const BlasCall call;
+  const BlasCall call(!is_complex(t));
   const Blas& b = chosen_blas();
   if (t == DType::Float32) {
     b.sgemm(kRowMajor, trans(g.ta), trans(g.tb), m, n, k, static_cast<float>(g.alpha),
@@ -145,7 +145,7 @@ void blas_gemv(DType t, bool ta, int64_t m, int64_t n, double alpha, const void*
                const void* x, int64_t incx, double beta, void* y, int64_t incy) {
   const int im = narrow_int(m, "m"), in = narrow_int(n, "n"), ld = narrow_int(lda, "lda");
   const int ix = narrow_int(incx, "incx"), iy = narrow_int(incy, "incy");
-  const BlasCall call;
+  const BlasCall call(!is_complex(t));
   const Blas& b = chosen_blas();
   if (t == DType::Float32) {
     b.sgemv(kRowMajor, trans(ta), im, in, static_cast<float>(alpha), static_cast<const float*>(a),
