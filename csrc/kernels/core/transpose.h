@@ -14,6 +14,7 @@ template <class T, int H>
 COGRAD_INLINE void exchange(Vec<T, kLanes<T>>* rows) {
   constexpr int L = kLanes<T>;
   Vec<LaneIndex<T>, L> low, high;
+#pragma GCC unroll 16
   for (int j = 0; j < L; ++j) {
     low[j] = static_cast<LaneIndex<T>>((j & H) != 0 ? j - H + L : j);
     high[j] = static_cast<LaneIndex<T>>((j & H) != 0 ? j + L : j + H);

@@ -29,6 +29,7 @@ COGRAD_INLINE void split_pairs(const T* from, Lanes<T>& re, Lanes<T>& im) {
   constexpr int L = kLanes<T>;
   const Lanes<T> a = load(from), b = load(from + L);
   Vec<LaneIndex<T>, L> even;
+#pragma GCC unroll 16
   for (int i = 0; i < L; ++i) even[i] = static_cast<LaneIndex<T>>(2 * i);
   re = __builtin_shuffle(a, b, even);
   im = __builtin_shuffle(a, b, even + 1);
@@ -38,6 +39,7 @@ template <class T>
 COGRAD_INLINE void join_pairs(T* to, Lanes<T> re, Lanes<T> im) {
   constexpr int L = kLanes<T>;
   Vec<LaneIndex<T>, L> low;
+#pragma GCC unroll 16
   for (int i = 0; i < L; ++i) low[i] = static_cast<LaneIndex<T>>(i / 2 + (i % 2) * L);
   store<T, L>(to, __builtin_shuffle(re, im, low));
   store<T, L>(to + L, __builtin_shuffle(re, im, low + L / 2));
