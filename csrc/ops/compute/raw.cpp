@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Copies, casts, fills and numbers, and how a loop runs over tensors.
+#include "ops/compute/raw.h"
+
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -16,12 +18,6 @@ namespace cograd {
 using kernels::LoopFn;
 
 namespace {
-
-Dims byte_strides(IntList strides, int64_t itemsize) {
-  Dims out(strides);
-  for (int64_t& s : out) s = scaled_stride(s, itemsize);
-  return out;
-}
 
 // Sets `out` to the strides, in bytes, that broadcast `t` to `sizes`.
 void put_byte_strides(const Tensor& t, IntList sizes, int64_t* out) {
@@ -62,6 +58,12 @@ void run_in_one_order(LoopFn fn, const Tensor& out, std::span<const Tensor* cons
 }
 
 }  // namespace
+
+Dims byte_strides(IntList strides, int64_t itemsize) {
+  Dims out(strides);
+  for (int64_t& s : out) s = scaled_stride(s, itemsize);
+  return out;
+}
 
 ScalarBytes::ScalarBytes(Scalar s, DType t) {
   if (t == DType::Float32 && !s.is_complex()) [[likely]] {

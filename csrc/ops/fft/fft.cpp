@@ -3,9 +3,11 @@
 // is one of the three with the same factor.
 #include "kernels/fft/fft.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/compute/elementwise.h"
+#include "ops/compute/raw.h"
 #include "ops/declare/op.h"
 #include "ops/declare/ops.h"
 
@@ -38,14 +40,9 @@ double factor_of(const char* op, int64_t norm, IntList sizes, const Dims& axes) 
   return norm == static_cast<int64_t>(Norm::N) ? 1 / n : 1 / std::sqrt(n);
 }
 
-Dims byte_strides(const Tensor& t) {
-  Dims strides(t.strides());
-  for (int64_t& s : strides) s = scaled_stride(s, t.itemsize());
-  return strides;
-}
-
 kernels::FftArrays arrays_of(const Tensor& in, const Tensor& out) {
-  return {Dims(in.sizes()), byte_strides(in), Dims(out.sizes()), byte_strides(out)};
+  return {Dims(in.sizes()), byte_strides(in.strides(), in.itemsize()), Dims(out.sizes()),
+          byte_strides(out.strides(), out.itemsize())};
 }
 
 Dims all_but_last(const Dims& axes) { return Dims(axes.begin(), axes.end() - 1); }
