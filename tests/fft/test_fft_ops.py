@@ -4,8 +4,10 @@
 import hashlib
 import itertools
 import os
+import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -15,9 +17,10 @@ from cograd.autograd import gradcheck, gradgradcheck
 from cograd.func import jacfwd, jacrev, vmap
 
 OPS = torch._C._ops
-# Small, prime, composite, with a large prime factor, and long enough to be divided: 1024 complex
-# points or 2048 real ones.
-LENGTHS = [1, 2, 3, 8, 15, 16, 97, 128, 331, 720, 1000, 1024, 1031, 1200, 2048, 2062, 3000, 4099]
+# Of all kinds: blocks of 16 points that fill vectors exactly, in part, or not at all; prime factors
+# up to 61 and above; lines that are matrices; lines too long for the lanes of a cache.
+LENGTHS = [1, 2, 3, 8, 15, 16, 32, 48, 64, 97, 128, 134, 192, 320, 331, 720, 976, 1000, 1024, 1031]
+LENGTHS += [1125, 1200, 2048, 2062, 3000, 4099, 4800]
 
 
 def sample(*shape, is_complex=True, dtype="f8", seed=0):
@@ -159,6 +162,21 @@ def test_a_forked_child_transforms(threads):
     os.close(write)
 
 
+def test_interrupts_during_transforms(threads):
+    """The exception is raised when the running transform has ended, and the pool goes on."""
+    x = sample(64, 4096, dtype="f4")
+    threads(4)
+    want = bits(torch.fft.fft2(x))
+    for _ in range(3):
+        timer = threading.Timer(0.05, signal.raise_signal, [signal.SIGINT])
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            while True:
+                torch.fft.fft2(x)
+        timer.join()
+        assert bits(torch.fft.fft2(x)) == want
+
+
 # ---- layouts and outputs -------------------------------------------------------------------------
 
 
@@ -167,6 +185,9 @@ def test_expanded_and_empty_inputs():
     assert torch.equal(torch.fft.fft(x.expand(40, 4)).real, torch.fft.fft(x).real.expand(40, 4))
     ones = torch.ones(1, dtype=torch.complex128).expand(6)
     assert torch.fft.fft(ones).tolist() == [6, 0, 0, 0, 0, 0]
+    for n, complex_input in itertools.product((6, 16, 48), (True, False)):
+        flat = sample(n, 40, is_complex=complex_input)[:1].expand(n, 40)
+        assert bits(torch.fft.fft(flat, dim=0)) == bits(torch.fft.fft(flat.clone(), dim=0))
     for shape, dim in [((0, 5), [1]), ((3, 0, 4), [0, 2])]:
         assert OPS._fft_c2c(torch.empty(shape, dtype=torch.complex64), dim, 0, True).numel() == 0
         assert OPS._fft_r2c(torch.empty(shape), dim, 0, False).shape == shape
