@@ -8,63 +8,48 @@ from .case import bench, group
 
 group("fft", "Fourier transforms", each=0.9)
 
+SINGLE, DOUBLE = ("float32", "complex64"), ("float64", "complex128")
+# The function, the shapes of its input, and the dtypes of its real numbers and bins.
+ROWS = [
+    ("fft", [(8,), (1024,), (1 << 16,), (1 << 20,), (100_003,)], SINGLE),
+    ("fft", [(1000, 1024), (20000, 16)], SINGLE),
+    ("fft", [(1000, 1024), (20000, 16)], DOUBLE),
+    ("fft2", [(1024, 1024)], SINGLE),
+    ("fft2", [(1024, 1024)], DOUBLE),
+    ("fftn", [(128, 128, 128)], SINGLE),
+    ("rfft", [(8,), (1 << 20,), (1000, 1024), (20000, 16)], SINGLE),
+    ("rfft", [(1000, 1024)], DOUBLE),
+    ("irfft", [(1000, 513), (20000, 9)], SINGLE),
+    ("irfft", [(1000, 513)], DOUBLE),
+    ("rfft2", [(1024, 1024)], SINGLE),
+    ("irfft2", [(1024, 513)], SINGLE),
+]
 
-def signal(torch, *shape, dtype="complex64"):
+
+def signal(torch, shape, dtype):
     """Returns random numbers."""
     torch.manual_seed(0)
     return torch.randn(*shape, dtype=getattr(torch, dtype))
 
 
-@bench("fft", n=(8, 1024, 1 << 16, 1 << 20, 100_003))
-def fft(torch, n):
-    x = signal(torch, n)
-    return "torch.fft.fft(x)", vars()
+def measure(function, shape, dtypes):
+    """Registers the benchmark of a function of torch.fft."""
+    dtype = dtypes[not function.startswith("r")]
+    label = f"{function} {' x '.join(map(str, shape))}"
+
+    @bench("fft", name=label if dtypes is SINGLE else f"{label} {dtype}")
+    def transform(torch):
+        x = signal(torch, shape, dtype)
+        return f"torch.fft.{function}(x)", vars()
 
 
-@bench("fft", name="fft 1000 x 1024", dtype=("complex64", "complex128"))
-def batch(torch, dtype):
-    x = signal(torch, 1000, 1024, dtype=dtype)
-    return "torch.fft.fft(x)", vars()
-
-
-@bench("fft", name="fft 20000 x 16")
-def short_lines(torch):
-    x = signal(torch, 20000, 16)
-    return "torch.fft.fft(x)", vars()
-
-
-@bench("fft", name="fft2 1024 x 1024")
-def two(torch):
-    x = signal(torch, 1024, 1024)
-    return "torch.fft.fft2(x)", vars()
-
-
-@bench("fft", name="fftn 128 x 128 x 128")
-def three(torch):
-    x = signal(torch, 128, 128, 128)
-    return "torch.fft.fftn(x)", vars()
-
-
-@bench("fft", n=(8, 1 << 20))
-def rfft(torch, n):
-    x = signal(torch, n, dtype="float32")
-    return "torch.fft.rfft(x)", vars()
-
-
-@bench("fft", name="rfft 1000 x 1024")
-def real_batch(torch):
-    x = signal(torch, 1000, 1024, dtype="float32")
-    return "torch.fft.rfft(x)", vars()
-
-
-@bench("fft", name="irfft 1000 x 1024")
-def inverse(torch):
-    x = signal(torch, 1000, 513)
-    return "torch.fft.irfft(x)", vars()
+for function, shapes, dtypes in ROWS:
+    for shape in shapes:
+        measure(function, shape, dtypes)
 
 
 @bench("fft", name="rfft and backward 1000 x 1024")
 def backward(torch):
-    x = signal(torch, 1000, 1024, dtype="float32").requires_grad_()
-    g = signal(torch, 1000, 513)
+    x = signal(torch, (1000, 1024), "float32").requires_grad_()
+    g = signal(torch, (1000, 513), "complex64")
     return "torch.fft.rfft(x).backward(g)", vars()
