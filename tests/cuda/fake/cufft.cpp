@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A library with cuFFT's functions that computes plain sums, on the fake
-// driver. It is stricter than cuFFT: a plan without a stream or work area fails, the work area and
-// the input of a real result become NaN, and imaginary parts that cuFFT may or may not read make
-// the result NaN.
+// A library with cuFFT's functions that computes by plain loops on the fake driver. It is stricter
+// than cuFFT: a plan without a stream or work area fails, the work area and the input of a real
+// result become NaN, and imaginary parts that cuFFT may or may not read make the result NaN.
 #include <complex>
 #include <cstring>
 #include <limits>
@@ -85,17 +84,56 @@ void write(const Side& s, char* base, long long at, Point z) {
     write_as<float>(p, z, is_complex(s.type));
 }
 
+// exp(i turns 2 pi), exact at quarters of a turn.
+Point root_of(double turns) {
+  const Point z = std::polar(1.0, 2 * std::numbers::pi * turns);
+  const auto exact = [](double v) { return std::abs(v) < 1e-14 ? 0.0 : v; };
+  return {exact(z.real()), exact(z.imag())};
+}
+std::vector<Point> roots_of(size_t n, int sign) {
+  std::vector<Point> roots(n);
+  for (size_t k = 0; k < n; ++k)
+    roots[k] = root_of(sign * static_cast<double>(k) / static_cast<double>(n));
+  return roots;
+}
+
+std::vector<Point> transform_line(const std::vector<Point>& x, const std::vector<Point>& roots,
+                                  int sign);
+
+// Transforms a line of any length by a convolution (Bluestein).
+std::vector<Point> transform_long_prime(const std::vector<Point>& x, int sign) {
+  const size_t n = x.size();
+  size_t m = 1;
+  while (m < 2 * n) m *= 2;
+  std::vector<Point> chirp(n), a(m), b(m);
+  for (size_t k = 0; k < n; ++k) {
+    chirp[k] = root_of(sign * static_cast<double>(k * k % (2 * n)) / static_cast<double>(2 * n));
+    a[k] = x[k] * chirp[k];
+    b[k] = b[(m - k) % m] = std::conj(chirp[k]);
+  }
+  const std::vector<Point> roots = roots_of(m, -1), back = roots_of(m, 1);
+  a = transform_line(a, roots, -1);
+  b = transform_line(b, roots, -1);
+  for (size_t k = 0; k < m; ++k) a[k] *= b[k] / static_cast<double>(m);
+  a = transform_line(a, back, 1);
+  for (size_t k = 0; k < n; ++k) a[k] *= chirp[k];
+  a.resize(n);
+  return a;
+}
+
 // Transforms a line: by the definition if its length is prime, else by its lines of n/p points.
-std::vector<Point> transform_line(const std::vector<Point>& x, const std::vector<Point>& roots) {
+std::vector<Point> transform_line(const std::vector<Point>& x, const std::vector<Point>& roots,
+                                  int sign) {
   const size_t n = x.size(), step = roots.size() / n;
   size_t p = 2;
   while (p * p <= n && n % p != 0) ++p;
   if (n % p != 0) p = n;
+  if (p > 1000 && p == n) return transform_long_prime(x, sign);
   const size_t m = n / p;
   std::vector<std::vector<Point>> parts(p);
   for (size_t r = 0; r < p; ++r) {
     for (size_t j = 0; j < m; ++j) parts[r].push_back(x[r + p * j]);
-    if (m > 1) parts[r] = transform_line(parts[r], roots);
+    if (m > 1) parts[r] = transform_line(parts[r], roots, sign);
   }
   std::vector<Point> out(n);
   for (size_t k = 0; k < n; ++k)
@@ -109,15 +147,13 @@ void transform_dim(std::vector<Point>& x, const long long* size, int d, int sign
   if (n == 1) return;
   long long inner = 1;
   for (int e = d + 1; e < 3; ++e) inner *= size[e];
-  std::vector<Point> line(static_cast<size_t>(n)), roots(static_cast<size_t>(n));
-  for (long long k = 0; k < n; ++k)
-    roots[static_cast<size_t>(k)] = std::polar(
-        1.0, sign * 2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(n));
+  std::vector<Point> line(static_cast<size_t>(n));
+  const std::vector<Point> roots = roots_of(static_cast<size_t>(n), sign);
   for (size_t begin = 0; begin < x.size(); ++begin) {
     if (static_cast<long long>(begin) / inner % n != 0) continue;
     for (long long k = 0; k < n; ++k)
       line[static_cast<size_t>(k)] = x[begin + static_cast<size_t>(k * inner)];
-    line = transform_line(line, roots);
+    line = transform_line(line, roots, sign);
     for (long long k = 0; k < n; ++k)
       x[begin + static_cast<size_t>(k * inner)] = line[static_cast<size_t>(k)];
   }
