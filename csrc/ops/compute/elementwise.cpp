@@ -189,6 +189,15 @@ bool writes_contiguous(const CtxBase& ctx) noexcept {
   return x.is_contiguous() && x.numel() <= kDirectMax && writes_contiguous(ctx);
 }
 
+// Runs `fn` over contiguous tensors of one shape.
+template <class... In>
+[[gnu::always_inline]] inline void run_alike(LoopFn fn, const void* params, const Tensor& out,
+                                             const In&... in) {
+  char* const ptrs[] = {out.bytes(), in.bytes()...};
+  const int64_t steps[] = {out.itemsize(), in.itemsize()...};
+  kernels::run_row(fn, ptrs, steps, out.numel(), params);
+}
+
 // Computes small contiguous operands of one shape and dtype, the most frequent call. Returns an
 // undefined tensor if the operands are not such.
 Tensor binary_direct(CtxBase& ctx, BinaryOp op, const Tensor& a, const Tensor& b, Rule rule,
@@ -201,9 +210,7 @@ Tensor binary_direct(CtxBase& ctx, BinaryOp op, const Tensor& a, const Tensor& b
   if (fn == nullptr) [[unlikely]]
     return Tensor();
   Tensor out = out_like(ctx, a, result_dtype(t, rule));
-  char* ptrs[3] = {out.bytes(), a.bytes(), b.bytes()};
-  const int64_t steps[3] = {out.itemsize(), a.itemsize(), b.itemsize()};
-  kernels::run_row(fn, ptrs, steps, a.numel(), params);
+  run_alike(fn, params, out, a, b);
   return out;
 }
 
@@ -219,9 +226,7 @@ Tensor unary_op(CtxBase& ctx, kernels::UnaryOp op, const Tensor& x, Rule rule, c
     const Cast cast(x, compute);
     const Tensor& in = cast.get();
     Tensor out = out_like(ctx, x, result);
-    char* ptrs[2] = {out.bytes(), in.bytes()};
-    const int64_t steps[2] = {out.itemsize(), in.itemsize()};
-    kernels::run_row(fn, ptrs, steps, in.numel(), params);
+    run_alike(fn, params, out, in);
     return out;
   }
   const TensorOrScalar operand(x);
@@ -415,16 +420,10 @@ template <size_t kCount>
             same_shape(*saved[i], g);
   if (!alike) [[unlikely]]
     return gradient_over(fn, g, saved.first(kCount), params, last, cost);
-  const int64_t step = g.itemsize();
   Tensor out = last && is_ours(g) ? g : new_like(g, g.dtype());
-  char* ptrs[kCount + 2] = {out.bytes(), g.bytes()};
-  int64_t steps[kCount + 2] = {step, step};
-#pragma GCC unroll 4
-  for (size_t i = 0; i < kCount; ++i) {
-    ptrs[i + 2] = saved[i]->bytes();
-    steps[i + 2] = step;
-  }
-  kernels::run_row(fn, ptrs, steps, g.numel(), params);
+  [&]<size_t... I>(std::index_sequence<I...>) {
+    run_alike(fn, params, out, g, *saved[I]...);
+  }(std::make_index_sequence<kCount>());
   return out;
 }
 
