@@ -431,3 +431,48 @@ def test_tensors_with_history_are_saved_as_values():
     w = torch.ones(2, requires_grad=True)
     got = through_file({"y": w * 2, "d": (w * 2).detach()})
     assert got["y"].tolist() == [2, 2] and got["y"].is_leaf and not got["d"].requires_grad
+
+
+def everything():
+    """Returns objects of all the kinds that archives hold."""
+    shared = torch.arange(12.0)
+    attributed = torch.ones(2)
+    attributed.note = "n"
+    model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    adam = torch.optim.Adam(model.parameters())
+    model(torch.ones(4, 2)).sum().backward()
+    adam.step()
+    return {
+        "state": [model.state_dict(), adam.state_dict()],
+        "views": (shared, shared[2:5], shared.view(3, 4).t(), shared.untyped_storage()),
+        "kinds": [attributed, nn.Parameter(shared), torch.eye(2).to_sparse(), shared.shape],
+        "others": [torch.ones(2, dtype=torch.uint16), torch.ones(2, device="meta")],
+        "plain": [None, True, 1 << 70, 1.5, 1j, "x" * 300, b"c", {1, 2}, OrderedDict(a=1), Counter("a")],
+        "typed": torch.storage.TypedStorage(shared.untyped_storage(), torch.float32),
+        "text": "ctorch\nFloatStorage\n",
+        "layout": [torch.strided, torch.device("cpu")],
+    }
+
+
+def test_both_picklers_write_the_same(monkeypatch):
+    from cograd._files import archive
+
+    made, whole = everything(), len(sys.modules)
+    fast, writer = archive._pickled(made)
+    assert type(writer) is archive._FastWriter and len(sys.modules) == whole
+    monkeypatch.setattr(archive._FastWriter, "text", None)
+    slow, writer = archive._pickled(made)
+    assert type(writer) is archive._Writer and slow == fast
+
+
+@pytest.mark.parametrize("text", ["dtype", "Tensor", "nn.Parameter", "preserve_format"])
+def test_names_that_only_one_pickler_writes(text):
+    value = eval(f"torch.{'float32' if text == 'dtype' else text}")
+    file = io.BytesIO()
+    torch.save([value, value, torch.ones(2)], file, format="torch")
+    with zipfile.ZipFile(file) as archive:
+        found = archive.read("archive/data.pkl")
+    assert b"cograd" not in found
+    file.seek(0)
+    got = torch.load(file, weights_only=False)
+    assert got[0] is value and got[1] is value and got[2].tolist() == [1, 1]

@@ -12,6 +12,8 @@ import io
 import os
 import pickle
 import struct
+import sys
+import types
 import zipfile
 from collections import OrderedDict
 from typing import Any
@@ -53,6 +55,7 @@ _CLASSES = {
     TypedStorage: ("torch.storage", "TypedStorage"),
 }
 _ALIGNMENT = 64
+_AT_ONCE = 1 << 24  # bytes that are first collected in memory
 
 
 class _Global:
@@ -76,34 +79,20 @@ class _Stored:
         self.dtype = dtype
 
 
-# The pickler written in Python, because its ``save`` can be overridden.
-_PythonPickler: Any = getattr(pickle, "_Pickler")  # noqa: B009
-
-
-class _Writer(_PythonPickler):  # type: ignore[misc]
-    """Writes ``data.pkl`` and collects the storages, keyed by their memory."""
+class _Reduces:
+    """Reduces tensors to torch's functions and collects the storages, keyed by their memory."""
 
     def __init__(self, file: Any) -> None:
-        super().__init__(file, protocol=2)
+        super().__init__(file, protocol=2)  # type: ignore[call-arg]
         self.storages: dict[tuple[int, int], tuple[str, UntypedStorage]] = {}
         self._stored: dict[tuple[int, Any], _Stored] = {}
         self._globals: dict[str, _Global] = {}
 
-    def _global(self, module: str, name: str) -> _Global:
-        return self._globals.setdefault(f"{module}.{name}", _Global(module, name))
-
-    def save(self, obj: Any, save_persistent_id: bool = True) -> None:
-        if type(obj) in (_C.dtype, memory_format):
-            obj = self._global("torch", dtype_name(obj))
-        elif isinstance(obj, type) and obj in _CLASSES:
-            obj = self._global(*_CLASSES[obj])
-        if type(obj) is not _Global:
-            super().save(obj, save_persistent_id)
-        elif (known := self.memo.get(id(obj))) is not None:
-            self.write(self.get(known[0]))
-        else:
-            self.write(b"c" + f"{obj.module}\n{obj.name}\n".encode())
-            self.memoize(obj)
+    def _global(self, module: str, name: str) -> Any:
+        found = self._globals.get(f"{module}.{name}")
+        if found is None:
+            found = self._globals[f"{module}.{name}"] = _Global(module, name)
+        return found
 
     def persistent_id(self, obj: Any) -> Any:
         if type(obj) is TypedStorage:
@@ -149,7 +138,7 @@ class _Writer(_PythonPickler):  # type: ignore[misc]
         if state is None:
             return rebuild, parts
         typed = self._global("torch._tensor", "_rebuild_from_type_v2")
-        return typed, (rebuild, Tensor, parts, state)
+        return typed, (rebuild, self._global("torch", "Tensor"), parts, state)
 
     def _sparse(self, t: Any) -> Any:
         _, (shape, data) = t.__reduce_ex__(2)
@@ -160,14 +149,90 @@ class _Writer(_PythonPickler):  # type: ignore[misc]
         """Returns how to rebuild a tensor without its attributes."""
         if t.is_meta:
             rebuild = self._global("torch._utils", "_rebuild_meta_tensor_no_storage")
-            return rebuild, (t.dtype, tuple(t.shape), tuple(t.stride()), t.requires_grad)
+            dtype = self._global("torch", dtype_name(t.dtype))
+            return rebuild, (dtype, tuple(t.shape), tuple(t.stride()), t.requires_grad)
         storage = t.untyped_storage()
         stored = self._stored.setdefault((id(storage), t.dtype), _Stored(storage, t.dtype))
         parts = (stored, t.storage_offset(), tuple(t.shape), tuple(t.stride()), t.requires_grad)
         if dtype_name(t.dtype) in _NAMES:
             return self._global("torch._utils", "_rebuild_tensor_v2"), (*parts, OrderedDict())
         rebuild = self._global("torch._utils", "_rebuild_tensor_v3")
-        return rebuild, (*parts, OrderedDict(), t.dtype)
+        return rebuild, (*parts, OrderedDict(), self._global("torch", dtype_name(t.dtype)))
+
+
+# The pickler written in Python, because its ``save`` can be overridden.
+_PythonPickler: Any = getattr(pickle, "_Pickler")  # noqa: B009
+
+
+class _Writer(_Reduces, _PythonPickler):  # type: ignore[misc]
+    """Writes ``data.pkl`` with all objects that torch's files can hold."""
+
+    def save(self, obj: Any, save_persistent_id: bool = True) -> None:
+        if type(obj) in (_C.dtype, memory_format):
+            obj = self._global("torch", dtype_name(obj))
+        elif isinstance(obj, type) and obj in _CLASSES:
+            obj = self._global(*_CLASSES[obj])
+        if type(obj) is not _Global:
+            super().save(obj, save_persistent_id)
+        elif (known := self.memo.get(id(obj))) is not None:
+            self.write(self.get(known[0]))
+        else:
+            self.write(b"c" + f"{obj.module}\n{obj.name}\n".encode())
+            self.memoize(obj)
+
+
+class _FastWriter(_Reduces, pickle.Pickler):
+    """Writes the same bytes with the pickler written in C, three times faster.
+
+    That pickler writes only names that can be imported. So a placeholder gets the name of an
+    attribute of a module that exists during the call, whose name is random: ``text`` replaces it.
+    """
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self._file = file
+        self._module = types.ModuleType(f"cograd_{os.urandom(16).hex()}")
+
+    def _global(self, module: str, name: str) -> Any:
+        found = self._globals.get(f"{module}.{name}")
+        if found is None:
+            found = super()._global(module, name)
+            found.token = f"n{len(self._globals) - 1}"
+            found.__module__ = self._module.__name__
+            setattr(self._module, found.token, found)
+        return found
+
+    def reducer_override(self, obj: Any) -> Any:
+        kind = type(obj)
+        if kind is _Global:
+            return obj.token
+        if kind in (_C.dtype, memory_format) or (isinstance(obj, type) and obj in _CLASSES):
+            raise pickle.PicklingError("the other pickler writes another object instead")
+        return super().reducer_override(obj)
+
+    def text(self, obj: Any) -> bytes:
+        name = self._module.__name__
+        sys.modules[name] = self._module
+        try:
+            self.dump(obj)
+        finally:
+            del sys.modules[name]
+        first, *rest = self._file.getvalue().split(b"c%s\nn" % name.encode())
+        names = [f"c{g.module}\n{g.name}\n".encode() for g in self._globals.values()]
+        parts = (part.partition(b"\n") for part in rest)
+        return first + b"".join(names[int(number)] + after for number, _, after in parts)
+
+
+def _pickled(obj: Any) -> tuple[bytes, _Reduces]:
+    """Returns the pickle, and the writer, which has the storages."""
+    fast = _FastWriter(io.BytesIO())
+    try:
+        return fast.text(obj), fast
+    except Exception:  # it cannot write the object, or nothing can: _Writer's error is the same
+        text = io.BytesIO()
+        writer = _Writer(text)
+        writer.dump(obj)
+        return text.getvalue(), writer
 
 
 def _entry(file: zipfile.ZipFile, name: str, data: Any, size: int) -> None:
@@ -195,15 +260,18 @@ def write(obj: Any, file: Any, name: str) -> None:
         name.encode()
     except UnicodeEncodeError:  # a file's name need not be valid text
         name = "archive"
-    text = io.BytesIO()
-    writer = _Writer(text)
-    writer.dump(obj)
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        _entry(archive, f"{name}/data.pkl", text.getvalue(), text.tell())
+    text, writer = _pickled(obj)
+    size = len(text) + sum(storage.nbytes() for _, storage in writer.storages.values())
+    # zipfile seeks back to the header of each entry, which would write each to the disk.
+    target = io.BytesIO() if size <= _AT_ONCE else file
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        _entry(archive, f"{name}/data.pkl", text, len(text))
         _entry(archive, f"{name}/byteorder", b"little", 6)
         for key, storage in writer.storages.values():
             _entry(archive, f"{name}/data/{key}", storage.cpu(), storage.nbytes())
         _entry(archive, f"{name}/version", b"3\n", 2)
+    if target is not file:
+        file.write(target.getbuffer())
 
 
 # ---- reading -------------------------------------------------------------------------------------
