@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares the exported ABI with the stored baseline: abi_check.py [--update] [--library PATH].
+"""Compares the exported ABI with the stored baseline: abi_check.py [--update | --release].
 
 The baseline, abi/cograd-<major>.symbols, has a line for every function of cograd/c_api.h and
 c_devices.h with its C prototype, for every field of the public structs with its offset and size,
 and for every constant with its value. A missing or changed line is an error: extensions built
-earlier would break. New lines must be added with --update, after raising COGRAD_ABI_MINOR if a
-release had the old list.
+earlier would break. New lines must be added with --update.
+A release runs --release, which keeps its list in abi/cograd-<major>.released. What is newer than
+this list needs a COGRAD_ABI_MINOR that is one higher than that of the release.
 If libabigail's abidiff is installed and --reference names an older libcograd.so, it runs, too.
 """
 
@@ -123,11 +124,16 @@ def exported(library: Path) -> dict[str, str]:
     return found
 
 
-def major() -> int:
-    """Returns COGRAD_ABI_MAJOR."""
-    found = re.search(r"#define COGRAD_ABI_MAJOR (\d+)", HEADER.read_text())
+def version(part: str) -> int:
+    """Returns COGRAD_ABI_MAJOR or COGRAD_ABI_MINOR."""
+    found = re.search(rf"#define COGRAD_ABI_{part} (\d+)", HEADER.read_text())
     assert found is not None
     return int(found.group(1))
+
+
+def major() -> int:
+    """Returns COGRAD_ABI_MAJOR."""
+    return version("MAJOR")
 
 
 def describe() -> list[str]:
@@ -152,6 +158,20 @@ def compare(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
         elif now[k] != line and not (k.startswith("struct") and grown(line, now[k])):
             broken.append(f"changed: {line}\n     to: {now[k]}")
     return broken, [line for k, line in now.items() if k not in before]
+
+
+def check_minor(released: list[str], now: list[str], minor: int) -> list[str]:
+    """Returns the error in the minor version; `released` begins with that of the last release."""
+    head, *old = released
+    last = int(head.removeprefix("minor "))
+    broken, added = compare(old, now)
+    longer = {key(x): x for x in old}
+    added += [x for x in now if longer.get(key(x), x) != x]
+    expected = last + bool(added)
+    if broken or minor == expected:
+        return broken
+    told = [f"COGRAD_ABI_MINOR is {minor}, expected {expected}: the last release has {last}"]
+    return told + [f"newer than the release: {line}" for line in added]
 
 
 def grown(old: str, new: str) -> bool:
@@ -207,6 +227,7 @@ def main() -> int:
     """Compares, or writes the baseline."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--update", action="store_true", help="write the baseline")
+    parser.add_argument("--release", action="store_true", help="keep the list of this release")
     parser.add_argument(
         "--library", type=Path, help="libcograd.so; default: that of the installed build"
     )
@@ -225,6 +246,12 @@ def main() -> int:
         if added:
             wrong.append("not in the baseline, run tools/abi_check.py --update:")
             wrong += added
+    kept = ROOT / "abi" / f"cograd-{major()}.released"
+    if args.release:
+        kept.write_text("\n".join([f"minor {version('MINOR')}", *now]) + "\n")
+        print(f"wrote {kept.name}")
+    elif kept.exists():
+        wrong += check_minor(kept.read_text().splitlines(), now, version("MINOR"))
     if args.reference and shutil.which("abidiff"):
         wrong += abidiff(args.reference, library)
     elif args.reference:

@@ -147,6 +147,20 @@ def test_abi_check_finds_what_breaks(tool):
     assert tool.compare(old, grown) == ([], [])
 
 
+def test_additions_after_a_release_need_the_next_minor_version(tool):
+    old = ["constant COGRAD_OK 0", "struct cograd_op_desc size 96"]
+    released = ["minor 3", *old]
+    assert tool.check_minor(released, old, 3) == []
+    for newer in ([*old, "constant COGRAD_NEW 1"], [old[0], "struct cograd_op_desc size 104"]):
+        assert tool.check_minor(released, newer, 4) == []
+        for minor in (3, 5):
+            wrong = tool.check_minor(released, newer, minor)
+            assert f"is {minor}, expected 4" in wrong[0]
+            assert wrong[1:] == [f"newer than the release: {newer[-1]}"]
+    assert "is 4, expected 3" in tool.check_minor(released, old, 4)[0]
+    assert tool.check_minor(released, old[1:], 4) == ["gone: constant COGRAD_OK 0"]
+
+
 def test_abi_check_reads_the_whole_header(tool):
     text = "\n".join(header.read_text() for header in tool.HEADERS)
     assert len(tool.prototypes()) == text.count("\nCOGRAD_C_API ")
