@@ -76,9 +76,12 @@ void CustomNode::backward(BackwardArgs& args) {
 
 void CustomNode::call_recorded(BackwardArgs& args) {
   if (!thread_state.grad_enabled && !transforms_open()) return call_backward(args);
+  std::vector<Tensor> with_tangents;  // call_backward moves the gradients
+  for (const Tensor& g : args.grads)
+    if (g.defined() && has_tangent_here(g)) with_tangents.push_back(g);
   const ElementReads reads;
   call_backward(args);
-  reads.guard(*this, args.out);
+  reads.guard(*this, with_tangents, args.out);
 }
 
 // Wraps the physical gradients of the outputs as batched tensors, calls the user's backward, and

@@ -71,9 +71,10 @@ void ElementReads::note(const Tensor& t, const char* who) {
   if (t.numel() == 1 && (recorded ? made_here(t.impl()) : t->base == nullptr)) return;
   if (reader_ == nullptr) reader_ = who;
   tangent_ |= dual;
-  if (!recorded) return;
-  const Edge e = gradient_edge(t.impl());
+  const Edge e = recorded ? gradient_edge(t.impl()) : Edge{};
   if (e.node != nullptr) edges_.push_back(e);
+  if (e.node != nullptr && dual) tangent_edges_.push_back(e);
+  unknown_tangent_ |= dual && e.node == nullptr;
 }
 
 // Returns the edges that leave the part of the graph that was recorded in the scope.
@@ -93,15 +94,23 @@ std::vector<Edge> ElementReads::frontier(const Edge& from) const {
   return found;
 }
 
+std::vector<Edge> ElementReads::lost(const Tensor& g, const std::vector<Edge>& reads) const {
+  if (is_batched(g)) return lost(physical_tensor(g), reads);
+  const Edge own = requires_grad(g) ? gradient_edge(g.impl()) : Edge{};
+  const NodeRef hold(own.node);
+  const std::vector<Edge> kept = frontier(own);
+  std::vector<Edge> found;
+  for (const Edge& read : reads)
+    for (const Edge& e : frontier(read))
+      if (!contains(kept, e) && !contains(found, e)) found.push_back(e);
+  return found;
+}
+
 Tensor ElementReads::guarded(const CustomNode& node, const Tensor& g) const {
   if (is_batched(g)) return batched_like(g, guarded(node, physical_tensor(g)));
   const Edge own = requires_grad(g) ? gradient_edge(g.impl()) : Edge{};
   const NodeRef hold(own.node);
-  const std::vector<Edge> kept = frontier(own);
-  std::vector<Edge> lost;
-  for (const Edge& read : edges_)
-    for (const Edge& e : frontier(read))
-      if (!contains(kept, e) && !contains(lost, e)) lost.push_back(e);
+  std::vector<Edge> lost = this->lost(g, edges_);
   if (lost.empty()) return g;
   const NodeRef made(new UnrecordedNode(
       explained(node, "a derivative of the backward of ", reader_, "that requires grad")));
@@ -116,12 +125,20 @@ Tensor ElementReads::guarded(const CustomNode& node, const Tensor& g) const {
   return out;
 }
 
-void ElementReads::guard(const CustomNode& node, std::span<Tensor> gradients) const {
+// A gradient may have its tangent from `incoming` alone, the incoming gradients that have one. Where
+// no graph is recorded that would show it, the tangent counts as incomplete.
+bool ElementReads::tangent_complete(const Tensor& g, std::span<const Tensor> incoming) const {
+  if (!has_tangent_here(g)) return false;
+  return incoming.empty() || (!unknown_tangent_ && lost(g, tangent_edges_).empty());
+}
+
+void ElementReads::guard(const CustomNode& node, std::span<const Tensor> incoming,
+                         std::span<Tensor> gradients) const {
   if (reader_ == nullptr) return;
   for (Tensor& g : gradients) {
     if (!g.defined()) continue;
     COGRAD_CHECK(
-        !tangent_ || has_tangent_here(g),
+        !tangent_ || tangent_complete(g, incoming),
         explained(node, "forward mode over the backward of ", reader_, "that has a tangent"));
     if (!edges_.empty()) g = guarded(node, g);
   }

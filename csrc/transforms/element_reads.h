@@ -24,18 +24,24 @@ class COGRAD_API ElementReads {
   // a norm, is not an element: backward decides by it, or prints it.
   void note(const Tensor& t, const char* who);
   // Replaces gradients that cannot have a derivative by those read tensors that they do not lead
-  // to: a backward through them raises. Raises if such a gradient has no tangent.
-  void guard(const CustomNode& node, std::span<Tensor> gradients) const;
+  // to: a backward through them raises. Raises if such a gradient lacks a tangent, or a part of it.
+  void guard(const CustomNode& node, std::span<const Tensor> incoming,
+             std::span<Tensor> gradients) const;
 
  private:
   bool made_here(TensorImpl* t) const;
   std::vector<Edge> frontier(const Edge& from) const;
+  // Returns where the graph of `reads` goes on outside of the scope and that of `g` does not.
+  std::vector<Edge> lost(const Tensor& g, const std::vector<Edge>& reads) const;
+  bool tangent_complete(const Tensor& g, std::span<const Tensor> incoming) const;
   Tensor guarded(const CustomNode& node, const Tensor& g) const;
   const uint64_t first_;  // nodes from this one on were recorded in the scope
   ElementReads* const before_;
   std::vector<Edge> edges_;  // of the tensors that were read, each with a reference to its node
+  std::vector<Edge> tangent_edges_;  // of those that had a tangent; the same nodes
   const char* reader_ = nullptr;
-  bool tangent_ = false;  // one of them had a tangent
+  bool tangent_ = false;          // one of them had a tangent
+  bool unknown_tangent_ = false;  // one of these was not recorded
 };
 
 // Hides the reads in its scope, which only decide what backward does.

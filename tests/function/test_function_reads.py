@@ -165,3 +165,57 @@ def test_check_tells_of_elements_that_are_read():
     report = check(cube(READERS["item"]), (X,), raise_exception=False)
     assert "it reads elements, by item()" in report["gradgradcheck"].detail
     assert report["gradcheck"].outcome == "pass"
+
+
+def first_element(x):
+    return 3 * x**2 * (x[0].item() / X[0].item())
+
+
+@pytest.mark.parametrize("how", ["func", "dual", "dual recorded"])
+def test_a_tangent_that_comes_from_the_incoming_gradient_alone_is_no_tangent(how):
+    forward = torch.autograd.forward_ad
+
+    def tangent(f, outer):
+        if how == "func":
+            return torch.func.jvp(torch.func.grad(lambda x: outer(f(x))), (X,), (X,))[1]
+        x = X.clone().requires_grad_()
+        with forward.dual_level():
+            y = outer(f(forward.make_dual(x, X)))
+            (g,) = gradient(y, x, create_graph=how == "dual recorded")
+            return forward.unpack_dual(g).tangent
+
+    def squared(y):
+        return (y**2).sum()
+
+    want = tangent(lambda x: x**3, squared)
+    assert torch.allclose(want, 30 * X**5)
+    for reader in READERS.values():
+        for outer in (squared, torch.sum):
+            with pytest.raises(RuntimeError, match=TEXT + "has a tangent"):
+                tangent(cube_with_jvp(reader), outer)
+    f = cube_with_jvp(first_element)
+    assert torch.allclose(tangent(f, torch.sum), 6 * X**2)
+    if how == "dual recorded":  # the graph shows that the gradient leads to x
+        assert torch.allclose(tangent(f, squared), want)
+    else:
+        with pytest.raises(RuntimeError, match=TEXT + "has a tangent"):
+            tangent(f, squared)
+
+
+def cube_with_jvp(factor):
+    class Cube(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            ctx.save_for_forward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, g):
+            return factor(ctx.saved_tensors[0]) * g
+
+        @staticmethod
+        def jvp(ctx, t):
+            return 3 * ctx.saved_tensors[0] ** 2 * t
+
+    return Cube.apply
