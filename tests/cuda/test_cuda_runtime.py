@@ -41,6 +41,23 @@ assert torch.cuda.get_arch_list() == ["sm_90"] and torch.cuda.is_bf16_supported(
     )
 
 
+def test_typed_tensors():
+    fakes.run(
+        """
+here, there = torch.FloatTensor([1, 2]), torch.cuda.FloatTensor([1, 2])
+assert there.is_cuda and there.tolist() == [1, 2] and torch.cuda.LongTensor(2, 3).shape == (2, 3)
+assert not isinstance(there, torch.FloatTensor) and isinstance(there, torch.cuda.FloatTensor)
+assert there.type().endswith(".cuda.FloatTensor") and not here.type().endswith(".cuda.FloatTensor")
+for kind in (torch.cuda.LongTensor, "torch.cuda.LongTensor"):
+    for t in (here, there):
+        assert t.type(kind).is_cuda and t.type(kind).dtype is torch.int64
+assert not there.type("torch.DoubleTensor").is_cuda and there.type(torch.float64).is_cuda
+assert here.type(there.type()).is_cuda and not there.type(here.type()).is_cuda
+raises(TypeError, "on the CPU, got", torch.FloatTensor, there)
+"""
+    )
+
+
 def test_errors_of_devices():
     fakes.run(
         """

@@ -564,6 +564,22 @@ def test_typed_legacy_constructors():
     assert torch.BoolTensor([1, 0]).tolist() == [True, False]
 
 
+def test_typed_tensors_of_the_gpu_are_a_kind_of_their_own():
+    t = torch.FloatTensor([1])
+    assert isinstance(t, torch.FloatTensor) and not isinstance(t, torch.cuda.FloatTensor)
+    assert repr(torch.cuda.ByteTensor) == "<class 'cograd.cuda.ByteTensor'>"
+    for name in ("torch.cuda", "torch.cuda.FloatTensors", "cuda.FloatTensor", "torch.x.LongTensor"):
+        with pytest.raises(ValueError, match="invalid type"):
+            t.type(name)
+    assert t.type("torch.LongTensor").dtype is torch.int64
+    if not torch.cuda.is_available():  # converts the dtype only if there is a GPU to go to
+        for kind in (torch.cuda.DoubleTensor, "torch.cuda.DoubleTensor"):
+            with pytest.raises(RuntimeError, match="no cuda device"):
+                t.type(kind)
+        with pytest.raises(RuntimeError, match="no cuda device"):
+            torch.cuda.FloatTensor(2)
+
+
 def test_size_type():
     s = torch.ones(2, 3).shape
     assert isinstance(s, torch.Size) and isinstance(s, tuple)

@@ -250,11 +250,10 @@ NAMES = {
     },
     "cuda": {
         "gpu": (
-            "CUDAPluggableAllocator CudaError ExternalStream GreenContext MemPool BFloat16Tensor "
-            "BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
-            "LongTensor ShortTensor caching_allocator_alloc caching_allocator_delete "
-            "can_device_access_peer change_current_allocator check_error clock_rate cudaStatus "
-            "cudart current_blas_handle get_gencode_flags gds green_contexts jiterator "
+            "CUDAPluggableAllocator CudaError ExternalStream GreenContext MemPool "
+            "caching_allocator_alloc caching_allocator_delete can_device_access_peer "
+            "change_current_allocator check_error clock_rate cudaStatus cudart "
+            "current_blas_handle get_gencode_flags gds green_contexts jiterator "
             "list_gpu_processes nccl power_draw temperature tunable use_mem_pool utilization "
             "memory_usage set_per_process_memory_fraction get_per_process_memory_fraction"
         ),

@@ -206,7 +206,8 @@ def set_default_dtype(d: Any) -> None:
 def typename(obj: Any, /) -> str:
     """Returns the full name of an object's type; for a tensor, the name contains its dtype."""
     if isinstance(obj, Tensor):
-        return f"{_C._public_name()}.{_C._scalar_type_name(obj.dtype)}Tensor"
+        place = ".cuda" if obj.is_cuda else ""
+        return f"{_C._public_name()}{place}.{_C._scalar_type_name(obj.dtype)}Tensor"
     owner = obj if hasattr(obj, "__qualname__") else obj.__class__
     module = getattr(owner, "__module__", None) or ""
     if module in ("builtins", "__builtin__"):

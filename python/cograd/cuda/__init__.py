@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cograd._base import absent as _absent
 from cograd._C import OutOfMemoryError
+from cograd._tensor.legacy import ON_GPU as _ON_GPU
 from cograd.cuda import graphs, memory, nvtx, random, streams
 from cograd.cuda._devices import (
     current_device,
@@ -70,12 +71,14 @@ __all__ = [
     *memory.__all__,
     *random.__all__,
     *streams.__all__,
+    *_ON_GPU,
 ]
 
 _initialized = False  # packages read this
 has_half = True
 has_magma = False
 default_generators: tuple[Any, ...] = ()
+globals().update(_ON_GPU)
 
 
 from cograd.cuda import amp  # noqa: E402
