@@ -30,9 +30,10 @@ struct Running {
   const CustomNode* node;
   const BackwardArgs* args;  // null: its jvp
   const ReopenedVmaps* frames;
-  const Running* outer;
+  Running* outer;
+  const std::vector<Tensor>* recorded = nullptr;  // incoming gradients that require grad
 };
-constinit thread_local const Running* t_running = nullptr;
+constinit thread_local Running* t_running = nullptr;
 
 struct RunningScope {
   Running here;
@@ -76,9 +77,14 @@ void CustomNode::backward(BackwardArgs& args) {
 
 void CustomNode::call_recorded(BackwardArgs& args) {
   if (!thread_state.grad_enabled && !transforms_open()) return call_backward(args);
-  std::vector<Tensor> with_tangents;  // call_backward moves the gradients
-  for (const Tensor& g : args.grads)
-    if (g.defined() && has_tangent_here(g)) with_tangents.push_back(g);
+  std::vector<Tensor> with_tangents, recorded;  // call_backward moves the gradients
+  for (const Tensor& g : args.grads) {
+    if (!g.defined()) continue;
+    if (has_tangent_here(g)) with_tangents.push_back(g);
+    const Tensor& memory = is_batched(g) ? physical_tensor(g) : g;
+    if (thread_state.grad_enabled && requires_grad(memory)) recorded.push_back(memory);
+  }
+  t_running->recorded = &recorded;
   const ElementReads reads;
   call_backward(args);
   reads.guard(*this, with_tangents, args.out);
@@ -169,7 +175,17 @@ void CustomNode::set_gradient(BackwardArgs& args, size_t input, Tensor g, size_t
 
 Tensor CustomNode::once_differentiable(const Tensor& g) const {
   if (is_batched(g)) return batched_like(g, once_differentiable(physical_tensor(g)));
-  return poisoned(g, edges(),
+  std::vector<Edge> inputs(edges().begin(), edges().end());
+  std::vector<NodeRef> held;
+  for (const Running* r = t_running; r != nullptr; r = r->outer) {
+    if (r->node != this || r->recorded == nullptr) continue;
+    for (const Tensor& t : *r->recorded) {
+      inputs.push_back(gradient_edge(t.impl()));
+      held.emplace_back(inputs.back().node);
+    }
+    break;
+  }
+  return poisoned(g, inputs,
                   detail::concat(name(),
                                  ": trying to differentiate twice a function that was marked with "
                                  "@once_differentiable: it is once differentiable, as its backward "

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "autograd/graph/error_node.h"
 #include "transforms/batch.h"
 #include "transforms/custom_function.h"
 #include "transforms/probing.h"
@@ -122,7 +123,8 @@ std::vector<Tensor> call_backward(Node& node, std::span<const Tensor> given,
                custom == nullptr ? std::string() : custom->jvp_to_write());
 }
 
-// True if nodes recorded since `first` lead from `t` to one of the leaves.
+// True if nodes recorded since `first` lead from `t` to one of the leaves. An ErrorNode leads
+// nowhere: what is behind it was not recorded.
 bool leads_to(const Tensor& t, std::span<const Tensor> leaves, uint64_t first) {
   const auto is_leaf_of = [&](const TensorImpl* p) {
     return std::any_of(leaves.begin(), leaves.end(),
@@ -141,6 +143,7 @@ bool leads_to(const Tensor& t, std::span<const Tensor> leaves, uint64_t first) {
       continue;
     }
     if (node->sequence < first || !seen.insert(node).second) continue;
+    if (dynamic_cast<const ErrorNode*>(node) != nullptr) continue;
     for (const Edge& e : node->edges())
       if (e.node != nullptr) todo.push_back(e.node);
   }

@@ -38,16 +38,45 @@ class UnrecordedNode final : public Node {
  public:
   explicit UnrecordedNode(std::string message) : message_(std::move(message)) {}
   std::string name() const override { return "Error"; }
-  void backward(BackwardArgs& args) override {
-    if (!args.grads[0].defined()) return;
-    for (size_t i = 1; i < edges().size(); ++i)
-      if (args.needs(i)) throw Error(ErrorKind::Runtime, message_);
-    args.out[0] = args.grads[0];
-  }
+  void backward(BackwardArgs& args) override;
+
+  // Returns `g` with a node whose edges lead to `own`, that of `g`, and to `lost`.
+  static Tensor of(const Tensor& g, const Edge& own, std::span<const Edge> lost,
+                   std::string message);
 
  private:
   std::string message_;
 };
+
+Tensor UnrecordedNode::of(const Tensor& g, const Edge& own, std::span<const Edge> lost,
+                          std::string message) {
+  const NodeRef made(new UnrecordedNode(std::move(message)));
+  const auto lead_to = [&](const Edge& e) {
+    if (e.node != nullptr) e.node->retain();
+    made->add_edge(e.node, e.input_nr);
+  };
+  lead_to(own);
+  for (const Edge& e : lost) lead_to(e);
+  Tensor out = Tensor::steal(g->alias());
+  copy_tangents(g, out);
+  set_history(out, made.get(), 0);
+  return out;
+}
+
+void UnrecordedNode::backward(BackwardArgs& args) {
+  if (!args.grads[0].defined()) return;
+  for (size_t i = 1; i < edges().size(); ++i)
+    if (args.needs(i)) throw Error(ErrorKind::Runtime, message_);
+  // What this gradient is multiplied by depends on the elements that were read.
+  const Tensor g = args.grads[0];
+  if (!thread_state.grad_enabled) {
+    args.out[0] = g;
+    return;
+  }
+  const Edge own = requires_grad(g) ? gradient_edge(g.impl()) : Edge{};
+  const NodeRef hold(own.node);
+  args.out[0] = of(g, own, std::span(edges()).subspan(1), message_);
+}
 
 }  // namespace
 
@@ -110,23 +139,15 @@ Tensor ElementReads::guarded(const CustomNode& node, const Tensor& g) const {
   if (is_batched(g)) return batched_like(g, guarded(node, physical_tensor(g)));
   const Edge own = requires_grad(g) ? gradient_edge(g.impl()) : Edge{};
   const NodeRef hold(own.node);
-  std::vector<Edge> lost = this->lost(g, edges_);
+  const std::vector<Edge> lost = this->lost(g, edges_);
   if (lost.empty()) return g;
-  const NodeRef made(new UnrecordedNode(
-      explained(node, "a derivative of the backward of ", reader_, "that requires grad")));
-  lost.insert(lost.begin(), own);
-  for (const Edge& e : lost) {
-    if (e.node != nullptr) e.node->retain();
-    made->add_edge(e.node, e.input_nr);
-  }
-  Tensor out = Tensor::steal(g->alias());
-  copy_tangents(g, out);
-  set_history(out, made.get(), 0);
-  return out;
+  return UnrecordedNode::of(
+      g, own, lost,
+      explained(node, "a derivative of the backward of ", reader_, "that requires grad"));
 }
 
-// A gradient may have its tangent from `incoming` alone, the incoming gradients that have one. Where
-// no graph is recorded that would show it, the tangent counts as incomplete.
+// A gradient may have its tangent from `incoming` alone, the incoming gradients that have one.
+// Where no graph is recorded that would show it, the tangent counts as incomplete.
 bool ElementReads::tangent_complete(const Tensor& g, std::span<const Tensor> incoming) const {
   if (!has_tangent_here(g)) return false;
   return incoming.empty() || (!unknown_tangent_ && lost(g, tangent_edges_).empty());

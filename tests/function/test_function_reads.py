@@ -219,3 +219,40 @@ def cube_with_jvp(factor):
             return 3 * ctx.saved_tensors[0] ** 2 * t
 
     return Cube.apply
+
+
+class Once(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        return 3 * ctx.saved_tensors[0] ** 2 * g
+
+
+def test_a_derivative_by_the_incoming_gradient_of_a_marked_backward_raises():
+    """It was silently 0: the history of the result led to the inputs only."""
+    for derivative in (
+        lambda: torch.autograd.functional.jvp(Once.apply, X, X),
+        lambda: torch.func.linearize(Once.apply, X)[1](X),
+    ):
+        with pytest.raises(RuntimeError, match="marked with @once_differentiable"):
+            derivative()
+    x, w = X.clone().requires_grad_(), X.clone().requires_grad_()
+    (g,) = gradient((Once.apply(x) * w).sum(), x, create_graph=True)
+    assert torch.allclose(g, 3 * X**3)
+    with pytest.raises(RuntimeError, match="marked with @once_differentiable"):
+        gradient(g.sum(), w)  # as a penalty on the gradient by x of a network with weights w
+
+
+def test_a_derivative_by_the_incoming_gradient_knows_what_was_read():
+    f = cube(READERS["tolist"])
+    x, seed = X.clone().requires_grad_(), torch.ones(2, dtype=F8, requires_grad=True)
+    (g,) = gradient(f(x), x, seed, create_graph=True)
+    (slope,) = gradient(g, seed, torch.ones(2, dtype=F8), create_graph=True)
+    assert torch.allclose(slope, 3 * X**2)
+    with pytest.raises(RuntimeError, match=TEXT + "requires grad"):
+        gradient(slope.sum(), x)  # it is a function of x, too
