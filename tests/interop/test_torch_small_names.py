@@ -63,6 +63,8 @@ def test_every_copy_is_tested_and_real_and_t_too():
     z = torch.complex(X, X + 1)
     assert torch.equal(torch.view_as_real_copy(z), torch.view_as_real(z))
     assert torch.view_copy(X, torch.int32).dtype is torch.int32
+    turned = torch.arange(6.0).reshape(2, 3).t()
+    assert torch.view_copy(turned, (6,)).tolist() == [0, 3, 1, 4, 2, 5]
     with pytest.raises(IndexError, match=r"dim must be in \[-3, 2\], got 3"):
         torch.slice_copy(X, 3)
     with pytest.raises(RuntimeError, match="a tensor for each of the 2 results, got 1"):

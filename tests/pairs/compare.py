@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from pairs import functions
 from pairs.package import T
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -69,7 +70,8 @@ class Reference:
         """Returns what the measure is compared with, or the exception of the plain call."""
         if measure.name not in self.wanted:
             try:
-                self.wanted[measure.name] = measure.want(self)
+                with functions.exact():
+                    self.wanted[measure.name] = measure.want(self)
             except Exception as e:
                 self.wanted[measure.name] = e.with_traceback(None)
         return self.wanted[measure.name]

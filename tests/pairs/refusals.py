@@ -95,6 +95,25 @@ REFUSALS = [
         r"\+ (enable_grad|another thread)",
         measure="^inference_mode$",
     ),
+    Refusal(
+        "a backward that reads elements has no derivative, and no elements in a vmap",
+        r"the backward of Cube\w+: it reads elements|differentiate twice|once_differentiable"
+        r"|vmap: .*(tolist|\.item)\(\)|a function that is differentiable once",
+        subject=r"own\.cube_",
+    ),
+    Refusal(
+        "what one custom Function saves of another's result has no second tangent",
+        "is an intermediate result of forward, whose tangent is not known",
+        subject=r"own\.cube_",
+        contexts="a Function",
+        measure="jvp|jacfwd|dual|linearize|forward",
+    ),
+    Refusal(
+        "the sparsity of a product in a vmap depends on the sample",
+        "vmap: .*an operation that reads values|sparse.*vmap|vmap.*sparse",
+        subject="to_sparse",
+        measure="vmap|jac|hessian|batched|ensemble",
+    ),
     Refusal("a state that power iteration writes", WRITES, subject="spectral_norm"),
     Refusal(
         "hooks that are lambdas have no name to pickle",

@@ -94,6 +94,74 @@ nn.MaxPool2d(2) | T(2, 3, 4, 4)
 nn.Softmax(-1) | T(3, 4)
 """  # noqa: E501
 
+# Functions of Python that compose ops, so the table of ops lacks them.
+FFT = """
+nn.Identity() | T(3, 5), T(3, 5) | torch.fft.fft(torch.complex(x[0], x[1]), n=4) ** 2
+nn.Identity() | T(3, 5), T(3, 5) | torch.fft.ifft(torch.complex(x[0], x[1]), n=7, dim=0, norm='ortho') ** 2
+nn.Identity() | T(3, 5) | torch.fft.rfft(x[0], norm='forward') ** 2
+nn.Identity() | T(3, 4), T(3, 4) | torch.fft.irfft(torch.complex(x[0], x[1]), n=5) ** 2
+nn.Identity() | T(3, 4), T(3, 4) | torch.fft.hfft(torch.complex(x[0], x[1])) ** 2
+nn.Identity() | T(3, 5) | torch.fft.ihfft(x[0], norm='ortho') ** 2
+nn.Identity() | T(3, 5), T(3, 5) | torch.fft.fft2(torch.complex(x[0], x[1])) ** 2
+nn.Identity() | T(2, 3, 4), T(2, 3, 4) | torch.fft.ifft2(torch.complex(x[0], x[1]), dim=(0, 2)) ** 2
+nn.Identity() | T(3, 5) | torch.fft.rfft2(x[0], s=(4, 4)) ** 2
+nn.Identity() | T(3, 4), T(3, 4) | torch.fft.irfft2(torch.complex(x[0], x[1]), s=(3, 6)) ** 2
+nn.Identity() | T(3, 4), T(3, 4) | torch.fft.hfft2(torch.complex(x[0], x[1])) ** 2
+nn.Identity() | T(3, 5) | torch.fft.ihfft2(x[0]) ** 2
+nn.Identity() | T(2, 3, 2), T(2, 3, 2) | torch.fft.fftn(torch.complex(x[0], x[1])) ** 2
+nn.Identity() | T(2, 3, 2) | torch.fft.ifftn(x[0], norm='forward') ** 2
+nn.Identity() | T(2, 3, 4) | torch.fft.rfftn(x[0], dim=(0, 2)) ** 2
+nn.Identity() | T(2, 3, 3), T(2, 3, 3) | torch.fft.irfftn(torch.complex(x[0], x[1]), norm='ortho') ** 2
+nn.Identity() | T(2, 3, 3), T(2, 3, 3) | torch.fft.hfftn(torch.complex(x[0], x[1]), dim=(1, 2)) ** 2
+nn.Identity() | T(2, 3, 4) | torch.fft.ihfftn(x[0]) ** 2
+nn.Identity() | T(3, 5) | torch.fft.ifftshift(torch.fft.fftshift(x[0], dim=1) ** 2)
+nn.Identity() | T(2, 20) | torch.stft(x[0], 8, hop_length=4, return_complex=True, window=torch.ones(8, dtype=x[0].dtype))
+nn.Identity() | T(5, 6), T(5, 6) | torch.istft(torch.complex(x[0], x[1]), 8, hop_length=4, window=torch.ones(8, dtype=x[0].dtype)) ** 2
+nn.Linear(5, 4) | T(3, 5) | torch.fft.irfft(torch.fft.rfft(m(x[0])) * torch.fft.rfft(x[0][:, :4]), n=4)
+"""  # noqa: E501
+
+COPIES = """
+nn.Identity() | T(3, 4) | torch.alias_copy(x[0]) ** 2
+nn.Identity() | T(3, 4) | torch.as_strided_copy(x[0] * 1, (2, 2), (1, 2), 3) ** 2
+nn.Identity() | T(3, 4) | torch.diagonal_copy(x[0], 1) ** 2
+nn.Identity() | T(3, 1) | torch.expand_copy(x[0], (2, 3, 4)) ** 2
+nn.Identity() | T(3, 4) | torch.narrow_copy(x[0], 1, 1, 2) ** 2
+nn.Identity() | T(3, 4, 2) | torch.permute_copy(x[0], (2, 0, 1)) ** 2
+nn.Identity() | T(3, 4) | torch.select_copy(x[0], 1, -1) ** 2
+nn.Identity() | T(3, 7) | torch.slice_copy(x[0], 1, 1, 6, 2) ** 2
+nn.Identity() | T(3, 5) | [p ** 2 for p in torch.split_copy(x[0], 2, 1)]
+nn.Identity() | T(3, 5) | [p ** 2 for p in torch.split_with_sizes_copy(x[0], [1, 4], 1)]
+nn.Identity() | T(3, 1, 2) | torch.squeeze_copy(x[0]) ** 2
+nn.Identity() | T(3, 4) | torch.t_copy(x[0]) ** 2
+nn.Identity() | T(3, 4) | torch.transpose_copy(x[0], 0, 1) ** 2
+nn.Identity() | T(3, 4) | [p ** 2 for p in torch.unbind_copy(x[0], 1)]
+nn.Identity() | T(3, 6) | torch.unfold_copy(x[0], 1, 3, 2) ** 2
+nn.Identity() | T(3, 4) | torch.unsqueeze_copy(x[0], 1) ** 2
+nn.Identity() | T(3, 4) | torch.view_copy(x[0], (2, 6)) ** 2
+nn.Identity() | T(3, 2) | torch.view_as_complex_copy(x[0]) ** 2
+nn.Identity() | T(3, 2), T(3, 2) | torch.view_as_real_copy(torch.complex(x[0], x[1]) ** 2)
+"""
+
+SPARSE = """
+nn.Identity() | T(3, 4), T(4, 2) | torch.sparse.mm(x[0].to_sparse(), x[1])
+nn.Identity() | T(3, 4), T(4, 2) | torch.mm(x[0].to_sparse(), x[1] * x[1])
+nn.Identity() | T(4) | torch.sparse_coo_tensor(tensor([[0, 1, 1, 2], [2, 0, 0, 1]]), x[0] ** 2, (3, 3)).to_dense()
+nn.Identity() | T(4), T(3, 2) | torch.sparse_coo_tensor(tensor([[0, 1, 1, 2], [2, 0, 0, 1]]), x[0], (3, 3)) @ x[1]
+nn.Identity() | T(3, 4) | torch.sparse.sum(x[0].to_sparse() * 2, dim=0).to_dense() ** 2
+nn.Identity() | T(3, 4), T(3, 4) | (x[0].to_sparse() + x[1].to_sparse()).to_dense() ** 2
+nn.Identity() | T(3, 4) | x[0].to_sparse().coalesce().values() ** 2
+nn.Identity() | T(3, 4) | torch.sparse.softmax(x[0].to_sparse(), 1).to_dense()
+nn.Identity() | T(2, 2), T(2, 4), T(4, 2) | torch.sparse.addmm(x[0], x[1].to_sparse(), x[2])
+nn.Identity() | T(3, 4), T(4, 2) | x[0].to_sparse_csr() @ x[1]
+"""  # noqa: E501
+
+READS = """
+nn.Identity() | T(3, 4) | own.cube_by_elements(x[0])
+nn.Identity() | T(3, 4) | own.cube_by_item(x[0])
+nn.Identity() | T(3, 4) | own.cube_once(x[0])
+nn.Linear(3, 4) | T(2, 3) | own.cube_by_elements((x[0] * m.weight[0]).tanh()).sin()
+"""
+
 # Containers and base classes, which compute nothing of their own.
 WITHOUT_ROWS = {
     "Container",
@@ -106,4 +174,5 @@ WITHOUT_ROWS = {
     "RNNCellBase",
 }
 TEXTS = (RANDOM, RECURRENT, ATTENTION, BAGS, LOSSES, PARAMETRIZED, MIXED)
+TEXTS += (FFT, COPIES, SPARSE, READS)
 ROWS = [line for text in TEXTS for line in text.strip().splitlines()]

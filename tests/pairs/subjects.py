@@ -16,7 +16,7 @@ import nn_rows
 import numpy as np
 import optim_cases
 
-from pairs import forms, rows
+from pairs import forms, functions, rows
 from pairs.compare import scribble
 from pairs.package import NAME, T
 
@@ -149,6 +149,7 @@ class ModuleRow(Subject):
         self.constructor, self.arguments = parts[:2]
         self.expression = parts[2] if len(parts) > 2 else "m(*x)"
         self.is_random = row in rows.RANDOM
+        self.reads_memory = "as_strided" in row or "as_complex_copy" in row
         self.has_state = "spectral_norm" in row and ".eval()" not in row
         self.joins_arguments = "MultiheadAttention(" in row or "nn.Transformer" in row
         # The vectors of spectral_norm count as constants; scaling by counts is not a derivative.
@@ -157,6 +158,7 @@ class ModuleRow(Subject):
 
     def make(self):
         rng, names = nn_rows.makers(T, self.name)
+        names["own"] = functions
         module = eval(compiled(self.constructor), dict(names)).double()
         args = eval(compiled(f"[{self.arguments}]"), dict(names))
         if "Lazy" in self.constructor:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The copy buttons of the documentation: each block of a built page has one, with the right text."""
+"""The copy buttons of the documentation: each block of a page has one, with the right text."""
 
 import json
 import re

@@ -69,8 +69,9 @@ def slice_copy(
 def view_copy(
     input: Tensor, size: Sequence[int] | cograd.dtype, *, out: Tensor | None = None
 ) -> Tensor:
-    """Returns a copy of ``view`` by a shape or a dtype."""
-    return _copied(input.view(size), out)
+    """Returns a copy of ``view`` by a shape or a dtype; any strides will do for a shape."""
+    view = input.view(size) if isinstance(size, cograd.dtype) else input.reshape(size)
+    return _copied(view, out)
 
 
 def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -99,6 +99,9 @@ def deterministic():
 CONTEXTS = [
     Context("another thread", in_thread, plain_only=True, ends="autocast"),
     Context("anomaly mode", inside(lambda: T.autograd.detect_anomaly(check_nan=False))),
+    Context(
+        "anomaly mode, backward too", around=lambda: T.autograd.detect_anomaly(check_nan=False)
+    ),
     Context("autocast", autocast(dtype=T.bfloat16), changes_values=True, dtype=T.float32),
     Context("autocast(enabled=False)", autocast(enabled=False), ends="autocast"),
     Context("enable_grad", inside(T.enable_grad)),
