@@ -56,7 +56,7 @@ _exact = [False]
 
 @contextlib.contextmanager
 def exact():
-    """The functions compute x * x * x by ops in the block, so that it gives the true derivatives."""
+    """The functions compute x * x * x by ops in the block, which gives the true derivatives."""
     _exact[0] = True
     try:
         yield
