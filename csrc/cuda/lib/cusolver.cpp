@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 
+#include "cuda/driver/capture.h"
 #include "cuda/driver/gpu.h"
 
 namespace cograd::cuda {
@@ -126,6 +127,7 @@ LibraryCall::LibraryCall(const char* slot, HandledLibrary& l)
   lock_.lock();
   LibraryHandle& handle = l.handle();
   if (handle == nullptr) {
+    const DuringCapture allowed;  // the library allocates
     int status = l.create(&handle);
     if (status == l.no_memory) {  // the cache may hold what the library needs
       gpu.memory.release_cached();
