@@ -711,3 +711,78 @@ cuda.set_sync_debug_mode("default")
 assert x.tolist() == [0, 1, 2, 3]
 """
     )
+
+
+def test_libraries_in_a_capture():
+    """cuFFT and cuBLAS are captured, plans live on, and cuSOLVER is refused before it starts."""
+    fakes.run(
+        START
+        + """
+torch.manual_seed(0)
+a = (torch.randn(3, 3).tril() + 3 * torch.eye(3)).cuda()
+b = torch.randn(3, 2).cuda()
+x = torch.randn(4, 8).cuda()
+solve = lambda: torch.linalg.solve_triangular(a, b, upper=False)
+transform = lambda: torch.fft.rfft(x).abs()
+solve(), transform()
+cuda.synchronize()
+g, (y, z) = captured(lambda: (solve() * 2, transform() + 1))
+torch.backends.cuda.cufft_plan_cache.clear()
+for _ in range(3):
+    b.copy_(torch.randn(3, 2))
+    x.copy_(torch.randn(4, 8))
+    g.replay()
+    torch.testing.assert_close(y, solve() * 2)
+    torch.testing.assert_close(z, transform() + 1)
+
+def refused(f, text):
+    def both():
+        try:
+            f()
+        except RuntimeError as e:
+            assert text in str(e), e
+        else:
+            raise AssertionError("captured")
+        return x + 1
+    g, out = captured(both)  # the capture goes on
+    g.replay()
+    assert torch.equal(out, x + 1)
+
+refused(lambda: torch.fft.fft(torch.zeros(5, device="cuda")), "prepares a transform")
+for f in (torch.linalg.qr, torch.linalg.eigvalsh, torch.linalg.svdvals):
+    f(a)
+    refused(lambda: f(a), "which a CUDA graph cannot capture")
+before = cuda.memory_allocated()
+g, out = captured(lambda: (cuda.empty_cache(), x * 3)[1])
+g.replay()
+assert torch.equal(out, x * 3)
+"""
+    )
+
+
+def test_a_replay_while_another_capture_runs():
+    """The stream of the last replay is captured by then; the replay does not join that capture."""
+    fakes.run(
+        START
+        + """
+x = torch.ones(3).cuda()
+s, t = cuda.Stream(), cuda.Stream()
+g, y = captured(lambda: x + 1)
+with cuda.stream(s):
+    g.replay()
+cuda.synchronize()
+other = cuda.CUDAGraph()
+with cuda.stream(s):
+    other.capture_begin(capture_error_mode="relaxed")
+    z = x * 5
+x.fill_(2.0)
+with cuda.stream(t):
+    g.replay()
+with cuda.stream(s):
+    other.capture_end()
+cuda.synchronize()
+assert y.tolist() == [3.0] * 3
+other.replay()
+assert z.tolist() == [10.0] * 3
+"""
+    )

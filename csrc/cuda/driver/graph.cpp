@@ -254,7 +254,8 @@ class Graph final : public GpuGraph {
   // Replays share the graph's memory, so one follows the other also if their streams differ.
   void follow_last(CUstream s) {
     constexpr unsigned kWithoutTiming = 2;
-    if (!replayed_ || last_ == s) return;
+    // A capture that has begun since on the last stream has waited for the replay.
+    if (!replayed_ || last_ == s || capture_of(last_) != 0) return;
     CUevent e = nullptr;
     check(driver().event_create(&e, kWithoutTiming), "cuEventCreate");
     CUresult r = driver().event_record(e, last_);

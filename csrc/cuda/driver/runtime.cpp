@@ -155,6 +155,7 @@ class Runtime final : public CudaRuntime {
   }
   void synchronize_event(uint64_t e) override {
     refuse_captured(active(-1).stream(), "Event.synchronize()", kWaits);
+    const DuringCapture other;
     check(driver().event_synchronize(event_of(e)), "cuEventSynchronize");
   }
   bool event_done(uint64_t e) override {

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "cuda/driver/capture.h"
@@ -88,25 +90,21 @@ void check_status(int status, const char* slot, const FftShape& s, const char* w
 class Plan {
  public:
   Plan(const char* slot, const FftShape& s) {
-    const DuringCapture allowed;  // the library allocates
-    check_status(api().create(&handle_), slot, s, "make a plan");
-    made_ = true;
+    const DuringCapture allowed;  // another thread's; the library allocates
     try {
-      check_status(api().set_auto_allocation(handle_, 0), slot, s, "make a plan");
-      int status = make(s);
-      if (status == kAllocFailed) {  // its tables need memory that the cache may hold
+      renew(slot, s);
+      if (make(s) != 0) {  // its tables need memory that the cache may hold
         here().memory.release_cached();
-        status = make(s);
+        renew(slot, s);  // a handle makes one plan
+        check_status(make(s), slot, s, "make a plan");
       }
-      check_status(status, slot, s, "make a plan");
     } catch (...) {
       destroy();
       throw;
     }
   }
-  Plan(Plan&& o) noexcept
-      : handle_(o.handle_), work_bytes_(o.work_bytes_), made_(std::exchange(o.made_, false)) {}
-  Plan& operator=(Plan&&) = delete;
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
   ~Plan() { destroy(); }
 
   void run(const char* slot, const FftShape& s, void* in, void* out, bool forward) const {
@@ -119,6 +117,12 @@ class Plan {
   }
 
  private:
+  void renew(const char* slot, const FftShape& s) {
+    destroy();
+    check_status(api().create(&handle_), slot, s, "make a plan");
+    made_ = true;
+    check_status(api().set_auto_allocation(handle_, 0), slot, s, "make a plan");
+  }
   int make(const FftShape& s) {
     // Copies, because the library's parameters are not const.
     std::array<long long, 3> n{}, in{}, out{};
@@ -133,7 +137,9 @@ class Plan {
   }
   // The library frees its tables when the kernels that read them have run.
   void destroy() noexcept {
-    if (std::exchange(made_, false) && !forked()) api().destroy(handle_);
+    if (!std::exchange(made_, false) || forked()) return;
+    const DuringCapture allowed;
+    api().destroy(handle_);
   }
 
   Handle handle_ = 0;
@@ -147,17 +153,21 @@ class PlansOfGpu {
  public:
   void run(const char* slot, const FftShape& s, void* in, void* out, bool forward) {
     const std::lock_guard lock(mutex_);
-    if (most_ == 0) return Plan(slot, s).run(slot, s, in, out, forward);
     const auto it = places_.find(s);
     if (it != places_.end()) {
       plans_.splice(plans_.begin(), plans_, it->second);
     } else {
-      Plan made(slot, s);
+      refuse_captured(here().stream(), slot,
+                      "cuFFT prepares a transform of a new shape at its first call");
+      if (most_ == 0) return Plan(slot, s).run(slot, s, in, out, forward);
+      auto made = std::make_shared<Plan>(slot, s);
       shrink(most_ - 1);
       plans_.emplace_front(s, std::move(made));
       places_[s] = plans_.begin();
     }
-    plans_.front().second.run(slot, s, in, out, forward);
+    const std::shared_ptr<Plan>& plan = plans_.front().second;
+    plan->run(slot, s, in, out, forward);
+    if (capture_of(here().stream()) != 0) captured_.insert(plan);
   }
   FftPlans numbers() {
     const std::lock_guard lock(mutex_);
@@ -174,7 +184,7 @@ class PlansOfGpu {
   }
 
  private:
-  using List = std::list<std::pair<FftShape, Plan>>;
+  using List = std::list<std::pair<FftShape, std::shared_ptr<Plan>>>;
   void shrink(int64_t most) {
     while (static_cast<int64_t>(plans_.size()) > most) {
       places_.erase(plans_.back().first);
@@ -186,6 +196,7 @@ class PlansOfGpu {
   int64_t most_ = 4096;  // as torch
   List plans_;
   std::map<FftShape, List::iterator> places_;
+  std::set<std::shared_ptr<Plan>> captured_;  // a graph's replays read their tables
 };
 
 PlansOfGpu& plans_of(int gpu) {

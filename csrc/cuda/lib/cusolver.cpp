@@ -129,7 +129,7 @@ LibraryCall::LibraryCall(const char* slot, HandledLibrary& l)
   if (handle == nullptr) {
     const DuringCapture allowed;  // the library allocates
     int status = l.create(&handle);
-    if (status == l.no_memory) {  // the cache may hold what the library needs
+    if (status != 0) {  // the cache may hold the memory that the library needs
       gpu.memory.release_cached();
       status = l.create(&handle);
     }
@@ -149,7 +149,9 @@ void LibraryCall::check(const char* function, int status) const {
 }
 
 SolverCall::SolverCall(const char* slot, DType t)
-    : LibraryCall(slot, solver()), api(solver().types[number_of(t)]) {}
+    : LibraryCall(slot, solver()), api(solver().types[number_of(t)]) {
+  refuse_captured(here().stream(), slot, "cuSOLVER waits for the GPU");
+}
 BlasCall::BlasCall(const char* slot, DType t)
     : LibraryCall(slot, blas()), api(blas().types[number_of(t)]) {}
 

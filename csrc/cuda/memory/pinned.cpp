@@ -94,6 +94,7 @@ class PinnedBlocks {
     return static_cast<const char*>(p) < it->first + it->second.size ? &it->second : nullptr;
   }
   void release() {
+    if (open_captures.load(std::memory_order_relaxed) != 0) return;  // the driver forbids to free
     for (auto it = blocks_.begin(); it != blocks_.end();) {
       if (it->second.used || it->second.graphs != 0 || !done(it->second)) {
         ++it;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The Generator's state, and the stream that new generators use.
 #include "ops/random/generator.h"
+#include "tensor/backend.h"
 
 #include <pthread.h>
 
@@ -147,7 +148,9 @@ Generator& default_generator_of(Device d) {
   if (d.type != DeviceType::CUDA) return default_generator();
   static auto* const all = new std::array<std::atomic<Generator*>, 128>{};
   static std::mutex mutex;
-  std::atomic<Generator*>& one = (*all)[static_cast<uint8_t>(d.index)];
+  Backend* const backend = backend_of(d.type);
+  const int index = d.index >= 0 || backend == nullptr ? d.index : backend->current();
+  std::atomic<Generator*>& one = (*all)[static_cast<size_t>(std::max(index, 0))];
   if (Generator* g = one.load(std::memory_order_acquire)) return *g;
   const std::lock_guard lock(mutex);
   if (one.load(std::memory_order_relaxed) == nullptr) {

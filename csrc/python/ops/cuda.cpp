@@ -135,10 +135,11 @@ class PyGraph {
     own_.push_back(generator);
   }
   void begin(uint64_t pool, int mode) {
-    generators_ = {
+    std::vector<Generator*> drawn{
         &default_generator_of({DeviceType::CUDA, static_cast<int8_t>(runtime().current())})};
-    for (const py::object& o : own_) generators_.push_back(&py::cast<Generator&>(o));
-    graph_->begin(pool, static_cast<CaptureMode>(mode), {generators_.begin(), generators_.end()});
+    for (const py::object& o : own_) drawn.push_back(&py::cast<Generator&>(o));
+    graph_->begin(pool, static_cast<CaptureMode>(mode), {drawn.begin(), drawn.end()});
+    generators_ = std::move(drawn);
   }
   void replay() {
     std::vector<GpuGraph::Position> positions;

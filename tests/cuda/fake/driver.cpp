@@ -72,9 +72,13 @@ std::map<std::string, int64_t>& launches() {
 Result failure_of(const char* symbol) {
   ++calls()[symbol];
   const auto it = failures().find(symbol);
-  if (it == failures().end() || --it->second.calls_left > 0) return kSuccess;
+  if (it == failures().end()) return kSuccess;
   const Result code = it->second.code;
-  failures().erase(it);
+  int64_t& left = it->second.calls_left;
+  const bool repeated = left < 0;  // that many calls in a row fail
+  left += repeated ? 1 : -1;
+  if (left > 0) return kSuccess;
+  if (left == 0) failures().erase(it);
   return code;
 }
 #define ENTER(symbol)                                            \
@@ -330,11 +334,10 @@ extern "C" __attribute__((visibility("default"))) void fake_cuda_enqueue(const c
   const std::lock_guard<std::recursive_mutex> lock(mutex);
   ++launches()[name];
   if (dry()) return;
-  stream_of(stream)->queue.push_back({[=] {
-                                        const Open open;
-                                        run(context);
-                                      },
-                                      nullptr, 0, nullptr, 0});
+  give(stream_of(stream), [=] {
+    const Open open;
+    run(context);
+  });
 }
 
 API cuInit(unsigned) {

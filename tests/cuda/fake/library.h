@@ -24,14 +24,13 @@ class Driver {
     get(library, owns_, "fake_cuda_owns");
     get(library, device_, "fake_cuda_device");
   }
-  // Queues work, which counts as a launch of `name`.
+  // Queues work, which counts as a launch of `name`. It is never freed: a graph may repeat it.
   void enqueue(const char* name, void* stream, std::function<void()> work) const {
     enqueue_(
         name, stream,
         [](void* w) {
-          auto* const f = static_cast<std::function<void()>*>(w);
-          if (*f) (*f)();
-          delete f;
+          const auto& f = *static_cast<const std::function<void()>*>(w);
+          if (f) f();
         },
         new std::function<void()>(std::move(work)));
   }
