@@ -46,7 +46,9 @@ class LongLine {
           factors_[g * rows_ + k].i[j] = w.i;
         }
   }
-  int64_t bytes() const { return 2 * n_ * 2 * static_cast<int64_t>(sizeof(T)); }
+  int64_t bytes() const {
+    return (2 * n_ + 4 * (rows_ + columns_)) * static_cast<int64_t>(sizeof(T));
+  }
 
   // Transforms n complex points; `in` may be `out`.
   void run(const T* in, T* out, T scale, bool forward) const {
