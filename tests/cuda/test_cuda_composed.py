@@ -106,6 +106,14 @@ for mode in ("sum", "mean"):
 both(lambda w, i, o, s: F.embedding_bag(i, w, o, mode="sum", per_sample_weights=s), w, index,
      offsets, rand(7))
 both(lambda w, i: F.embedding_bag(i[:6].reshape(2, 3), w), w, index)
+# Sums of 16-bit numbers are added in float32, and rows of padding are not read.
+many = torch.full((100,), 0).reshape(1, 100)
+big = torch.full((4, 1), 1000.0, dtype=torch.float16)
+assert F.embedding_bag(many.cuda(), big.cuda(), mode="mean").tolist() == [[1000.0]]
+w[2] = float("inf")
+both(lambda w, i, o: F.embedding_bag(i, w, o, mode="sum", padding_idx=2), w, index, offsets)
+both(lambda w, i, o, s: F.embedding_bag(i, w, o, mode="sum", padding_idx=2,
+                                        per_sample_weights=s), w, index, offsets, rand(7))
 """
     )
 
@@ -118,5 +126,6 @@ b[0] = a[0, 0]  # a distance of 0
 for p in (0.0, 1.0, 1.5, 2.0, 3.0, float("inf")):
     both(lambda a, b: torch.cdist(a, b, p=p), a, b, tol=1e-10)
 both(F.pdist, a[1])
+assert torch.cdist(torch.ones(2, 0).cuda(), torch.ones(3, 0).cuda()).tolist() == [[0.0] * 3] * 2
 """
     )

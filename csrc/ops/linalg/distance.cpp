@@ -43,12 +43,15 @@ struct CdistOp {
     const Tensor a = raw_contiguous(x1), b = raw_contiguous(x2);
     const int64_t batch = a.size(0), n = a.size(1), r = b.size(1), m = a.size(2);
     const int64_t sizes[3] = {batch, n, r}, step = a.itemsize();
-    Tensor out = empty(sizes, a.dtype());
     ctx->p = p;
     ctx.save(x1, x2);
-    const bool by_ops = !place_has_kernel("cdist_forward") && out.numel() > 0 && m > 0;
-    if (by_ops) out = by_norms(x1, x2, p);
-    for (int64_t i = 0; i < batch && !by_ops; ++i)
+    if (!place_has_kernel("cdist_forward")) {
+      Tensor found = m > 0 && product(sizes) > 0 ? by_norms(x1, x2, p) : zeros(sizes, a.dtype());
+      ctx.save_output(found);
+      return found;
+    }
+    Tensor out = empty(sizes, a.dtype());
+    for (int64_t i = 0; i < batch; ++i)
       kernels::cdist_forward(a.dtype(), p, a.bytes() + i * n * m * step, n,
                              b.bytes() + i * r * m * step, r, m, out.bytes() + i * n * r * step);
     ctx.save_output(out);

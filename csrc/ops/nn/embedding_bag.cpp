@@ -98,50 +98,56 @@ struct EmbeddingBagOp {
   static Outputs by_ops(const BagState& s, const Tensor& weight, const Tensor& index,
                         const Tensor& offsets, const Tensor& per_sample) {
     const Dims sizes{offsets.numel() - 1, weight.size(1)};
+    const DType wide = wide_dtype(weight.dtype());
     const Tensor bag = bag_of_each(index, offsets);
     const Tensor counts = ne(index, TensorOrScalar(s.padding));
-    Tensor scale = cast(counts, weight.dtype());
-    if (per_sample.defined()) scale = scale * per_sample;
-    const Tensor rows = index_select(weight, 0, index) * unsqueeze(scale, 1);
-    Tensor out =
-        scatter_add(zeros(sizes, weight.dtype()), 0, expand(unsqueeze(bag, 1), rows.sizes()), rows);
+    Tensor rows = cast(index_select(weight, 0, index), wide);
+    if (per_sample.defined()) rows = rows * unsqueeze(cast(per_sample, wide), 1);
+    rows = or_zero(unsqueeze(counts, 1), rows);
+    Tensor out = scatter_add(zeros(sizes, wide), 0, expand(unsqueeze(bag, 1), rows.sizes()), rows);
     const Tensor counted =
         scatter_add(zeros(Dims{sizes[0]}, DType::Int64), 0, bag, cast(counts, DType::Int64));
-    if (s.mode == BagMode::Mean)
-      out = out / clamp_min(cast(unsqueeze(counted, 1), out.dtype()), 1.0);
-    return {out, counted, zeros(Dims{0, sizes[1]}, DType::Int64)};
+    if (s.mode == BagMode::Mean) out = out / clamp_min(cast(unsqueeze(counted, 1), wide), 1.0);
+    return {cast(out, weight.dtype()), counted, zeros(Dims{0, sizes[1]}, DType::Int64)};
   }
   static Dims table_sizes(Ctx<EmbeddingBagOp>& ctx, const Tensor& g) {
     return Dims{ctx->rows, g.size(1)};
   }
   // Does the same with differentiable ops.
-  static void formula(Ctx<EmbeddingBagOp>& ctx, const Tensor& g) {
+  static void formula(Ctx<EmbeddingBagOp>& ctx, const Tensor& grad) {
     const Tensor weight = ctx.saved(0), index = ctx.saved(1), offsets = ctx.saved(2);
     const Tensor per_sample = ctx.saved(3), sizes = ctx.saved(4), at = ctx.saved(5);
-    const Tensor zero = zeros(table_sizes(ctx, g), g.dtype());
+    const DType wide = wide_dtype(grad.dtype());
+    const Tensor g = cast(grad, wide), zero = zeros(table_sizes(ctx, g), wide);
     const int64_t last = -1;
     if (ctx->mode == BagMode::Max) {
-      const Tensor kept = g * cast(unsqueeze(gt(sizes, 0.0), 1), g.dtype());
-      if (ctx.needs(0)) ctx.grad(0) = scatter_add(zero, 0, at, kept);
+      const Tensor kept = or_zero(unsqueeze(gt(sizes, 0.0), 1), g);
+      if (ctx.needs(0)) ctx.grad(0) = cast(scatter_add(zero, 0, at, kept), grad.dtype());
       return;
     }
-    const Tensor bag = bag_of_each(index, offsets);
-    Tensor rows = index_select(g, 0, bag);
-    const Tensor counts = cast(ne(index, TensorOrScalar(ctx->padding)), g.dtype());
-    if (per_sample.defined() && ctx.needs(3))
-      ctx.grad(3) = sum(index_select(weight, 0, index) * rows, IntList(&last, 1)) * counts;
-    Tensor scale = counts;
-    if (per_sample.defined()) scale = scale * per_sample;
+    const Tensor bag = bag_of_each(index, offsets), rows = index_select(g, 0, bag);
+    const Tensor counts = ne(index, TensorOrScalar(ctx->padding));
+    if (per_sample.defined() && ctx.needs(3)) {
+      const Tensor looked_up =
+          or_zero(unsqueeze(counts, 1), cast(index_select(weight, 0, index), wide));
+      ctx.grad(3) = cast(sum(looked_up * rows, IntList(&last, 1)), per_sample.dtype());
+    }
+    if (!ctx.needs(0)) return;
+    Tensor scale = cast(counts, wide);
+    if (per_sample.defined()) scale = or_zero(counts, cast(per_sample, wide));
     if (ctx->mode == BagMode::Mean)
-      scale = scale / clamp_min(cast(index_select(sizes, 0, bag), g.dtype()), 1.0);
+      scale = scale / clamp_min(cast(index_select(sizes, 0, bag), wide), 1.0);
     if (ctx->by_freq) {
-      const Tensor often =
-          scatter_add(zeros(Dims{ctx->rows}, g.dtype()), 0, index, ones_like(counts));
+      const Tensor often = scatter_add(zeros(Dims{ctx->rows}, wide), 0, index, ones_like(scale));
       scale = scale / index_select(often, 0, index);
     }
-    rows = rows * unsqueeze(scale, 1);
-    if (ctx.needs(0))
-      ctx.grad(0) = scatter_add(zero, 0, expand(unsqueeze(index, 1), rows.sizes()), rows);
+    const Tensor terms = rows * unsqueeze(scale, 1);
+    ctx.grad(0) =
+        cast(scatter_add(zero, 0, expand(unsqueeze(index, 1), terms.sizes()), terms), grad.dtype());
+  }
+  // Multiplying by 0 instead would turn inf into nan.
+  static Tensor or_zero(const Tensor& mask, const Tensor& x) {
+    return where(mask, x, TensorOrScalar(Scalar(0.0)));
   }
   static Tensor bag_of_each(const Tensor& index, const Tensor& offsets) {
     const int64_t bags = offsets.numel() - 1;
