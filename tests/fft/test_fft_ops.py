@@ -17,8 +17,8 @@ from cograd.autograd import gradcheck, gradgradcheck
 from cograd.func import jacfwd, jacrev, vmap
 
 OPS = torch._C._ops
-# Of all kinds: blocks of 16 points that fill vectors exactly, in part, or not at all; prime factors
-# up to 61 and above; lines that are matrices; lines too long for the lanes of a cache.
+# Of all kinds: short and long, powers of two and their multiples, prime, with small and with large
+# prime factors, and long enough to be matrices: 1024 complex points or 2048 real ones.
 LENGTHS = [1, 2, 3, 8, 15, 16, 32, 48, 64, 97, 128, 134, 192, 320, 331, 720, 976, 1000, 1024, 1031]
 LENGTHS += [1125, 1200, 2048, 2062, 3000, 4099, 4800]
 
