@@ -77,8 +77,8 @@ def test_package_builds_and_passes_its_tests(kind, here, capsys):
 def test_cmake_says_what_to_pass(here):
     if shutil.which("cmake") is None:
         pytest.skip("cmake is not installed")
-    assert main(["new-extension", "t_lost", "--cmake"]) == 0
-    command = ["cmake", "-S", "t_lost", "-B", "build", "-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF"]
+    assert main(["new-extension", "t_cmake", "--cmake"]) == 0
+    command = ["cmake", "-S", "t_cmake", "-B", "build", "-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF"]
     env = {k: v for k, v in os.environ.items() if "cograd" not in k and k != "CMAKE_PREFIX_PATH"}
     env["PATH"] = "/usr/bin:/bin"  # CMake searches beside the programs of PATH
     if shutil.which("cmake", path=env["PATH"]) is None:
