@@ -336,7 +336,8 @@ struct Rnn {
                              has_biases ? w[2] : none,
                              has_biases ? w[3] : none,
                              each % 2 == 1 ? w[each - 1] : none};
-        const auto [y, h, c] = place_has_kernel("rnn_forward")
+        // Composed of no steps, a layer without rows would record nothing.
+        const auto [y, h, c] = x.size(0) == 0 || place_has_kernel("rnn_forward")
                                    ? apply<RnnLayer>(x, in.h, in.w_ih, in.w_hh, mode, d == 1,
                                                      batch_sizes, in.c, in.b_ih, in.b_hh, in.w_hr)
                                    : RnnLayer::by_ops(in, mode_of(mode), d == 1, batch_sizes);
