@@ -94,7 +94,7 @@ def mlp_step(torch: Any) -> Callable[[], Any]:
 
 @case("host")
 def mlp_step_graph(torch: Any) -> Callable[[], Any]:
-    """The same step as a CUDA graph."""
+    """Runs the same step as a CUDA graph."""
     step = training_step(torch, capturable=True)
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())

@@ -100,7 +100,7 @@ struct LaunchShape {
   unsigned shared_bytes = 0;
 };
 
-// What becomes of a call that waits for a GPU.
+// The policy says what becomes of a call that waits for a GPU.
 enum class WaitPolicy : uint8_t { Allow, Warn, Error };
 COGRAD_API void set_wait_policy(WaitPolicy p) noexcept;
 COGRAD_API WaitPolicy wait_policy() noexcept;

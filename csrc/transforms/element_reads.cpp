@@ -67,7 +67,7 @@ void UnrecordedNode::backward(BackwardArgs& args) {
   if (!args.grads[0].defined()) return;
   for (size_t i = 1; i < edges().size(); ++i)
     if (args.needs(i)) throw Error(ErrorKind::Runtime, message_);
-  // What this gradient is multiplied by depends on the elements that were read.
+  // The factor of this gradient depends on the elements that were read.
   const Tensor g = args.grads[0];
   if (!thread_state.grad_enabled) {
     args.out[0] = g;

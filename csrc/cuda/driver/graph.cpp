@@ -72,7 +72,7 @@ class Graph final : public GpuGraph {
     COGRAD_CHECK(capture_of(s) == 0,
                  "CUDAGraph.capture_begin(): another graph captures the current "
                  "stream; end that capture first");
-    // What is freed in the capture can wait for no earlier work of captured streams.
+    // A block freed in the capture cannot wait for earlier work of captured streams.
     if (open_captures == 0)
       check(driver().ctx_synchronize(), "cuCtxSynchronize");
     else

@@ -28,7 +28,7 @@ void adjoint(MatrixBatch b, const void* from, int64_t rows, int64_t cols, void* 
   launch("adjoint", linalg_kernel(b.t, "adjoint"), grid_over(rows * cols * b.count), args);
 }
 
-// As batched_svd, of matrices that have at least as many rows as columns.
+// Does what batched_svd does, for matrices with at least as many rows as columns.
 void tall_svd(const SolverCall& call, MatrixBatch b, bool full, int64_t m, int64_t n, void* a,
               void* s, void* u, void* vh, int* info) {
   const int im = narrow(m), in = narrow(n);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the slots of lapack_batch.h share: batches of column-major matrices without gaps.
+// The slots of lapack_batch.h share these helpers for batches of column-major matrices without
+// gaps.
 #pragma once
 #include <cstdint>
 

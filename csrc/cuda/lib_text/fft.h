@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What stands around cuFFT's transforms: mirror images of half a spectrum, and its edges.
+// These kernels complete cuFFT's transforms: mirror images of half a spectrum, and its edges.
 // -DCOGRAD_T= is a complex dtype.
 #include "cuda/args/fft_args.h"
 #include "cuda/text/prelude.h"

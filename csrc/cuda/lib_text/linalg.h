@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What stands around the calls of cuSOLVER and cuBLAS on column-major matrices. -DCOGRAD_T= is the
-// dtype. Blocks have one warp, and a matrix each.
+// These kernels prepare and complete calls of cuSOLVER and cuBLAS on column-major matrices.
+// -DCOGRAD_T= is the dtype. Blocks have one warp, and a matrix each.
 #include "cuda/args/linalg_args.h"
 #include "cuda/text/prelude.h"
 

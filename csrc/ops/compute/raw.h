@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the callers of kernels need to describe tensors to them.
+// This header describes tensors to kernels.
 #pragma once
 #include "tensor/dims.h"
 

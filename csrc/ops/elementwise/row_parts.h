@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What rows of elementwise.def are declared with: the doc column, the operands and functions of
-// gradient formulas, and what each gradient needs.
+// Rows of elementwise.def are declared with these parts: the doc column, the operands and functions
+// of gradient formulas, and what each gradient needs.
 #pragma once
 #include <cmath>
 #include <complex>

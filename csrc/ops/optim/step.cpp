@@ -15,7 +15,7 @@ namespace {
 
 using namespace kernels::optim_scalar;
 
-// Where kernels find the elements.
+// The functions below find the elements for kernels.
 char* memory_of(const Tensor& t) { return t.bytes(); }
 bool is_plain(const Tensor& t) { return !transformed(t) && (t->flags & kTaint) == 0; }
 

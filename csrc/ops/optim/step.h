@@ -66,7 +66,7 @@ class StepCall {
   // Raise if it does not have a tensor for each parameter.
   void keep(TensorList list) { operands_[num_operands_++] = checked(list); }
   void count(TensorList list) { counters_[num_counters_++] = checked(list); }
-  // As count(), for a rule whose scalars depend on the step by corrected_rate() and
+  // Does what count() does, for a rule whose scalars depend on the step by corrected_rate() and
   // root_correction() alone: a counter on a GPU stays there.
   void count_anywhere(TensorList list) {
     count(list);
