@@ -65,13 +65,11 @@ constinit std::atomic<int> open_captures{0};
 
 void set_wait_policy(WaitPolicy p) noexcept { g_wait_policy = p; }
 WaitPolicy wait_policy() noexcept { return g_wait_policy.load(std::memory_order_relaxed); }
-bool waits_need_names() noexcept {
-  return open_captures.load(std::memory_order_relaxed) != 0 || wait_policy() != WaitPolicy::Allow;
-}
+bool waits_need_names() noexcept { return capture_open() || wait_policy() != WaitPolicy::Allow; }
 const char* running_op() noexcept { return g_running_op; }
 void set_running_op(const char* name) noexcept { g_running_op = name; }
 bool capturing() noexcept {
-  if (open_captures.load(std::memory_order_relaxed) == 0) return false;
+  if (!capture_open()) return false;
   Backend* const b = backend_of(DeviceType::CUDA);
   if (b == nullptr) return false;
   const Device d = thread_place.now;

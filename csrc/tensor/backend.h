@@ -107,6 +107,8 @@ COGRAD_API WaitPolicy wait_policy() noexcept;
 
 // The number of captures that have begun and not ended, on all threads.
 extern COGRAD_API std::atomic<int> open_captures;
+// While one is open, the driver forbids to free memory, and events may not be asked or waited for.
+inline bool capture_open() noexcept { return open_captures.load(std::memory_order_relaxed) != 0; }
 // True if this thread's current stream of the place's GPU, or of the current one, is captured.
 COGRAD_API bool capturing() noexcept;
 // True if errors about waits need the name of the op that runs.

@@ -12,8 +12,6 @@ namespace cograd::cuda {
 
 namespace {
 
-bool none_open() noexcept { return open_captures.load(std::memory_order_relaxed) == 0; }
-
 // Returns what users call the op that runs on this thread, or else `what`.
 std::string caller(const char* what) {
   const char* op = running_op();
@@ -25,7 +23,7 @@ std::string caller(const char* what) {
 }  // namespace
 
 uint64_t capture_of(CUstream s) noexcept {
-  if (none_open()) [[likely]]
+  if (!capture_open()) [[likely]]
     return 0;
   constexpr int kActive = 1;
   int status = 0;
@@ -53,7 +51,7 @@ void before_wait(CUstream s, const char* what) {
 }
 
 DuringCapture::DuringCapture() noexcept {
-  if (none_open()) [[likely]]
+  if (!capture_open()) [[likely]]
     return;
   constexpr int kRelaxed = 2;
   int mode = kRelaxed;

@@ -73,7 +73,7 @@ class Graph final : public GpuGraph {
                  "CUDAGraph.capture_begin(): another graph captures the current "
                  "stream; end that capture first");
     // A block freed in the capture cannot wait for earlier work of captured streams.
-    if (open_captures == 0)
+    if (!capture_open())
       check(driver().ctx_synchronize(), "cuCtxSynchronize");
     else
       check(driver().stream_synchronize(s), "cuStreamSynchronize");

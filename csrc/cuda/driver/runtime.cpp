@@ -110,7 +110,7 @@ class Runtime final : public CudaRuntime {
   void synchronize(int device) override {
     refuse_captured(active(device).stream(), "cuda.synchronize()", kWaits);
     // The driver would refuse, and spoil that capture.
-    COGRAD_CHECK(open_captures == 0,
+    COGRAD_CHECK(!capture_open(),
                  "cuda.synchronize(): a CUDA graph is being captured on another stream, so the GPU "
                  "cannot be waited for. Wait for a stream, or call it after the capture");
     check(driver().ctx_synchronize(), "cuCtxSynchronize");

@@ -34,9 +34,6 @@ bool plain() {
   return is;
 }
 
-// While a capture is open the driver must not be asked for events, and nothing may wait.
-bool capture_open() noexcept { return open_captures.load(std::memory_order_relaxed) != 0; }
-
 }  // namespace
 
 Block* Allocator::allocate(size_t bytes, CUstream stream) {

@@ -79,7 +79,7 @@ class PinnedBlocks {
 
   static bool done(Pinned& b) {
     // A capture does not allow to ask for events.
-    if (!b.awaited.empty() && open_captures.load(std::memory_order_relaxed) != 0) return false;
+    if (!b.awaited.empty() && capture_open()) return false;
     while (!b.awaited.empty()) {
       if (driver().event_query(b.awaited.back()) == kNotReady) return false;
       driver().event_destroy(b.awaited.back());
@@ -94,7 +94,7 @@ class PinnedBlocks {
     return static_cast<const char*>(p) < it->first + it->second.size ? &it->second : nullptr;
   }
   void release() {
-    if (open_captures.load(std::memory_order_relaxed) != 0) return;  // the driver forbids to free
+    if (capture_open()) return;
     for (auto it = blocks_.begin(); it != blocks_.end();) {
       if (it->second.used || it->second.graphs != 0 || !done(it->second)) {
         ++it;

@@ -165,8 +165,7 @@ void init_graphs(py::module_& m) {
   m.def("_cuda_new_graph", [] { return std::make_unique<PyGraph>(); });
   m.def("_cuda_new_pool", [] { return runtime().new_pool(); });
   m.def("_cuda_capturing", [](int device) {
-    return open_captures != 0 &&
-           runtime().captures({DeviceType::CUDA, static_cast<int8_t>(device)});
+    return capture_open() && runtime().captures({DeviceType::CUDA, static_cast<int8_t>(device)});
   });
   m.def("_cuda_set_wait_policy",
         [](int policy) { set_wait_policy(static_cast<WaitPolicy>(policy)); });
