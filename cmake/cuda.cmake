@@ -14,7 +14,8 @@ set_target_properties(cograd_cuda PROPERTIES
   INSTALL_RPATH "$ORIGIN")
 install(TARGETS cograd_cuda LIBRARY DESTINATION cograd/lib COMPONENT wheel)
 # NVRTC reads these when a kernel is first used.
-install(DIRECTORY csrc/cuda/text/ csrc/cuda/lib_text/ csrc/cuda/args/
+install(DIRECTORY csrc/cuda/text/ csrc/cuda/nn_text/ csrc/cuda/lib_text/
+  csrc/cuda/args/
   DESTINATION cograd/lib/cuda COMPONENT wheel FILES_MATCHING PATTERN "*.h")
 # NVRTC also reads these sources of the CPU's kernels, which the GPU's kernels use.
 file(GLOB cuda_shared CONFIGURE_DEPENDS csrc/kernels/elementwise/special_*.h

@@ -266,7 +266,9 @@ def test_wheel_contents():
     assert "cograd/lib/libcograd.so" in files
     assert "cograd/lib/libcograd_cuda.so" in files
     written = {
-        p.name for folder in ("text", "args") for p in (ROOT / "csrc/cuda" / folder).glob("*.h")
+        p.name
+        for folder in ("text", "nn_text", "lib_text", "args")
+        for p in (ROOT / "csrc/cuda" / folder).glob("*.h")
     }
     assert written <= {n.rpartition("/")[2] for n in files if n.startswith("cograd/lib/cuda/")}
     assert "cograd/py.typed" in files

@@ -4,8 +4,8 @@
 // ignored: the host has checked it before, or learns of it later.
 #pragma once
 #include "cuda/args/loss_args.h"
-#include "functions.h"
-#include "late.h"
+#include "cuda/text/functions.h"
+#include "cuda/text/late.h"
 
 namespace cograd::device {
 

@@ -3,7 +3,7 @@
 // (backward, too), the second time mostly from the L2 cache: the bound is the memory's bandwidth.
 #pragma once
 #include "cuda/args/softmax_args.h"
-#include "rows.h"
+#include "cuda/text/rows.h"
 
 namespace cograd::device {
 

@@ -3,7 +3,7 @@
 // sums are computed in -DCOGRAD_SUM. Neighbours read neighbours: the bound is the memory.
 #pragma once
 #include "cuda/args/resample_args.h"
-#include "functions.h"
+#include "cuda/text/functions.h"
 
 namespace cograd::device {
 

@@ -2,7 +2,7 @@
 // The columns of a convolution: the elements of an image under each tap of the kernel, and back.
 // -DCOGRAD_T= is the dtype. Both kernels are bound by memory.
 #include "cuda/args/gemm_args.h"
-#include "prelude.h"
+#include "cuda/text/prelude.h"
 
 namespace cograd::device {
 

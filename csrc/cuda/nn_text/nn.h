@@ -3,7 +3,7 @@
 // bandwidth, for pooling that of the cache.
 #pragma once
 #include "cuda/args/nn_args.h"
-#include "functions.h"
+#include "cuda/text/functions.h"
 
 namespace cograd::device {
 

@@ -3,7 +3,7 @@
 // -DCOGRAD_VEC elements of one load lie in one segment. x is read twice: memory is the bound.
 #pragma once
 #include "cuda/args/groups_args.h"
-#include "reduce_leaf.h"
+#include "cuda/text/reduce_leaf.h"
 
 namespace cograd::device {
 

@@ -3,7 +3,7 @@
 // cache.
 #pragma once
 #include "cuda/args/norm_args.h"
-#include "rows.h"
+#include "cuda/text/rows.h"
 
 namespace cograd::device {
 

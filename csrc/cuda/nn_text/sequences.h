@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ranges of dtype -DTYPE=, computed in double or in the arithmetic of TYPE, as on the CPU.
 #include "cuda/args/moves_args.h"
-#include "exact.h"
+#include "cuda/text/exact.h"
 
 namespace cograd::device {
 
