@@ -455,6 +455,18 @@ def test_integer_minimum_divided_by_minus_one_does_not_crash():
         assert torch.fmod(low, one).item() == 0
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("op", ["div", "addcdiv"])
+def test_quotient_of_zero_by_a_subnormal_number_has_gradients(op, dtype):
+    small = torch.finfo(dtype).smallest_normal / 8
+    a = torch.zeros(3, dtype=dtype, requires_grad=True)
+    b = torch.full((3,), small, dtype=dtype, requires_grad=True)
+    out = a / b if op == "div" else torch.addcdiv(torch.ones(3, dtype=dtype), a, b)
+    by_a, by_b = torch.autograd.grad(out.sum(), (a, b))
+    assert by_a.tolist() == [math.inf] * 3  # 1 / b overflows, a / b and a / b / b are 0
+    assert by_b.tolist() == [0.0] * 3
+
+
 def test_reflected_division():
     assert (7 // torch.tensor([2, -2])).tolist() == [3, -4]
     assert (7 % torch.tensor([3, -3])).tolist() == [1, -2]
