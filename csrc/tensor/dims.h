@@ -135,8 +135,12 @@ class SmallVec {
 using Dims = SmallVec<int64_t, 6>;
 inline constexpr int kMaxDims = 64;
 
+// A loop compares the few sizes of a shape faster than memcmp, which std::equal would call.
 inline bool same(IntList a, IntList b) noexcept {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i] != b[i]) return false;
+  return true;
 }
 // Returns "[2, 3]", as torch prints a shape inside an error message.
 COGRAD_API std::string to_string(IntList v);

@@ -68,15 +68,6 @@ inline Tensor out_like(CtxBase& ctx, const Tensor& x, DType dtype) {
   return new_like(x, dtype);
 }
 
-// Compares a few sizes faster than memcmp, which is what same() calls.
-inline bool same_shape(const Tensor& a, const Tensor& b) noexcept {
-  const int n = a.dim();
-  if (n != b.dim()) return false;
-  for (int i = 0; i < n; ++i)
-    if (a->sizes_[i] != b->sizes_[i]) return false;
-  return true;
-}
-
 // Converts an operand, without counting a reference if it has the dtype. The caller has checked
 // that its values can be read.
 struct Cast {
@@ -203,7 +194,7 @@ template <class... In>
 Tensor binary_direct(CtxBase& ctx, BinaryOp op, const Tensor& a, const Tensor& b, Rule rule,
                      ElementParams* params) {
   const DType t = a.dtype();
-  if (t != b.dtype() || !is_direct(ctx, a) || !is_direct(ctx, b) || !same_shape(a, b) ||
+  if (t != b.dtype() || !is_direct(ctx, a) || !is_direct(ctx, b) || !same(a.sizes(), b.sizes()) ||
       computed_dtype(t, rule) != t)
     return Tensor();
   const LoopFn fn = ElementRow(op).loop(t);
@@ -417,7 +408,7 @@ template <size_t kCount>
 #pragma GCC unroll 4
   for (size_t i = 0; i < kCount; ++i)
     alike = alike && saved[i]->dtype() == g.dtype() && saved[i]->is_contiguous() &&
-            same_shape(*saved[i], g);
+            same(saved[i]->sizes(), g.sizes());
   if (!alike) [[unlikely]]
     return gradient_over(fn, g, saved.first(kCount), params, last, cost);
   Tensor out = last && is_ours(g) ? g : new_like(g, g.dtype());
@@ -439,7 +430,9 @@ Tensor gradient_step(BinaryOp op, const Tensor& g, const Tensor& v, bool last) {
 Tensor fused_backward(LoopFn fn, const Tensor& g, std::span<const Tensor* const> saved,
                       const void* params, bool last) {
   constexpr int kCost = 4;
-  if (fn == nullptr) return Tensor();
+  // Ops mark what they make under inference_mode; a loop alone does not.
+  if (fn == nullptr || thread_state.taint || thread_state.inference) [[unlikely]]
+    return Tensor();
   if (saved.size() == 1) return gradient_of<1>(fn, g, saved, params, last, kCost);
   if (saved.size() == 2) return gradient_of<2>(fn, g, saved, params, last, kCost);
   return gradient_over(fn, g, saved, params, last, kCost);
