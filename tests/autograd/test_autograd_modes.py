@@ -280,6 +280,28 @@ def test_inference_mode_as_decorator_and_switched_off():
         assert torch.is_inference_mode_enabled()
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: x / y,
+        lambda x, y: torch.addcmul(x, y, x, value=2.0),
+        lambda x, y: x.tanh(),
+        lambda x, y: x.t() * y,
+        lambda x, y: x.clamp(-1, 1),
+    ],
+    ids=["div", "addcmul", "tanh", "strided mul", "clamp"],
+)
+def test_gradients_computed_in_inference_mode_are_inference_tensors(function):
+    x, y = leaf([[1.0, -2.0], [0.5, 4.0]]), leaf([[3.0, 2.0], [1.0, 8.0]])
+    out = function(x, y)
+    g = torch.full_like(out, 2.0)
+    expected = torch.autograd.grad(out, x, g, retain_graph=True)[0]
+    with torch.inference_mode():
+        (grad,) = torch.autograd.grad(out, x, g, retain_graph=True)
+    assert grad.is_inference() and not expected.is_inference()
+    assert same(grad, expected.tolist())
+
+
 def test_inference_tensor_cannot_be_saved_for_backward():
     with torch.inference_mode():
         w = ones(2)
