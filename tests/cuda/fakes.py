@@ -102,6 +102,27 @@ def raises(kind, text, f, *args, **kwargs):
         assert text in str(e), f"{text!r} is not in {e}"
         return e
     raise AssertionError(f"nothing was raised; expected {kind.__name__}: {text}")
+
+def fails(symbol, code, kind, text, f, *args, calls=1):
+    # The next `calls` calls of a function return the code. Nothing that f allocates is lost.
+    before = torch.cuda.memory_allocated()
+    fake.fake_cuda_fail(symbol, 1 if calls == 1 else -calls, code)
+    e = raises(kind, text, f, *args)
+    e.__traceback__ = None
+    assert torch.cuda.memory_allocated() == before, symbol
+    return e
+"""
+
+# The start of programs that capture graphs.
+GRAPHS = """
+torch.cuda.set_fallback("error")
+cuda = torch.cuda
+def captured(f, **options):
+    g = cuda.CUDAGraph()
+    with cuda.graph(g, **options):
+        out = f()
+    return g, out
+
 """
 
 

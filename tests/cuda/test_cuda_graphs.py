@@ -12,15 +12,7 @@ why = None if fakes.REAL else fakes.why_not()
 pytestmark = pytest.mark.skipif(why is not None, reason=str(why))
 needs_fake = pytest.mark.skipif(fakes.REAL, reason="the program asks the fake driver what it did")
 
-START = """
-torch.cuda.set_fallback("error")
-cuda = torch.cuda
-def captured(f, **options):
-    g = cuda.CUDAGraph()
-    with cuda.graph(g, **options):
-        out = f()
-    return g, out
-"""
+START = fakes.GRAPHS
 
 
 def test_a_replay_computes_from_what_the_inputs_are_then():

@@ -9,6 +9,7 @@
 #include <shared_mutex>
 
 #include "cuda/driver/capture.h"
+#include "cuda/driver/graph.h"
 #include "cuda/driver/launch.h"
 #include "tensor/device.h"
 
@@ -108,6 +109,8 @@ Gpu::Gpu(int i) : index(i), memory(i) {
 }
 
 void Gpu::activate() {
+  if (dropped_captures.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    end_dropped_captures();
   // Another library may have changed the current context, but with one GPU all use the same.
   if (mine.context == context && gpu_count() == 1) return;
   CUcontext current = nullptr;

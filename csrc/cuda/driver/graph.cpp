@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "cograd/error.h"
@@ -46,8 +47,16 @@ OpenCaptures& captures() {
   return *c;
 }
 
+// Numbers the threads of the process; std::thread::id gives those of ended threads again.
+uint64_t this_thread() noexcept {
+  static std::atomic<uint64_t> last{0};
+  thread_local const uint64_t number = ++last;
+  return number;
+}
+
 class Graph final : public GpuGraph {
  public:
+  Graph() = default;
   ~Graph() override {
     if (forked()) return;
     try {
@@ -97,6 +106,7 @@ class Graph final : public GpuGraph {
       throw;
     }
     capturing_ = true;
+    thread_ = mode == CaptureMode::Relaxed ? 0 : this_thread();
     id_ = capture_of(s);
     g.memory.begin_capture(id_, pool_);
     captures().add(id_, this);
@@ -104,6 +114,10 @@ class Graph final : public GpuGraph {
 
   void end(bool keep) override {
     COGRAD_CHECK(capturing_, "CUDAGraph.capture_end(): no capture has begun");
+    COGRAD_CHECK(may_end(),
+                 "CUDAGraph.capture_end(): another thread has called capture_begin(), and the "
+                 "driver lets no other end its capture. Call it on that thread, or begin with "
+                 "capture_error_mode='relaxed'");
     gpu_->activate();
     COGRAD_CHECK(gpu_->stream() == stream_,
                  "CUDAGraph.capture_end(): the current stream is not the one whose capture began");
@@ -120,6 +134,7 @@ class Graph final : public GpuGraph {
   void abort() noexcept override {
     if (!capturing_ || forked()) return;
     try {
+      if (!may_end()) return leave_to_thread();
       gpu_->activate();
       finish();
       reset();
@@ -211,8 +226,11 @@ class Graph final : public GpuGraph {
 
  private:
   struct Random {
+  uint64_t thread() const noexcept { return thread_; }
     const void* key;
     CapturedRandom numbers;
+  Graph(Graph&&) = default;  // leaves what reset() must not free twice
+  Graph& operator=(Graph&&) = default;
     Block* block;
     Position now;  // what the device has
     bool known = false;
@@ -241,6 +259,10 @@ class Graph final : public GpuGraph {
   // Ends the capture in the driver, and here whatever the driver says.
   CUresult finish() {
     const CUresult r = driver().capture_end(stream_, &graph_);
+  // The driver lets only the thread that began a capture end it, unless its mode is relaxed.
+  bool may_end() const noexcept { return thread_ == 0 || thread_ == this_thread(); }
+  // Becomes empty. The capture's own thread ends it before that thread uses the GPU again.
+  void leave_to_thread();
     captures().remove(id_);
     --open_captures;
     capturing_ = false;
@@ -273,13 +295,50 @@ class Graph final : public GpuGraph {
   std::vector<Random> randoms_;
   std::vector<const void*> pinned_;
 };
+  uint64_t thread_ = 0;  // that began the capture; 0 if any may end it
 
 }  // namespace
 
 std::unique_ptr<GpuGraph> make_graph() { return std::make_unique<Graph>(); }
 
+// The captures that other threads have dropped.
+std::mutex dropped_mutex;
+std::vector<std::unique_ptr<Graph>>& dropped() {
+  static auto* all = new std::vector<std::unique_ptr<Graph>>;
+  return *all;
+}
+
+void Graph::leave_to_thread() {
+  std::unique_ptr<Graph> rest(new Graph(std::move(*this)));
+  *this = Graph();
+  captures().add(rest->id_, rest.get());
+  const std::lock_guard lock(dropped_mutex);
+  dropped().push_back(std::move(rest));
+  ++dropped_captures;
+}
+
 uint64_t new_graph_pool() noexcept {
   static std::atomic<uint64_t> last{0};
+std::atomic<int> dropped_captures{0};
+
+void end_dropped_captures() {
+  std::vector<std::unique_ptr<Graph>> mine;
+  {
+    const std::lock_guard lock(dropped_mutex);
+    auto& all = dropped();
+    for (auto it = all.begin(); it != all.end();) {
+      if ((*it)->thread() != this_thread()) {
+        ++it;
+        continue;
+      }
+      mine.push_back(std::move(*it));
+      it = all.erase(it);
+      --dropped_captures;
+    }
+  }
+  for (const auto& g : mine) g->abort();
+}
+
   return ++last;
 }
 

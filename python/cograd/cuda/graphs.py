@@ -95,7 +95,8 @@ class CUDAGraph:
         """Ends the capture.
 
         Raises:
-            RuntimeError: none has begun, or a call spoilt it; the graph is empty then.
+            RuntimeError: none has begun, or a call spoilt it; the graph is empty then. Another
+                thread has begun it, in a mode that is not "relaxed"; the capture goes on then.
         """
         self._graph.end(self._keep or self._debug)
 
