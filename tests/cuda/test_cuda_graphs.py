@@ -675,6 +675,48 @@ with torch.autocast("cuda"):
 """
     )
 
+def test_arguments_of_graphed_callables():
+    fakes.run(
+        START
+        + """
+make = cuda.make_graphed_callables
+a, b, wide = (torch.randn(3, n).cuda() for n in (3, 3, 6))
+def f(x, y):
+    return x - 2 * y
+g = make(f, (a, b))
+grad = torch.ones(3, 3, device="cuda", requires_grad=True)
+raises(RuntimeError, "graphed callable: tensor 1 of the arguments requires grad, that of the "
+       "capture did not", g, a, grad)
+raises(RuntimeError, "tensor 0 of the arguments requires grad", g, grad * 2, b)
+with torch.no_grad():
+    assert torch.equal(g(grad, b).cpu(), f(grad, b).cpu())
+assert torch.equal(g(grad.detach(), b).cpu(), f(grad, b).cpu())
+for bad in (a.double(), a[:2], a[None], a.cpu(), a.to("cuda:1")):
+    raises(RuntimeError, "tensor 0 of the arguments has shape, dtype and device", g, bad, b)
+
+# Strides may differ, also of the memory of the samples.
+for make_arguments in (lambda: (a.t(), b), lambda: (b, a), lambda: (b, b), lambda: (a, a.t()),
+                       lambda: (b.t(), a.t()), lambda: (wide[:, ::2], b),
+                       lambda: (torch.ones(1, 1).cuda().expand(3, 3), a), lambda: (a, b)):
+    want = f(*(t.cpu() for t in make_arguments()))
+    assert torch.equal(g(*make_arguments()).cpu(), want)
+    a.copy_(torch.randn(3, 3))
+    b.copy_(torch.randn(3, 3))
+raises(RuntimeError, "tensors 0 and 1 of sample_args share memory", make, f, (a, a))
+parts = torch.randn(2, 4).cuda().unbind()
+assert torch.equal(make(f, parts)(*parts).cpu(), f(*parts).cpu())
+
+# A sample that requires grad takes arguments that do not.
+g = make(f, (torch.randn(3, 3).cuda().requires_grad_(), b))
+y = g(grad, b)
+y.sum().backward()
+assert grad.grad.tolist() == [[1.0] * 3] * 3
+assert torch.equal(g(a, b).cpu(), f(a, b).cpu())
+""",
+        FAKE_CUDA_DEVICES=2,
+    )
+
+
 
 def test_sync_debug_mode():
     fakes.run(

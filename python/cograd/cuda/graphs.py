@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import cograd
@@ -244,10 +244,14 @@ def make_graphed_callables(
     capture were: a later call overwrites them. A module gets a ``forward`` that replays while the
     module is in the mode, training or not, in which it was captured.
 
+    A call raises if a tensor has another shape, dtype or device than its sample, or requires grad
+    although the sample does not. Strides may differ.
+
     Args:
         callables: a function or module, or a tuple of them, in the order of their calls.
         sample_args: the tuple of the arguments, or for several a tuple of such tuples. All leaves
-            are tensors, with the shapes, dtypes and ``requires_grad`` of later calls.
+            are tensors in memory of their own, with the shapes, dtypes and ``requires_grad`` of
+            later calls.
         num_warmup_iters: how often each is called before, which compiles its kernels.
         allow_unused_input: whether inputs that get no gradient are allowed.
         pool: where memory comes from, as in ``CUDAGraph.capture_begin``.
@@ -256,8 +260,8 @@ def make_graphed_callables(
         the graphed callable, or a tuple of them.
 
     Raises:
-        RuntimeError: there is no GPU, autocast keeps copies, or a module has hooks or buffers that
-            require grad.
+        RuntimeError: there is no GPU, autocast keeps copies, a module has hooks or buffers that
+            require grad, or two samples of a callable begin at the same address.
         TypeError: a sample or a result is not a tensor.
     """
     _requires("make_graphed_callables()")
@@ -303,6 +307,7 @@ class _Part:
         self.module = function if isinstance(function, cograd.nn.Module) else None
         self.inputs, self.spec = pytree.flat(args)
         _check_tensors("sample_args", self.inputs)
+        _check_apart(self.inputs)
         self.parameters = [] if self.module is None else list(self.module.parameters())
         if self.module is not None:
             _check_module(self.module)
@@ -346,16 +351,12 @@ class _Part:
         self.outputs = [o.detach() for o in self.outputs]  # lets the captured history go
 
     def start(self, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        for to, tensor in zip(self.inputs, given):
-            if to.data_ptr() != tensor.data_ptr():
-                to.copy_(tensor)
+        _fill(self.inputs, given)
         self.forward.replay()
         return tuple(o.detach() for o in self.outputs)
 
     def start_backward(self, grads: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
-        for to, tensor in zip(self.grad_outputs, grads):
-            if to is not None and to.data_ptr() != tensor.data_ptr():
-                to.copy_(tensor)
+        _fill(self.grad_outputs, grads)
         self.backward.replay()
         return tuple(None if g is None else g.detach() for g in self.grad_inputs)
 
@@ -404,6 +405,37 @@ class _Part:
                     f"graphed callable: tensor {i} of the arguments has shape, dtype and device "
                     f"{here}, that of the capture had {there}"
                 )
+            if tensor.requires_grad and not sample.requires_grad and cograd.is_grad_enabled():
+                raise RuntimeError(
+                    f"graphed callable: tensor {i} of the arguments requires grad, that of the "
+                    "capture did not, so the graph computes no gradient of it. Pass it detached, "
+                    "or capture with a sample that requires grad"
+                )
+
+
+def _fill(to: Sequence[Tensor | None], given: tuple[Tensor, ...]) -> None:
+    """Copies tensors to where a graph reads them; one that lies there stays."""
+    pairs = [
+        (a, b)
+        for a, b in zip(to, given)
+        if a is not None and (a.data_ptr() != b.data_ptr() or a.stride() != b.stride())
+    ]
+    # A copy must not overwrite what another one still reads.
+    written = {a.untyped_storage().data_ptr() for a, _ in pairs}
+    pairs = [(a, b.clone() if b.untyped_storage().data_ptr() in written else b) for a, b in pairs]
+    for a, b in pairs:
+        a.copy_(b)
+
+
+def _check_apart(inputs: list[Any]) -> None:
+    seen: dict[int, int] = {}
+    for i, tensor in enumerate(inputs):
+        first = seen.setdefault(tensor.data_ptr(), i)
+        if first != i and tensor.numel() > 0:
+            raise RuntimeError(
+                f"make_graphed_callables(): tensors {first} and {i} of sample_args share memory, "
+                "where a call puts its arguments; pass a clone of one of them"
+            )
 
 
 def _check_tensors(what: str, leaves: list[Any]) -> None:
