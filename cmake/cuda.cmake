@@ -20,5 +20,5 @@ install(DIRECTORY csrc/cuda/text/ csrc/cuda/nn_text/ csrc/cuda/lib_text/
 # NVRTC also reads these sources of the CPU's kernels, which the GPU's kernels use.
 file(GLOB cuda_shared CONFIGURE_DEPENDS csrc/kernels/elementwise/special_*.h
   csrc/kernels/elementwise/special_*.cpp csrc/kernels/optim/optim_flags.h
-  csrc/kernels/optim/optim_rules.h)
+  csrc/kernels/optim/optim_rules.h csrc/kernels/random/draw_rules.h)
 install(FILES ${cuda_shared} DESTINATION cograd/lib/cuda COMPONENT wheel)

@@ -168,6 +168,7 @@ void* CudaKernel::pointer_of(size_t i, const cograd_value& v, Tensors& tensors) 
   COGRAD_CHECK(!thread_state.grad_enabled || !requires_grad(t) || in_opaque_op(), who(i),
                ": expected a tensor that does not require grad, as a kernel has no derivative; ",
                "call it in the forward of an autograd.Function, or under no_grad()");
+  if (capture_open()) cuda_runtime(label_).check_operand(*t->storage);
   if (p.written) tensors.written.push_back(t.impl());
   return t->data;
 }

@@ -33,12 +33,18 @@ class COGRAD_API Backend {
   // Starts such a copy and returns, if `from` is pinned memory: what frees it lets the copy end
   // first. Otherwise does nothing and returns false.
   virtual bool start_copy_from_host(Device, const void*, void*, size_t) { return false; }
+  // The same from the device to `to`: nobody may read `to` before the copy is done.
+  virtual bool start_copy_to_host(Device, const void*, void*, size_t) { return false; }
+  virtual bool is_pinned(const void*) noexcept { return false; }
   virtual void copy_between(Device from, const void* p, Device to, void* q, size_t bytes) = 0;
   // Number of the current stream of this thread on device d; 0 is the default one.
   virtual uint8_t stream_index(Device d) noexcept = 0;
   // Makes a stream the current one. What it gets from now on waits for the work that the stream
   // that was current has by now.
   virtual void switch_stream(Device d, uint8_t index) = 0;
+  // Raises if kernels of the current stream cannot use memory of the device, because the work that
+  // computes it is being captured. Is called while a capture is open.
+  virtual void check_operand(const Storage&) {}
   // Returns the function that replaces the CPU's kernel of that name and has the same type, or
   // null.
   virtual void* kernel(const char* name) noexcept = 0;
@@ -196,7 +202,6 @@ class COGRAD_API CudaRuntime : public Backend {
 
   // Returns memory of the host that GPUs can copy from while the program goes on.
   virtual Storage* make_pinned(int64_t nbytes) = 0;
-  virtual bool is_pinned(const void* p) noexcept = 0;
   virtual int device_of(const void* p) = 0;  // the GPU of an address, also of other libraries
 
   // Returns a user's kernel for the GPU of the thread's place, compiled or from the disk cache.

@@ -284,20 +284,18 @@ for symbol, what in ((b"cufftCreate", "make a plan"), (b"cufftSetAutoAllocation"
                      (b"cufftSetWorkArea", "set the work area"),
                      (b"cufftXtExec", "start the kernels")):
     plans.clear()
-    memory = torch.cuda.memory_allocated()
     twice = symbol == b"cufftXtMakePlanMany"  # it is tried again with what the cache gave back
-    fake.fake_cuda_fail(symbol, -2 if twice else 1, 5)
-    e = raises(RuntimeError, f"fft_c2c(): cuFFT could not {what} for 4 transforms of 8 points in "
-               "float32: CUFFT_INTERNAL_ERROR (5): the library or the driver failed", fft.fft, x)
-    assert plans.size == cufft.fake_cufft_plans() and torch.cuda.memory_allocated() == memory
+    fails(symbol, 5, RuntimeError, f"fft_c2c(): cuFFT could not {what} for 4 transforms of 8 "
+          "points in float32: CUFFT_INTERNAL_ERROR (5): the library or the driver failed", fft.fft,
+          x, calls=2 if twice else 1)
+    assert plans.size == cufft.fake_cufft_plans()
     torch.testing.assert_close(fft.fft(x).cpu(), fft.fft(x.cpu()))
 fft.fftn(x.real)
 fake.fake_cuda_fail(b"cufftXtExec", 2, 6)
 raises(RuntimeError, "for 5 transforms of 4 points in float32: CUFFT_EXEC_FAILED (6)", fft.rfft2,
        x.real)
-fake.fake_cuda_fail(b"cufftXtExec", 1, 99)
-raises(RuntimeError, "fft_r2c(): cuFFT could not start the kernels for 4 transforms of 8 points in "
-       "float32: status 99", fft.rfft, x.real)
+fails(b"cufftXtExec", 99, RuntimeError, "fft_r2c(): cuFFT could not start the kernels for 4 "
+      "transforms of 8 points in float32: status 99", fft.rfft, x.real)
 big = torch.zeros(1 << 21, dtype=torch.complex64, device="cuda")  # too long for the fake
 raises(RuntimeError, "1 transforms of 2097152 points in float32: CUFFT_INVALID_SIZE (8)", fft.fft,
        big)
@@ -308,8 +306,7 @@ reserved = torch.cuda.memory_reserved()
 fake.fake_cuda_fail(b"cufftXtMakePlanMany", 1, 2)
 fft.fft(x)
 assert torch.cuda.memory_reserved() < reserved
-fake.fake_cuda_fail(b"cufftXtExec", 1, 2)
-raises(torch.cuda.OutOfMemoryError, "CUFFT_ALLOC_FAILED (2)", fft.fft, x)
+fails(b"cufftXtExec", 2, torch.cuda.OutOfMemoryError, "CUFFT_ALLOC_FAILED (2)", fft.fft, x)
 """
     )
 

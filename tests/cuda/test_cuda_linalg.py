@@ -114,6 +114,19 @@ for dtype in DTYPES:
             if m >= n:
                 same(torch.orgqr, *torch.geqrf(a))
     same(linalg.qr, torch.eye(3, dtype=dtype))
+    for m, n in ((40, 40), (70, 3), (3, 70), (33, 64)):  # many columns for each lane of a warp
+        for mode in ("reduced", "complete"):
+            same(linalg.qr, torch.randn(2, m, n, dtype=dtype), mode=mode)
+    # Reflectors of batches need no cuSOLVER, so a graph captures them.
+    a = torch.randn(3, 5, 4, dtype=dtype).cuda()
+    linalg.qr(a)
+    g = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(g):
+        q, r = linalg.qr(a)
+    a.copy_(torch.randn(3, 5, 4, dtype=dtype))
+    g.replay()
+    close(q, linalg.qr(a.cpu()).Q)
+    close(r, linalg.qr(a.cpu()).R)
 """,
     "eigh": """
 for dtype in DTYPES:
@@ -209,6 +222,34 @@ linalg.solve(a[0], a[0])
 assert (runs(b"cusolver_getrf"), runs(b"cusolver_getrs")) == (1, 1)
 linalg.lu_factor(a[:, :2])  # not square
 assert (runs(b"cublas_getrfBatched"), runs(b"cusolver_getrf")) == (1, 4)
+def both(one, each, f, x):
+    # Returns how many launches of the batched function f(x) takes, and of the other one.
+    before = runs(one), runs(each)
+    f(x)
+    return runs(one) - before[0], runs(each) - before[1] - (runs(one) - before[0])
+def identity(count, m, n):
+    return torch.eye(m, n).expand(count, m, n).cuda()
+syev, svd, qr = ((b"cusolver_syevjBatched", b"cusolver_syev"),
+                 (b"cusolver_gesvdjBatched", b"cusolver_gesvd"),
+                 (b"cublas_geqrfBatched", b"cusolver_geqrf"))
+for f in (linalg.eigh, linalg.eigvalsh):
+    assert both(*syev, f, identity(3, 32, 32)) == (1, 0)
+    assert both(*syev, f, identity(1, 4, 4)) == (0, 0 + 1) == both(*syev, f, identity(1, 33, 33))
+    assert both(*syev, f, identity(2, 33, 33)) == (0, 2)
+for f in (linalg.svd, linalg.svdvals):
+    for m, n in ((32, 32), (3, 7), (7, 3)):
+        assert both(*svd, f, identity(3, m, n)) == (1, 0)
+    for m, n in ((33, 4), (4, 33)):
+        assert both(*svd, f, identity(2, m, n)) == (0, 2)
+    assert both(*svd, f, identity(1, 4, 4)) == (0, 1)
+reflectors = runs(b"q_of_reflectors"), runs(b"cusolver_orgqr")
+for m, n, each in ((64, 64, 0), (3, 7, 0), (7, 3, 0), (65, 3, 2)):
+    found = runs(qr[0]), runs(qr[1]), runs(b"cusolver_orgqr")
+    linalg.qr(identity(2, m, n))
+    assert (runs(qr[0]), runs(qr[1])) == (found[0] + 1, found[1])
+    assert runs(b"cusolver_orgqr") == found[2] + each
+linalg.qr(identity(2, 257, 2))
+assert runs(qr[1]) == found[1] + 2
 assert fake.fake_cuda_calls(b"cusolverDnCreate") == fake.fake_cuda_calls(b"cublasCreate_v2") == 1
 far = a.to("cuda:1")  # each GPU has a handle
 assert torch.equal(linalg.cholesky(far).cpu(), linalg.cholesky(a).cpu())
@@ -245,38 +286,44 @@ def test_errors_name_the_function_and_the_status():
         START
         + """
 a = positive(3, dtype=torch.float64).cuda()
-def fails(symbol, code, kind, text, f, *args):
-    before = torch.cuda.memory_allocated()
-    fake.fake_cuda_fail(symbol, -2 if b"Create" in symbol else 1, code)  # it is tried twice
-    raises(kind, text, f, *args)
-    assert torch.cuda.memory_allocated() == before
-fails(b"cusolverDnCreate", 7, RuntimeError, "cholesky(): cuSOLVER's create failed with "
-      "CUSOLVER_STATUS_INTERNAL_ERROR (7): the library or the driver failed", linalg.cholesky, a)
-fails(b"cusolverDnSetStream", 1, RuntimeError, "cholesky(): cuSOLVER's set_stream failed with "
-      "CUSOLVER_STATUS_NOT_INITIALIZED (1)", linalg.cholesky, a)
-fails(b"potrf", 6, RuntimeError, "cholesky(): cuSOLVER's potrf failed with "
-      "CUSOLVER_STATUS_EXECUTION_FAILED (6): a kernel failed", linalg.cholesky, a)
-fails(b"potrf", 2, torch.cuda.OutOfMemoryError, "CUSOLVER_STATUS_ALLOC_FAILED (2)",
-      linalg.cholesky, a)
-fails(b"potrfBatched", 77, RuntimeError, "potrfBatched failed with status 77", linalg.cholesky,
-      a.expand(2, 3, 3))
-fails(b"getrf", 9, RuntimeError, "lu_factor(): cuSOLVER's getrf failed with "
-      "CUSOLVER_STATUS_NOT_SUPPORTED (9)", linalg.lu_factor, a)
-fails(b"getrs", 3, RuntimeError, "lu_solve(): cuSOLVER's getrs failed", linalg.solve, a, a)
-fails(b"geqrf", 6, RuntimeError, "qr(): cuSOLVER's geqrf failed", linalg.qr, a)
-fails(b"orgqr", 6, RuntimeError, "qr(): cuSOLVER's orgqr failed", linalg.qr, a)
-fails(b"syevd", 6, RuntimeError, "eigh(): cuSOLVER's syevd failed", linalg.eigh, a)
-fails(b"gesvd", 6, RuntimeError, "svd(): cuSOLVER's gesvd failed", linalg.svd, a)
-fails(b"cublasCreate_v2", 1, RuntimeError, "triangular_solve(): cuBLAS's create failed with "
-      "CUBLAS_STATUS_NOT_INITIALIZED (1)", lambda: linalg.solve_triangular(a, a, upper=True))
-fails(b"trsm", 14, RuntimeError, "triangular_solve(): cuBLAS's trsm failed with "
-      "CUBLAS_STATUS_INTERNAL_ERROR (14)", lambda: linalg.solve_triangular(a, a, upper=True))
-fails(b"trsmBatched", 3, torch.cuda.OutOfMemoryError, "CUBLAS_STATUS_ALLOC_FAILED (3)",
-      lambda: linalg.solve_triangular(a.expand(2, 3, 3), a, upper=True))
-fails(b"getrfBatched", 15, RuntimeError, "lu_factor(): cuBLAS's getrfBatched failed with "
-      "CUBLAS_STATUS_NOT_SUPPORTED (15)", linalg.lu_factor, a.expand(2, 3, 3))
-fails(b"getrsBatched", 8, RuntimeError, "lu_solve(): cuBLAS's getrsBatched failed", linalg.solve,
-      a.expand(2, 3, 3), a)
+two = a.expand(2, 3, 3)
+def triangular(a):
+    return linalg.solve_triangular(a, a, upper=True)
+def solved(a):
+    return linalg.solve(a, a)
+LOST = torch.cuda.OutOfMemoryError
+for symbol, code, kind, f, x, text in (
+    (b"cusolverDnCreate", 7, RuntimeError, linalg.cholesky, a, "cholesky(): cuSOLVER's create "
+     "failed with CUSOLVER_STATUS_INTERNAL_ERROR (7): the library or the driver failed"),
+    (b"cusolverDnSetStream", 1, RuntimeError, linalg.cholesky, a, "cholesky(): cuSOLVER's "
+     "set_stream failed with CUSOLVER_STATUS_NOT_INITIALIZED (1)"),
+    (b"cusolverDnCreateSyevjInfo", 2, LOST, linalg.cholesky, a, "CreateSyevjInfo failed"),
+    (b"cusolverDnCreateGesvdjInfo", 2, LOST, linalg.cholesky, a, "CreateGesvdjInfo failed"),
+    (b"potrf", 6, RuntimeError, linalg.cholesky, a, "cholesky(): cuSOLVER's potrf failed with "
+     "CUSOLVER_STATUS_EXECUTION_FAILED (6): a kernel failed"),
+    (b"potrf", 2, LOST, linalg.cholesky, a, "CUSOLVER_STATUS_ALLOC_FAILED (2)"),
+    (b"potrfBatched", 77, RuntimeError, linalg.cholesky, two, "potrfBatched failed with status 77"),
+    (b"getrf", 9, RuntimeError, linalg.lu_factor, a, "lu_factor(): cuSOLVER's getrf failed with "
+     "CUSOLVER_STATUS_NOT_SUPPORTED (9)"),
+    (b"getrs", 3, RuntimeError, solved, a, "lu_solve(): cuSOLVER's getrs failed"),
+    (b"geqrf", 6, RuntimeError, linalg.qr, a, "qr(): cuSOLVER's geqrf failed"),
+    (b"orgqr", 6, RuntimeError, linalg.qr, a, "qr(): cuSOLVER's orgqr failed"),
+    (b"syevd", 6, RuntimeError, linalg.eigh, a, "eigh(): cuSOLVER's syevd failed"),
+    (b"syevjBatched", 6, RuntimeError, linalg.eigh, two, "eigh(): cuSOLVER's syevjBatched failed"),
+    (b"gesvd", 6, RuntimeError, linalg.svd, a, "svd(): cuSOLVER's gesvd failed"),
+    (b"gesvdjBatched", 6, RuntimeError, linalg.svd, two, "svd(): cuSOLVER's gesvdjBatched failed"),
+    (b"cublasCreate_v2", 1, RuntimeError, triangular, a, "triangular_solve(): cuBLAS's create "
+     "failed with CUBLAS_STATUS_NOT_INITIALIZED (1)"),
+    (b"trsm", 14, RuntimeError, triangular, a, "triangular_solve(): cuBLAS's trsm failed with "
+     "CUBLAS_STATUS_INTERNAL_ERROR (14)"),
+    (b"trsmBatched", 3, LOST, triangular, two, "CUBLAS_STATUS_ALLOC_FAILED (3)"),
+    (b"geqrfBatched", 13, RuntimeError, linalg.qr, two, "qr(): cuBLAS's geqrfBatched failed"),
+    (b"getrfBatched", 15, RuntimeError, linalg.lu_factor, two, "lu_factor(): cuBLAS's getrfBatched "
+     "failed with CUBLAS_STATUS_NOT_SUPPORTED (15)"),
+    (b"getrsBatched", 8, RuntimeError, solved, two, "lu_solve(): cuBLAS's getrsBatched failed"),
+):
+    twice = symbol in (b"cusolverDnCreate", b"cublasCreate_v2")  # the call is tried again
+    fails(symbol, code, kind, text, f, x, calls=2 if twice else 1)
 same(linalg.cholesky, a.cpu())
 same(linalg.solve, a.cpu(), a.cpu())
 """

@@ -53,7 +53,7 @@ EXCEPTIONS = {
     "ops/random/draws.cpp": (3, CALLBACK),
     "ops/random/fill.h": (5, f"{CALLBACK}; {SIZES}"),
     "ops/reduce/reduce.cpp": (1, GEOMETRIC),
-    "ops/transform/device_stage.cpp": (4, "copies between devices, by their backend"),
+    "ops/transform/device_stage.cpp": (6, "copies between devices, by their backend"),
     "ops/transform/fallback.cpp": (3, "sums the bytes of its own copies on the host"),
     "ops/shape/geometry.cpp": (1, GEOMETRIC),
     "ops/shape/inplace_geometry.cpp": (1, GEOMETRIC),

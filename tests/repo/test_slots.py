@@ -59,6 +59,29 @@ def test_kernels_that_ops_call_have_slots():
     assert not found, "\n".join(found)
 
 
+ASKED = re.compile(r"\bplace_has_kernel\(([^)]*)\)")
+SLOT = re.compile(r"\bCOGRAD_SLOT(?:_READS)?\((\w+)|\bCOGRAD_SLOT_OR\([^,]+, (\w+)")
+
+
+def asked_without_slot(texts):
+    """Yields what place_has_kernel is asked for that is no slot: it would always be false."""
+    slots = {a or b for text in texts for a, b in SLOT.findall(text)}
+    for text in texts:
+        for name in ASKED.findall(text):
+            if name.strip('"') not in slots and name not in ("const char* name",):
+                yield name
+
+
+def test_ops_ask_for_kernels_that_have_slots():
+    texts = [
+        text for part in ("ops", "kernels", "tensor") for text in read(CSRC / part, {".h", ".cpp"})
+    ]
+    assert sum(len(ASKED.findall(text)) for text in texts) > 5
+    assert not list(asked_without_slot(texts))
+    bad = 'COGRAD_SLOT_OR(1, lu, a); if (place_has_kernel("lu") && place_has_kernel("lv")) x();'
+    assert list(asked_without_slot([bad])) == ['"lv"']
+
+
 def test_a_kernel_without_a_slot_is_found():
     header = "void fill(int* x, int n);\nvoid sum(int* x);\ntemplate <class T>\nint lu(T* a);\n"
     source = "void fill(int* x, int n) {\n  COGRAD_SLOT(fill, x, n);\n}\n"

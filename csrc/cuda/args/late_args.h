@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A kernel records an index that is out of bounds in this struct, which the host reads later.
+// A kernel records an index that is out of bounds, or the place of a value that an op does not
+// take, in this struct, which the host reads later.
 #pragma once
 
 namespace cograd::device {
 
-enum LateCode : unsigned { kNoError, kIndexError, kRuntimeError };
+enum LateCode : unsigned { kNoError, kIndexError, kRuntimeError, kOutOfRange, kScarceRow };
 
 // Several threads may write at once: the record is then of one of them, or mixed.
 struct LateError {

@@ -16,11 +16,18 @@ struct MatricesArgs {
   int* info;
   long long rows, cols, count;
 };
-// Copies the conjugate transposes of `count` matrices: `to` has `rows` rows.
-struct AdjointArgs {
+// Copies matrices that are `step` elements apart, or their conjugate transposes, to ones of `rows`
+// x `cols` without gaps.
+struct CopyArgs {
   const void* from;
   void* to;
-  long long rows, cols, count;
+  long long rows, cols, count, step;
+};
+// Replaces reflectors, in matrices `step` elements apart, by the `cols` columns of Q.
+struct QArgs {
+  void* a;
+  const void* tau;
+  long long rows, cols, rank, step, count;
 };
 // Copies the upper triangle of the first `rank` rows; r has `rows` rows and zeros elsewhere.
 struct TriangleOfQrArgs {

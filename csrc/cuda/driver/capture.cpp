@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cuda/driver/capture.h"
 
+#include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -18,6 +20,14 @@ std::string caller(const char* what) {
   if (op == nullptr) return what;
   if (std::string_view(op) == "_to_device") return "Tensor.to()";
   return std::string(op) + "()";
+}
+
+// The events that were last recorded in a capture, and its number. The driver tells it of streams
+// only.
+std::mutex event_mutex;
+std::map<CUevent, uint64_t>& captured_events() {
+  static auto* all = new std::map<CUevent, uint64_t>;
+  return *all;
 }
 
 }  // namespace
@@ -38,6 +48,30 @@ void refuse_captured(CUstream s, const char* what, const char* why) {
     return;
   detail::fail(ErrorKind::Runtime, caller(what), ": ", why,
                ", which a CUDA graph cannot capture. Call it before or after the capture");
+}
+
+void note_event(CUevent e, CUstream s) {
+  const uint64_t id = capture_of(s);
+  const std::lock_guard lock(event_mutex);
+  if (id != 0)
+    captured_events()[e] = id;
+  else
+    captured_events().erase(e);
+}
+void forget_event(CUevent e) noexcept {
+  const std::lock_guard lock(event_mutex);
+  captured_events().erase(e);
+}
+void check_event_wait(CUstream s, CUevent e) {
+  const uint64_t in = capture_of(s);
+  if (in == 0) [[likely]]
+    return;
+  const std::lock_guard lock(event_mutex);
+  const auto it = captured_events().find(e);
+  COGRAD_CHECK(it != captured_events().end() && it->second == in,
+               "Stream.wait_event(): a CUDA graph captures the stream, and the event was recorded ",
+               it == captured_events().end() ? "outside of a capture" : "in another capture",
+               ", which no replay can wait for. Wait for it before the capture");
 }
 
 void before_wait(CUstream s, const char* what) {

@@ -9,6 +9,12 @@ namespace cograd::cuda {
 uint64_t capture_of(CUstream s) noexcept;
 // Raises if the stream is captured; `what` names the call if no op runs, `why` says what it does.
 void refuse_captured(CUstream s, const char* what, const char* why);
+// Notes that an event was recorded on a stream, or has been destroyed.
+void note_event(CUevent e, CUstream s);
+void forget_event(CUevent e) noexcept;
+// Raises if a captured stream would wait for an event from outside of its capture, which makes the
+// driver spoil the capture.
+void check_event_wait(CUstream s, CUevent e);
 // Comes before each call that waits for a stream: raises if it is captured, and does what the
 // program has asked for by cuda.set_sync_debug_mode().
 void before_wait(CUstream s, const char* what);

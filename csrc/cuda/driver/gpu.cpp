@@ -147,7 +147,13 @@ void Gpu::switch_stream(uint8_t to) {
   }
   if (next == stream()) return;
   // A capture keeps to its streams: it has no order with what another one did before it.
-  if (capture_of(stream()) != 0 && capture_of(next) == 0) return;
+  const uint64_t from = capture_of(stream()), into = capture_of(next);
+  if (from != 0 && into == 0) return;
+  // The driver would spoil the capture.
+  COGRAD_CHECK(from == into,
+               "backward(): it runs on a stream that is not part of the capture of the CUDA graph "
+               "to which the forward belongs, so no replay would compute these gradients. Call it "
+               "on a stream of the capture, or after the capture");
   CUevent e = nullptr;
   check(driver().event_create(&e, kWithoutTiming), "cuEventCreate");
   CUresult r = driver().event_record(e, stream());

@@ -168,7 +168,10 @@ class Graph final : public GpuGraph {
     Gpu& g = *gpu_;
     g.activate();
     CUstream const s = g.stream();
-    follow_last(s);
+    if (!replayed_)
+      for (CUstream const other : g.used_streams()) follow(other, s);
+    else
+      follow(last_, s);
     for (size_t i = 0; i < randoms_.size() && i < positions.size(); ++i)
       randoms_[i].set(positions[i], s);
     check(driver().graph_launch(exec_, s), "cuGraphLaunch");
@@ -223,14 +226,14 @@ class Graph final : public GpuGraph {
     pinned_enter_graph(p);
     pinned_.push_back(p);
   }
+  uint64_t thread() const noexcept { return thread_; }
 
  private:
-  struct Random {
-  uint64_t thread() const noexcept { return thread_; }
-    const void* key;
-    CapturedRandom numbers;
   Graph(Graph&&) = default;  // leaves what reset() must not free twice
   Graph& operator=(Graph&&) = default;
+  struct Random {
+    const void* key;
+    CapturedRandom numbers;
     Block* block;
     Position now;  // what the device has
     bool known = false;
@@ -256,13 +259,13 @@ class Graph final : public GpuGraph {
                  "(): the graph has not been captured",
                  capturing_ ? " yet: its capture has not ended" : "");
   }
-  // Ends the capture in the driver, and here whatever the driver says.
-  CUresult finish() {
-    const CUresult r = driver().capture_end(stream_, &graph_);
   // The driver lets only the thread that began a capture end it, unless its mode is relaxed.
   bool may_end() const noexcept { return thread_ == 0 || thread_ == this_thread(); }
   // Becomes empty. The capture's own thread ends it before that thread uses the GPU again.
   void leave_to_thread();
+  // Ends the capture in the driver, and here whatever the driver says.
+  CUresult finish() {
+    const CUresult r = driver().capture_end(stream_, &graph_);
     captures().remove(id_);
     --open_captures;
     capturing_ = false;
@@ -273,14 +276,15 @@ class Graph final : public GpuGraph {
     if (graph_ != nullptr) driver().graph_destroy(graph_);
     graph_ = nullptr;
   }
-  // Replays share the graph's memory, so one follows the other also if their streams differ.
-  void follow_last(CUstream s) {
+  // Replays share the graph's memory, so one follows the other also if their streams differ. The
+  // first follows what all streams have got: code in the capture may have used others.
+  static void follow(CUstream first, CUstream s) {
     constexpr unsigned kWithoutTiming = 2;
     // A capture that has begun since on the last stream has waited for the replay.
-    if (!replayed_ || last_ == s || capture_of(last_) != 0) return;
+    if (first == s || capture_of(first) != 0) return;
     CUevent e = nullptr;
     check(driver().event_create(&e, kWithoutTiming), "cuEventCreate");
-    CUresult r = driver().event_record(e, last_);
+    CUresult r = driver().event_record(e, first);
     if (r == kSuccess) r = driver().stream_wait_event(s, e, 0);
     driver().event_destroy(e);
     check(r, "cuStreamWaitEvent");
@@ -291,15 +295,11 @@ class Graph final : public GpuGraph {
   CUgraph graph_ = nullptr;
   CUgraphExec exec_ = nullptr;
   uint64_t pool_ = 0, id_ = 0;
+  uint64_t thread_ = 0;  // that began the capture; 0 if any may end it
   bool capturing_ = false, in_pool_ = false, replayed_ = false;
   std::vector<Random> randoms_;
   std::vector<const void*> pinned_;
 };
-  uint64_t thread_ = 0;  // that began the capture; 0 if any may end it
-
-}  // namespace
-
-std::unique_ptr<GpuGraph> make_graph() { return std::make_unique<Graph>(); }
 
 // The captures that other threads have dropped.
 std::mutex dropped_mutex;
@@ -317,8 +317,8 @@ void Graph::leave_to_thread() {
   ++dropped_captures;
 }
 
-uint64_t new_graph_pool() noexcept {
-  static std::atomic<uint64_t> last{0};
+}  // namespace
+
 std::atomic<int> dropped_captures{0};
 
 void end_dropped_captures() {
@@ -339,6 +339,10 @@ void end_dropped_captures() {
   for (const auto& g : mine) g->abort();
 }
 
+std::unique_ptr<GpuGraph> make_graph() { return std::make_unique<Graph>(); }
+
+uint64_t new_graph_pool() noexcept {
+  static std::atomic<uint64_t> last{0};
   return ++last;
 }
 

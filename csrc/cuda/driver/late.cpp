@@ -34,9 +34,16 @@ void raise_late() {
   if (r == nullptr) return;
   const unsigned code = __atomic_exchange_n(&r->code, 0u, __ATOMIC_ACQUIRE);
   if (code == device::kNoError) return;
+  constexpr const char* kLate = " found it after the call had returned";
+  if (code == device::kOutOfRange)
+    ::cograd::detail::fail(ErrorKind::Runtime, r->op, ": element ", r->index, " of ", r->size,
+                           " is out of range; a kernel", kLate);
+  if (code == device::kScarceRow)
+    ::cograd::detail::fail(ErrorKind::Runtime, "invalid multinomial distribution: row ", r->index,
+                           " has less than ", r->size, " positive weights; a kernel", kLate);
   ::cograd::detail::fail(code == device::kIndexError ? ErrorKind::Index : ErrorKind::Runtime,
                          "index ", r->index, " is out of bounds for dimension with size ", r->size,
-                         "; a kernel of ", r->op, "() found it after the call had returned");
+                         "; a kernel of ", r->op, "()", kLate);
 }
 
 }  // namespace cograd::cuda

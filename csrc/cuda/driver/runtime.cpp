@@ -84,6 +84,13 @@ class Runtime final : public CudaRuntime {
     if (!keep_for_graph(g.stream(), from)) pinned_used_by(from, g.stream());
     return true;
   }
+  bool start_copy_to_host(Device d, const void* from, void* to, size_t bytes) override {
+    if (!cuda::is_pinned(to)) return false;
+    Gpu& g = active(d.index);
+    check(driver().copy_to_host(to, address(from), bytes, g.stream()), "cuMemcpyDtoHAsync");
+    if (!keep_for_graph(g.stream(), to)) pinned_used_by(to, g.stream());
+    return true;
+  }
   void copy_between(Device from, const void* p, Device to, void* q, size_t bytes) override {
     Gpu& source = active(from.index);
     before_wait(source.stream(), "a copy between GPUs");
@@ -102,6 +109,19 @@ class Runtime final : public CudaRuntime {
     }
   }
   void switch_stream(Device d, uint8_t index) override { active(d.index).switch_stream(index); }
+  void check_operand(const Storage& s) override {
+    constexpr uint8_t kPart = 3;
+    const Storage* whole = s.kind == kPart ? static_cast<const Storage*>(s.context) : &s;
+    if (whole->deleter != free_block) return;
+    const auto* b = static_cast<const Block*>(whole->context);
+    const uint64_t capture = b->owner->open_capture_of(b);
+    if (capture == 0 || capture_of(active(b->owner->gpu()).stream()) == capture) return;
+    const char* const op = running_op();
+    detail::fail(ErrorKind::Runtime, op == nullptr ? "a kernel" : op, op == nullptr ? "" : "()",
+                 ": a tensor was computed in the capture of a CUDA graph, and the current stream "
+                 "is not part of that capture, so its values do not exist yet. Let the stream wait "
+                 "for a captured one (Stream.wait_stream), or go on after the capture");
+  }
   void* kernel(const char* name) noexcept override { return find_slot(name); }
   uint64_t launches() noexcept override { return cuda::launches(); }
 
@@ -143,14 +163,18 @@ class Runtime final : public CudaRuntime {
     return reinterpret_cast<uint64_t>(e);
   }
   void free_event(uint64_t e) noexcept override {
-    if (!forked()) driver().event_destroy(event_of(e));
+    if (forked()) return;
+    forget_event(event_of(e));
+    driver().event_destroy(event_of(e));
   }
   void record_event(int device, uint64_t e, uint64_t s) override {
     active(device);
     check(driver().event_record(event_of(e), stream_of(s)), "cuEventRecord");
+    note_event(event_of(e), stream_of(s));
   }
   void wait_event(int device, uint64_t s, uint64_t e) override {
     active(device);
+    check_event_wait(stream_of(s), event_of(e));
     check(driver().stream_wait_event(stream_of(s), event_of(e), 0), "cuStreamWaitEvent");
   }
   void synchronize_event(uint64_t e) override {

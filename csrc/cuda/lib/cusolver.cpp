@@ -69,6 +69,8 @@ struct Solver : HandledLibrary {
       : HandledLibrary({"cuSOLVER", "COGRAD_CUSOLVER", "libcusolver.so.12", "libcusolver.so.11",
                         "cusolver", "'cograd[cuda-full]' (CUDA 13) or 'cograd[cuda12-full]'"},
                        "cusolverDnCreate", "cusolverDnSetStream", 2, kSolverStatuses) {
+    library.get(create_eigen, "cusolverDnCreateSyevjInfo");
+    library.get(create_singular, "cusolverDnCreateGesvdjInfo");
     for (size_t i = 0; i < kTypes; ++i) {
       SolverApi& a = types[i];
       const auto get = [&](auto& f, const char* name) {
@@ -85,6 +87,10 @@ struct Solver : HandledLibrary {
       get(a.geqrf, "geqrf");
       get(a.orgqr_size, real ? "orgqr_bufferSize" : "ungqr_bufferSize");
       get(a.orgqr, real ? "orgqr" : "ungqr");
+      get(a.syevj_batched_size, real ? "syevjBatched_bufferSize" : "heevjBatched_bufferSize");
+      get(a.syevj_batched, real ? "syevjBatched" : "heevjBatched");
+      get(a.gesvdj_batched_size, "gesvdjBatched_bufferSize");
+      get(a.gesvdj_batched, "gesvdjBatched");
       get(a.syevd_size, real ? "syevd_bufferSize" : "heevd_bufferSize");
       get(a.syevd, real ? "syevd" : "heevd");
       get(a.gesvd_size, "gesvd_bufferSize");
@@ -92,6 +98,9 @@ struct Solver : HandledLibrary {
     }
   }
   std::array<SolverApi, kTypes> types{};
+  int (*create_eigen)(SolverOptions*) = nullptr;
+  int (*create_singular)(SolverOptions*) = nullptr;
+  SolverOptions of_eigen = nullptr, of_singular = nullptr;
 };
 struct Blas : HandledLibrary {
   Blas()
@@ -102,6 +111,7 @@ struct Blas : HandledLibrary {
       const std::string name = std::string("cublas") + kLetters[i];
       library.get(types[i].trsm, (name + "trsm_v2").c_str());
       library.get(types[i].trsm_batched, (name + "trsmBatched").c_str());
+      library.get(types[i].geqrf_batched, (name + "geqrfBatched").c_str());
       library.get(types[i].getrf_batched, (name + "getrfBatched").c_str());
       library.get(types[i].getrs_batched, (name + "getrsBatched").c_str());
     }
@@ -151,6 +161,13 @@ void LibraryCall::check(const char* function, int status) const {
 SolverCall::SolverCall(const char* slot, DType t)
     : LibraryCall(slot, solver()), api(solver().types[number_of(t)]) {
   refuse_captured(here().stream(), slot, "cuSOLVER waits for the GPU");
+  Solver& s = solver();  // this call has its mutex
+  const auto made = [&](const char* name, int (*create)(SolverOptions*), SolverOptions& options) {
+    if (options == nullptr) check(name, create(&options));
+    return options;
+  };
+  of_eigen = made("CreateSyevjInfo", s.create_eigen, s.of_eigen);
+  of_singular = made("CreateGesvdjInfo", s.create_singular, s.of_singular);
 }
 BlasCall::BlasCall(const char* slot, DType t)
     : LibraryCall(slot, blas()), api(blas().types[number_of(t)]) {}

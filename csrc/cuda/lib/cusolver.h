@@ -19,6 +19,7 @@ enum : int { kLeft = 0 };
 enum : int { kNoVectors = 0, kVectors = 1 };
 
 using LibraryHandle = void*;
+using SolverOptions = void*;
 
 // The functions of one dtype under LAPACK's names, first those that tell the workspace's size in
 // elements. `info`, one number, is on the GPU. The prototypes are our own, from the documentation.
@@ -38,6 +39,18 @@ struct SolverApi {
                     int* size);
   int (*orgqr)(LibraryHandle, int m, int n, int k, void* a, int ld, const void* tau, void* work,
                int size, int* info);
+  // Of small matrices that follow one another; `info` has a number for each.
+  int (*syevj_batched_size)(LibraryHandle, int vectors, int triangle, int n, const void* a, int ld,
+                            const void* values, int* size, SolverOptions, int count);
+  int (*syevj_batched)(LibraryHandle, int vectors, int triangle, int n, void* a, int ld,
+                       void* values, void* work, int size, int* info, SolverOptions, int count);
+  // These take up to 32 rows and columns, and write V instead of its conjugate transpose.
+  int (*gesvdj_batched_size)(LibraryHandle, int vectors, int m, int n, const void* a, int lda,
+                             const void* s, const void* u, int ldu, const void* v, int ldv,
+                             int* size, SolverOptions, int count);
+  int (*gesvdj_batched)(LibraryHandle, int vectors, int m, int n, void* a, int lda, void* s,
+                        void* u, int ldu, void* v, int ldv, void* work, int size, int* info,
+                        SolverOptions, int count);
   int (*syevd_size)(LibraryHandle, int vectors, int triangle, int n, const void* a, int ld,
                     const void* values, int* size);
   int (*syevd)(LibraryHandle, int vectors, int triangle, int n, void* a, int ld, void* values,
@@ -52,6 +65,9 @@ struct BlasApi {
               const void* factor, const void* a, int lda, void* b, int ldb);
   int (*trsm_batched)(LibraryHandle, int side, int triangle, int transposed, int unit, int m, int n,
                       const void* factor, void** a, int lda, void** b, int ldb, int count);
+  // This info is as that of getrs_batched.
+  int (*geqrf_batched)(LibraryHandle, int m, int n, void** a, int ld, void** tau, int* info,
+                       int count);
   int (*getrf_batched)(LibraryHandle, int n, void** a, int ld, int* pivots, int* info, int count);
   // This info is in memory of the host, and one number for all.
   int (*getrs_batched)(LibraryHandle, int transposed, int n, int k, void** a, int lda,
@@ -71,6 +87,11 @@ class LibraryCall {
     check(name, f(handle_, args...));
     launched(name);
   }
+  // Calls one that starts none.
+  template <class... P, class... A>
+  void query(const char* name, int (*f)(LibraryHandle, P...), A... args) const {
+    check(name, f(handle_, args...));
+  }
   // Returns the size of a workspace.
   template <class... P, class... A>
   int ask(const char* name, int (*f)(LibraryHandle, P...), A... args) const {
@@ -79,9 +100,10 @@ class LibraryCall {
     return size;
   }
 
- private:
+ protected:
   void check(const char* function, int status) const;
 
+ private:
   const char* slot_;
   HandledLibrary& library_;
   std::unique_lock<std::mutex> lock_;
@@ -93,6 +115,8 @@ class SolverCall : public LibraryCall {
  public:
   SolverCall(const char* slot, DType t);
   const SolverApi& api;
+  // Options of the batched functions: sorted values, as precise as the dtype.
+  SolverOptions of_eigen = nullptr, of_singular = nullptr;
 };
 class BlasCall : public LibraryCall {
  public:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Slots of kernels/libraries/lapack_batch.h: decompositions of matrices by cuSOLVER, one matrix
-// after the other.
+// Slots of kernels/libraries/lapack_batch.h: decompositions of matrices by cuSOLVER, batches of
+// small ones by one call, others one after the other.
 #include <algorithm>
+#include <optional>
 
 #include "cuda/lib/cusolver.h"
 #include "cuda/lib/linalg.h"
@@ -10,6 +11,9 @@
 namespace cograd::cuda {
 
 namespace {
+
+// The most rows and columns that the batched functions by Jacobi's rotations take, or are best at.
+constexpr int64_t kJacobi = 32;
 
 // Computes the reflectors of matrices that are `step` elements apart.
 void find_reflectors(const SolverCall& call, MatrixBatch b, int64_t m, int64_t n, int64_t step,
@@ -22,10 +26,46 @@ void find_reflectors(const SolverCall& call, MatrixBatch b, int64_t m, int64_t n
              work.data(), size, info.get<int>());
 }
 
-// Copies conjugate transposes; `to` has `rows` rows.
+// Finds the reflectors of a batch of small matrices; returns false if it is none.
+bool find_small_reflectors(const char* slot, MatrixBatch b, int64_t m, int64_t n, int64_t step,
+                           void* a, void* tau) {
+  if (m == 0 || n == 0 || !many_small(b, std::max(m, n)) || !cublas().found()) return false;
+  const BlasCall call(slot, b.t);
+  const Pointers matrices(b, a, step), factors(b, tau, std::min(m, n));
+  int info = 0;  // says whether arguments are valid, as the status does
+  call.run("geqrfBatched", call.api.geqrf_batched, narrow(m), narrow(n), matrices.get(), narrow(m),
+           factors.get(), &info, narrow(b.count));
+  return true;
+}
+
+// Copies matrices that are `step` elements apart to ones of `rows` x `cols`: by "adjoint" their
+// conjugate transposes, by "first_columns" what they begin with.
+void copy(const char* name, MatrixBatch b, const void* from, int64_t rows, int64_t cols, void* to,
+          int64_t step) {
+  const device::CopyArgs args{from, to, rows, cols, b.count, step};
+  launch(name, linalg_kernel(b.t, name), grid_over(rows * cols * b.count), args);
+}
 void adjoint(MatrixBatch b, const void* from, int64_t rows, int64_t cols, void* to) {
-  const device::AdjointArgs args{from, to, rows, cols, b.count};
-  launch("adjoint", linalg_kernel(b.t, "adjoint"), grid_over(rows * cols * b.count), args);
+  copy("adjoint", b, from, rows, cols, to, rows * cols);
+}
+
+// Does what batched_svd does, for many matrices of up to 32 rows and columns.
+void small_svd(const SolverCall& call, MatrixBatch b, bool full, int64_t m, int64_t n, void* a,
+               void* s, void* u, void* vh, int* info) {
+  const int im = narrow(m), in = narrow(n), count = narrow(b.count);
+  const int vectors = u == nullptr ? kNoVectors : kVectors;
+  const bool direct = u != nullptr && (full || m <= n);  // u has the shape that the library writes
+  const Scratch left(direct ? 1 : bytes_of(b, b.count * m * m)), v(bytes_of(b, b.count * n * n));
+  void* const to = direct ? u : left.data();
+  int size = 0;
+  call.query("gesvdjBatched_bufferSize", call.api.gesvdj_batched_size, vectors, im, in, a, im, s,
+             to, im, v.data(), in, &size, call.of_singular, count);
+  const Scratch work(bytes_of(b, size));
+  call.run("gesvdjBatched", call.api.gesvdj_batched, vectors, im, in, a, im, s, to, im, v.data(),
+           in, work.data(), size, info, call.of_singular, count);
+  if (u == nullptr) return;
+  if (!direct) copy("first_columns", b, to, m, n, u, m * m);
+  copy("adjoint", b, v.data(), full ? n : std::min(m, n), n, vh, n * n);
 }
 
 // Does what batched_svd does, for matrices with at least as many rows as columns.
@@ -47,17 +87,21 @@ void tall_svd(const SolverCall& call, MatrixBatch b, bool full, int64_t m, int64
 }  // namespace
 
 void batched_reflectors(MatrixBatch b, int64_t m, int64_t n, void* a, void* tau) {
+  if (find_small_reflectors("geqrf", b, m, n, m * n, a, tau)) return;
   const SolverCall call("geqrf", b.t);
   if (m > 0 && n > 0 && b.count > 0) find_reflectors(call, b, m, n, m * n, a, tau);
 }
 COGRAD_CUDA_SLOT(batched_reflectors)
 
 void batched_qr(MatrixBatch b, int64_t m, int64_t n, int64_t columns, void* a, void* r) {
-  const SolverCall call("qr", b.t);
-  if (b.count == 0) return;
+  constexpr int64_t kSmallQ = 64;
   const int64_t rank = std::min(m, n), step = m * std::max(n, columns);
   const Scratch tau(bytes_of(b, b.count * rank));
-  if (rank > 0) find_reflectors(call, b, m, n, step, a, tau.data());
+  const bool found = find_small_reflectors("qr", b, m, n, step, a, tau.data());
+  std::optional<SolverCall> solver;
+  if (!found || (columns > 0 && std::max(m, columns) > kSmallQ)) solver.emplace("qr", b.t);
+  if (b.count == 0) return;
+  if (rank > 0 && !found) find_reflectors(*solver, b, m, n, step, a, tau.data());
   if (columns * n > 0) {
     const device::TriangleOfQrArgs args{a, r, m, step, columns, n, rank, b.count};
     launch("triangle_of_qr", linalg_kernel(b.t, "triangle_of_qr"), grid_over(columns * n * b.count),
@@ -65,6 +109,12 @@ void batched_qr(MatrixBatch b, int64_t m, int64_t n, int64_t columns, void* a, v
   }
   if (columns == 0) return;
   if (rank == 0) return each_element("identity", b, a, m, columns);
+  if (!solver) {
+    const device::QArgs args{a, tau.data(), m, columns, rank, step, b.count};
+    return launch("q_of_reflectors", linalg_kernel(b.t, "q_of_reflectors"), grid_of(b.count, 32),
+                  args);
+  }
+  const SolverCall& call = *solver;
   const int im = narrow(m), ic = narrow(columns), ik = narrow(rank);
   const int size = call.ask("orgqr_bufferSize", call.api.orgqr_size, im, ic, ik, a, im, tau.data());
   const Scratch work(bytes_of(b, size)), info(sizeof(int));
@@ -82,12 +132,22 @@ void batched_eigh(MatrixBatch b, bool vectors, bool upper, int64_t n, void* a, v
   const int in = narrow(n), job = vectors ? kVectors : kNoVectors;
   const int triangle = upper ? kUpper : kLower;
   const MatrixBatch reals = reals_of(b);
-  const int size =
-      call.ask("syevd_bufferSize", call.api.syevd_size, job, triangle, in, a, in, values);
-  const Scratch work(bytes_of(b, size));
-  for (int64_t i = 0; i < b.count; ++i)
-    call.run("syevd", call.api.syevd, job, triangle, in, at(b, a, i, n * n), in,
-             at(reals, values, i, n), work.data(), size, info + i);
+  if (b.count > 1 && n <= kJacobi) {
+    const int count = narrow(b.count);
+    int size = 0;
+    call.query("syevjBatched_bufferSize", call.api.syevj_batched_size, job, triangle, in, a, in,
+               values, &size, call.of_eigen, count);
+    const Scratch work(bytes_of(b, size));
+    call.run("syevjBatched", call.api.syevj_batched, job, triangle, in, a, in, values, work.data(),
+             size, info, call.of_eigen, count);
+  } else {
+    const int size =
+        call.ask("syevd_bufferSize", call.api.syevd_size, job, triangle, in, a, in, values);
+    const Scratch work(bytes_of(b, size));
+    for (int64_t i = 0; i < b.count; ++i)
+      call.run("syevd", call.api.syevd, job, triangle, in, at(b, a, i, n * n), in,
+               at(reals, values, i, n), work.data(), size, info + i);
+  }
   const device::MatricesArgs args{values, info, n, 1, b.count};
   launch("eigh", linalg_kernel(b.t, "check_values"), grid_of(b.count, 32), args);
 }
@@ -100,6 +160,8 @@ void batched_svd(MatrixBatch b, bool full, int64_t m, int64_t n, void* a, void* 
   const SolverCall call("svd", b.t);
   clear_info(b, info);
   if (m == 0 || n == 0 || b.count == 0) return;
+  if (b.count > 1 && std::max(m, n) <= kJacobi)
+    return small_svd(call, b, full, m, n, a, s, u, vh, info);
   if (m >= n) return tall_svd(call, b, full, m, n, a, s, u, vh, info);
   const Scratch turned(bytes_of(b, b.count * m * n));
   adjoint(b, a, n, m, turned.data());

@@ -66,7 +66,7 @@ int64_t count_of(const Dims& sizes) {
 void copy_scaled(DType t, const Dims& shape, const Operand& to, const Operand& from, double scale) {
   if (scale == 1)
     return kernels::copy_strided(t, t, static_cast<int>(shape.size()), shape.data(), to, from);
-  const DType part = is_complex(t) ? real_dtype(t) : t;
+  const DType part = real_dtype(t);
   Dims sizes(shape), out(std::span(to.strides, shape.size()));
   Dims in(std::span(from.strides, shape.size()));
   if (is_complex(t)) {

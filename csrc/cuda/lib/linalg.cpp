@@ -10,28 +10,6 @@
 
 namespace cograd::cuda {
 
-namespace {
-
-// The libraries' functions for batches are made for small matrices.
-bool many_small(MatrixBatch b, int64_t n) noexcept { return b.count > 1 && n <= 256; }
-
-// The addresses of a batch's matrices, in memory of the GPU.
-class Pointers {
- public:
-  Pointers(MatrixBatch b, const void* a, int64_t size)
-      : list_(static_cast<size_t>(b.count) * sizeof(void*)) {
-    const device::PointersArgs args{get(), static_cast<char*>(const_cast<void*>(a)),
-                                    size * dtype_size(b.t), b.count};
-    launch("pointers", linalg_kernel(b.t, "pointers"), grid_over(b.count), args);
-  }
-  void** get() const { return list_.get<void*>(); }
-
- private:
-  Scratch list_;
-};
-
-}  // namespace
-
 void batched_cholesky(MatrixBatch b, int64_t n, void* a, int* info) {
   const SolverCall call("cholesky", b.t);
   clear_info(b, info);

@@ -31,12 +31,28 @@ inline const void* at(MatrixBatch b, const void* a, int64_t i, int64_t size) {
 }
 
 // The values of a batch, such as eigenvalues, are real.
-inline MatrixBatch reals_of(MatrixBatch b) {
-  return {is_complex(b.t) ? real_dtype(b.t) : b.t, b.count};
-}
+inline MatrixBatch reals_of(MatrixBatch b) { return {real_dtype(b.t), b.count}; }
 inline size_t bytes_of(MatrixBatch b, int64_t elements) {
   return static_cast<size_t>(elements) * static_cast<size_t>(dtype_size(b.t));
 }
+
+// The libraries' functions for batches are made for small matrices.
+inline bool many_small(MatrixBatch b, int64_t n) noexcept { return b.count > 1 && n <= 256; }
+
+// The addresses of a batch's matrices, in memory of the GPU.
+class Pointers {
+ public:
+  Pointers(MatrixBatch b, const void* a, int64_t size)
+      : list_(static_cast<size_t>(b.count) * sizeof(void*)) {
+    const device::PointersArgs args{get(), static_cast<char*>(const_cast<void*>(a)),
+                                    size * dtype_size(b.t), b.count};
+    launch("pointers", linalg_kernel(b.t, "pointers"), grid_over(b.count), args);
+  }
+  void** get() const { return list_.get<void*>(); }
+
+ private:
+  Scratch list_;
+};
 
 // Sets the info of all matrices to 0.
 inline void clear_info(MatrixBatch b, int* info) {

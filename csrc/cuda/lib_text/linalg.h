@@ -44,11 +44,44 @@ COGRAD_KERNEL(identity, MatricesArgs, 256) {
 }
 inline R conj_of(R v) { return v; }
 inline Complex<R> conj_of(Complex<R> v) { return conj(v); }
-COGRAD_KERNEL(adjoint, AdjointArgs, 256) {
+COGRAD_KERNEL(adjoint, CopyArgs, 256) {
   const int64_t size = a.rows * a.cols;
   for (int64_t i = grid_index(); i < size * a.count; i += grid_size()) {
     const int64_t at = i % size, row = at % a.rows, col = at / a.rows;
-    static_cast<T*>(a.to)[i] = conj_of(static_cast<const T*>(a.from)[i - at + row * a.cols + col]);
+    const T* const from = static_cast<const T*>(a.from) + i / size * a.step;
+    static_cast<T*>(a.to)[i] = conj_of(from[row * a.cols + col]);
+  }
+}
+COGRAD_KERNEL(first_columns, CopyArgs, 256) {
+  const int64_t size = a.rows * a.cols;
+  for (int64_t i = grid_index(); i < size * a.count; i += grid_size())
+    static_cast<T*>(a.to)[i] = static_cast<const T*>(a.from)[i / size * a.step + i % size];
+}
+// As LAPACK's orgqr, for small matrices: applies the reflectors in descending order; a lane has
+// every 32nd column behind the reflector's own.
+COGRAD_BLOCK_KERNEL(q_of_reflectors, QArgs, 32) {
+  const int t = static_cast<int>(threadIdx.x);
+  for (int64_t m = blockIdx.x; m < a.count; m += gridDim.x) {
+    T* const matrix = static_cast<T*>(a.a) + m * a.step;
+    for (int64_t c = a.rank + t; c < a.cols; c += 32)
+      for (int64_t i = 0; i < a.rows; ++i) matrix[c * a.rows + i] = T(i == c ? 1 : 0);
+    for (int64_t k = a.rank - 1; k >= 0; --k) {
+      __syncwarp();
+      T* const v = matrix + k * a.rows;  // is 1 at row k
+      const T factor = static_cast<const T*>(a.tau)[m * a.rank + k];
+      for (int64_t c = k + 1 + t; c < a.cols; c += 32) {
+        T* const x = matrix + c * a.rows;
+        T sum = x[k];
+        for (int64_t i = k + 1; i < a.rows; ++i) sum += conj_of(v[i]) * x[i];
+        sum = factor * sum;
+        x[k] = x[k] - sum;
+        for (int64_t i = k + 1; i < a.rows; ++i) x[i] = x[i] - sum * v[i];
+      }
+      __syncwarp();
+      for (int64_t i = t; i < a.rows; i += 32)
+        v[i] = i < k ? T(0) : i == k ? T(1) - factor : -(factor * v[i]);
+    }
+    __syncwarp();
   }
 }
 COGRAD_KERNEL(triangle_of_qr, TriangleOfQrArgs, 256) {

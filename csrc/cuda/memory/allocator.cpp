@@ -185,6 +185,10 @@ void Allocator::begin_capture(uint64_t capture, uint64_t pool) {
   const std::lock_guard lock(mutex_);
   captures_[capture] = pools_.at(pool).get();
 }
+uint64_t Allocator::open_capture_of(const Block* b) {
+  const std::lock_guard lock(mutex_);
+  return captures_.contains(b->capture) ? b->capture : 0;
+}
 void Allocator::end_capture(uint64_t capture) {
   const std::lock_guard lock(mutex_);
   const auto it = captures_.find(capture);

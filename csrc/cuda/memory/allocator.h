@@ -64,6 +64,8 @@ class Allocator {
   // Lets the streams of a capture allocate from a pool.
   void begin_capture(uint64_t capture, uint64_t pool);
   void end_capture(uint64_t capture);
+  // Returns the open capture that a block was allocated in, or 0.
+  uint64_t open_capture_of(const Block* b);
   // Gives segments without a used block back to the driver.
   void release_cached();
 

@@ -3,6 +3,10 @@
 #include <cmath>
 #include <vector>
 
+#include "cuda/args/random_args.h"
+#include "cuda/driver/capture.h"
+#include "cuda/driver/gpu.h"
+#include "cuda/driver/late.h"
 #include "cuda/slots/reduce_plan.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
@@ -14,8 +18,6 @@
 namespace cograd::cuda {
 
 namespace {
-
-DType part_of(DType t) { return is_complex(t) ? real_dtype(t) : t; }
 
 double wide_element(DType t, const void* at) {
   return dispatch_real(t, [at](auto tag) {
@@ -29,7 +31,7 @@ int64_t first_nonfinite(DType t, const void* x, std::span<const int64_t> sizes,
                         std::span<const int64_t> strides, bool, bool nan, bool inf) noexcept {
   if (!is_differentiable(t) || !(nan || inf)) return -1;
   // A complex element is two real ones, one after the other.
-  const DType part = part_of(t);
+  const DType part = real_dtype(t);
   std::vector<int64_t> size(sizes.begin(), sizes.end()), step(strides.begin(), strides.end());
   for (int64_t& s : step) s *= dtype_size(t);
   if (is_complex(t)) {
@@ -56,8 +58,8 @@ Complex<double> shown_value(DType t, const void* element) noexcept {
 }
 
 bool all_finite(DType t, const void* x, int64_t n) {
-  return find_first("all_finite", Leaf::FirstNonfinite, part_of(t), x, is_complex(t) ? 2 * n : n) <
-         0;
+  return find_first("all_finite", Leaf::FirstNonfinite, real_dtype(t), x,
+                    is_complex(t) ? 2 * n : n) < 0;
 }
 
 int64_t first_nonzero(const int* info, int64_t n) {
@@ -65,7 +67,15 @@ int64_t first_nonzero(const int* info, int64_t n) {
   return i < 0 ? n : i;
 }
 
+// In a capture, the next wait after a replay raises the error.
 bool all_between(DType t, const void* x, int64_t n, double low, double high, double* bad) {
+  if (capture_of(here().stream()) != 0) {
+    const device::CheckDrawArgs a{x, nullptr, n, 0, 0, low, high, late_error(), "a random op"};
+    if (n > 0)
+      launch("all_between", function_of("draws.h", "report_out_of_range", {{"TYPE", bits_type(t)}}),
+             grid_over(n), a);
+    return true;
+  }
   const int64_t i = find_first("all_between", Leaf::FirstOutside, t, x, n, low, high);
   if (i < 0) return true;
   *bad = wide_element(t, static_cast<const char*>(x) + i * dtype_size(t));

@@ -10,6 +10,7 @@
 
 #include "cuda/args/random_args.h"
 #include "cuda/driver/capture.h"
+#include "cuda/driver/late.h"
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
 #include "kernels/core/floating.h"
@@ -114,9 +115,16 @@ uint64_t random_bernoulli_each(DType t, void* out, int64_t n, PhiloxState s, DTy
 }
 COGRAD_CUDA_SLOT(random_bernoulli_each)
 
-// Each exchange depends on the ones before it, so the host computes the permutation.
+// Each exchange depends on the ones before it, so the host computes the permutation, and in a
+// capture one thread of the GPU, which is slower.
 uint64_t random_permutation(int64_t* out, int64_t n, PhiloxState s) {
-  refuse_captured(here().stream(), "randperm()", "the CPU computes a permutation");
+  const auto used = static_cast<uint64_t>(blocks_of(n, 32) * device::kGroupBlocks);
+  if (capture_of(here().stream()) != 0) {
+    if (n > 0)
+      launch("permutation", function_of("random.h", "permutation", {type_option(DType::Int64)}),
+             grid_of(1, 256), arguments(out, n, 32, s));
+    return used;
+  }
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), int64_t{0});
   for (int64_t i = n - 1; i > 0; --i) {
@@ -130,7 +138,7 @@ uint64_t random_permutation(int64_t* out, int64_t n, PhiloxState s) {
     std::swap(order[static_cast<size_t>(i)], order[static_cast<size_t>(scaled >> 64)]);
   }
   if (n > 0) copy_from_host(thread_place.now, order.data(), out, order.size() * sizeof(int64_t));
-  return static_cast<uint64_t>(blocks_of(n, 32) * device::kGroupBlocks);
+  return used;
 }
 COGRAD_CUDA_SLOT(random_permutation)
 
@@ -185,8 +193,14 @@ int64_t first_bad(const char* name, DType t, int64_t blocks, device::CheckDrawAr
 int64_t scarce_row(DType t, const void* w, int64_t rows, int64_t n, int64_t needed,
                    int64_t* positive) {
   if (rows == 0 || needed <= 0) return rows;
-  const int64_t row =
-      n == 0 ? 0 : first_bad("scarce_rows", t, rows, {w, nullptr, n, rows, needed, 0, 0});
+  device::CheckDrawArgs a{w, nullptr, n, rows, needed, 0, 0, nullptr, nullptr};
+  if (capture_of(here().stream()) != 0) {
+    a.late = late_error();
+    launch("scarce_rows", function_of("draws.h", "scarce_rows", {type_option(t)}),
+           grid_of_blocks(rows, 256), a);
+    return rows;
+  }
+  const int64_t row = n == 0 ? 0 : first_bad("scarce_rows", t, rows, a);
   if (row < 0) return rows;
   *positive = 0;
   dispatch_real(t, [&](auto tag) {

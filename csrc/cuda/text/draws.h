@@ -2,6 +2,7 @@
 // Draws that are functions of uniform or normal numbers. -DTYPE= is the dtype.
 #include "cuda/args/random_args.h"
 #include "exact.h"
+#include "late.h"
 
 namespace cograd::device {
 
@@ -23,10 +24,10 @@ COGRAD_KERNEL(transform_draws, DrawArgs, 256) {
   }
 }
 
-COGRAD_KERNEL(outside_range, CheckDrawArgs, 256) {
+COGRAD_KERNEL(report_out_of_range, CheckDrawArgs, 256) {
   for (int64_t i = grid_index(); i < a.n; i += grid_size()) {
     const double v = static_cast<double>(load(static_cast<const T*>(a.x), i));
-    if (!(v >= a.low && v <= a.high)) atomicMin(a.found, static_cast<unsigned long long>(i));
+    if (!(v >= a.low && v <= a.high)) report(a.late, kOutOfRange, a.op, i, a.n);
   }
 }
 // A block has a row: it counts the positive elements.
@@ -40,8 +41,12 @@ COGRAD_BLOCK_KERNEL(scarce_rows, CheckDrawArgs, 256) {
       mine += static_cast<double>(load(static_cast<const T*>(a.x), r * a.n + i)) > 0;
     if (mine != 0) atomicAdd(&total, mine);
     __syncthreads();
-    if (threadIdx.x == 0 && static_cast<int64_t>(total) < a.needed)
-      atomicMin(a.found, static_cast<unsigned long long>(r));
+    if (threadIdx.x == 0 && static_cast<int64_t>(total) < a.needed) {
+      if (a.late != nullptr)
+        report(a.late, kScarceRow, a.op, r, a.needed);
+      else
+        atomicMin(a.found, static_cast<unsigned long long>(r));
+    }
     __syncthreads();
   }
 }

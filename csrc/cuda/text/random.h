@@ -151,6 +151,34 @@ COGRAD_KERNEL(bernoulli, RandomArgs, 256) {
   });
 }
 
+// Fisher and Yates: each exchange depends on the ones before it, so one thread of one block makes
+// them. The others find the partners of 256 exchanges at a time.
+COGRAD_BLOCK_KERNEL(permutation, RandomArgs, 256) {
+  COGRAD_SHARED int64_t partners[256];
+  int64_t* const out = static_cast<int64_t*>(a.out);
+  const int t = static_cast<int>(threadIdx.x);
+  const uint64_t seed = a.base == nullptr ? a.seed : a.base[0];
+  const uint64_t offset = a.base == nullptr ? a.offset : a.base[1] + a.offset;
+  for (int64_t i = t; i < a.n; i += 256) out[i] = i;
+  for (int64_t last = a.n - 1; last > 0; last -= 256) {
+    const int64_t i = last - t;
+    if (i > 0) {
+      const int64_t e = i % 32;
+      const PhiloxWords x =
+          philox(seed, offset + static_cast<uint64_t>(i / 32 * kGroupBlocks + e % 16));
+      partners[t] =
+          static_cast<int64_t>(__umul64hi(pair(x, e < 16 ? 0 : 1), static_cast<uint64_t>(i) + 1));
+    }
+    __syncthreads();
+    for (int k = 0; t == 0 && k < 256 && last - k > 0; ++k) {
+      const int64_t moved = out[last - k];
+      out[last - k] = out[partners[k]];
+      out[partners[k]] = moved;
+    }
+    __syncthreads();
+  }
+}
+
 #if defined(PROB)
 COGRAD_KERNEL(bernoulli_each, RandomArgs, 256) {
   each_block(a, [&](int64_t group, int b, PhiloxWords x) {

@@ -105,6 +105,8 @@ struct Copy {
                  "copy_(): The expanded size of the tensor ", to_string(self.sizes()),
                  " must match the existing size ", to_string(src.sizes()));
     ctx->from = src->device;
+    if (non_blocking && self->device == kHost && src->device != kHost && start_copy_to(self, src))
+      return ctx.out(self.sizes(), self.dtype());
     Tensor source = src->storage == self->storage && !src.is(self) ? raw_clone(src) : src;
     if (src->device != self->device) [[unlikely]]
       source = to_device(src, self->device, non_blocking);

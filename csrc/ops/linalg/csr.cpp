@@ -5,7 +5,6 @@
 
 #include "kernels/product/csr.h"
 #include "ops/compute/elementwise.h"
-#include "ops/declare/device_stage.h"
 #include "ops/declare/op.h"
 #include "ops/declare/ops.h"
 
@@ -100,12 +99,7 @@ COGRAD_OP(Csr)
 
 std::tuple<Tensor, Tensor, Tensor> csr_transpose(const Tensor& start, const Tensor& col,
                                                  const Tensor& place, int64_t cols) {
-  if (const Device d = start->device; d != thread_place.now) {
-    // cograd.sparse calls this outside of ops, and GPUs have no kernel for it.
-    const auto host = [](const Tensor& t) { return t.defined() ? to_device(t, kHost) : t; };
-    const auto [starts, rows, places] = csr_transpose(host(start), host(col), host(place), cols);
-    return {to_device(starts, d), to_device(rows, d), to_device(places, d)};
-  }
+  const PlaceGuard here(start->device);  // cograd.sparse calls this outside of ops
   const Pattern p = pattern(start, col, place);
   const kernels::CsrPattern a = p.of("_csr_transpose", cols);
   Tensor starts = empty_checked("_csr_transpose", {{cols + 1}}, start.dtype());

@@ -2,6 +2,7 @@
 #include "ops/declare/device_stage.h"
 
 #include "ops/compute/elementwise.h"
+#include "ops/compute/strides.h"
 #include "ops/declare/op.h"
 #include "ops/declare/options.h"
 #include "ops/declare/stages.h"
@@ -108,6 +109,12 @@ DeviceStage::DeviceStage(const OpRecord& r, const Value* args, TensorList target
 
 namespace {
 
+bool has_gaps(const Tensor& x) {
+  const Tensor* const one[1] = {&x};
+  const Dims dense = result_strides(x.sizes(), one);
+  return dense.empty() ? (x->flags & kContiguous) == 0 : !same(dense, x.strides());
+}
+
 bool started(Device d, const void* from, void* to, size_t bytes) {
   Backend* const b = backend_of(d.type);
   return b != nullptr && b->start_copy_from_host(d, from, to, bytes);
@@ -173,6 +180,21 @@ struct DeviceCopy {
 COGRAD_OP(DeviceCopy)
 
 }  // namespace
+
+bool start_copy_to(const Tensor& out, const Tensor& x) {
+  Backend* const b = backend_of(x->device.type);
+  if (b == nullptr || out.numel() == 0 || !b->is_pinned(out.bytes()) || has_gaps(out)) return false;
+  Tensor from = x;
+  const bool as_it_is =
+      x.dtype() == out.dtype() && same(x.sizes(), out.sizes()) && same(x.strides(), out.strides());
+  if (!as_it_is) {
+    const PlaceGuard at(x->device);
+    from = empty_with_strides(out.sizes(), out.strides(), out.dtype());
+    raw_copy(from, x);
+  }
+  return b->start_copy_to_host(x->device, from.bytes(), out.bytes(),
+                               static_cast<size_t>(out.numel() * out.itemsize()));
+}
 
 Tensor to_device(const Tensor& x, Device d) { return to_device(x, d, false); }
 Tensor to_device(const Tensor& x, Device d, bool non_blocking) {

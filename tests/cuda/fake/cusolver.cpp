@@ -367,7 +367,7 @@ int potrf(void* handle, int triangle, int n, T* a, int ld, T* work, int size, in
   return kSuccess;
 }
 template <class T>
-int potrf_batched(void* handle, int triangle, int n, T** list, int ld, int* info, int count) {
+int potrfBatched(void* handle, int triangle, int n, T** list, int ld, int* info, int count) {
   if (!ready(handle)) return kNotInitialized;
   if (triangle != 0 || n < 1 || ld < n || count < 1 || !valid_info(info, count) ||
       !fake::driver().owns(list, static_cast<size_t>(count) * sizeof(T*)))
@@ -467,6 +467,84 @@ int gesvd(void* handle, signed char part, signed char vh_part, int rows, int col
   });
   return kSuccess;
 }
+// What the options of the batched functions are.
+int of_eigen, of_singular;
+
+template <class T, class R>
+int syevjBatched(void* handle, int vectors, int triangle, int n, T* a, int ld, R* values, T* work,
+                 int size, int* info, void* options, int count) {
+  const auto all = static_cast<size_t>(count);
+  if (!ready(handle)) return kNotInitialized;
+  if (options != &of_eigen || count < 1 || !Matrix<T>{a, n, n * count, ld}.valid() ||
+      !valid_work(work, size, n, n) || !valid_info(info, count) ||
+      !fake::driver().owns(values, all * static_cast<size_t>(n) * sizeof(R)))
+    return kSolverInvalid;
+  start("cusolver_syevjBatched", handle, [=] {
+    spoil(work, size);
+    for (int i = 0; i < count; ++i) {
+      eigen(vectors == 1, triangle == 1, Matrix<T>{a + ptrdiff_t{i} * n * ld, n, n, ld},
+            values + ptrdiff_t{i} * n);
+      info[i] = 0;
+    }
+  });
+  return kSuccess;
+}
+// Decomposes a matrix with more columns than rows by its conjugate transpose: A^H = V S U^H.
+template <class T, class R>
+void singular_of_any(const Matrix<T>& a, R* s, const Matrix<T>* u, const Matrix<T>* v) {
+  const bool wide = a.cols > a.rows;
+  const int m = std::max(a.rows, a.cols), n = std::min(a.rows, a.cols);
+  std::vector<T> from(static_cast<size_t>(m * n)), left(static_cast<size_t>(m * m)),
+      right(static_cast<size_t>(n * n));
+  const Matrix<T> tall{from.data(), m, n, m}, x{left.data(), m, m, m}, yh{right.data(), n, n, n};
+  for (int j = 0; j < n; ++j)
+    for (int i = 0; i < m; ++i) tall.set(i, j, wide ? std::conj(a.get(j, i)) : a.get(i, j));
+  singular(tall, s, u == nullptr ? nullptr : &x, &yh);
+  set_columns(
+      a, Columns(static_cast<size_t>(a.cols), Column(static_cast<size_t>(a.rows), std::nan(""))));
+  if (u == nullptr) return;
+  const Matrix<T>&large = wide ? *v : *u, &small = wide ? *u : *v;
+  set_columns(large, columns_of(x));
+  for (int j = 0; j < n; ++j)
+    for (int i = 0; i < n; ++i) small.set(i, j, std::conj(yh.get(j, i)));
+}
+template <class T, class R>
+int gesvdjBatched(void* handle, int vectors, int rows, int cols, T* a, int ld, R* s, T* u, int ldu,
+                  T* v, int ldv, T* work, int size, int* info, void* options, int count) {
+  const int least = std::min(rows, cols);
+  if (!ready(handle)) return kNotInitialized;
+  if (options != &of_singular || count < 1 || rows > 32 || cols > 32 ||
+      !Matrix<T>{a, rows, cols * count, ld}.valid() || !valid_work(work, size, rows, cols) ||
+      !valid_info(info, count) ||
+      (vectors == 1 && (!Matrix<T>{u, rows, rows * count, ldu}.valid() ||
+                        !Matrix<T>{v, cols, cols * count, ldv}.valid())) ||
+      !fake::driver().owns(s, static_cast<size_t>(least) * static_cast<size_t>(count) * sizeof(R)))
+    return kSolverInvalid;
+  start("cusolver_gesvdjBatched", handle, [=] {
+    spoil(work, size);
+    for (int i = 0; i < count; ++i) {
+      const Matrix<T> left{u + ptrdiff_t{i} * rows * ldu, rows, rows, ldu};
+      const Matrix<T> right{v + ptrdiff_t{i} * cols * ldv, cols, cols, ldv};
+      singular_of_any(Matrix<T>{a + ptrdiff_t{i} * cols * ld, rows, cols, ld},
+                      s + ptrdiff_t{i} * least, vectors == 1 ? &left : nullptr, &right);
+      info[i] = 0;
+    }
+  });
+  return kSuccess;
+}
+template <class T>
+int geqrfBatched(void* handle, int rows, int cols, T** a, int ld, T** tau, int* info, int count) {
+  const size_t bytes = static_cast<size_t>(count) * sizeof(T*);
+  if (!ready(handle)) return kNotInitialized;
+  *info = 0;  // of the host
+  if (rows < 1 || cols < 1 || ld < rows || !fake::driver().owns(a, bytes) ||
+      !fake::driver().owns(tau, bytes))
+    return kBlasInvalid;
+  start("cublas_geqrfBatched", handle, [=] {
+    for (int i = 0; i < count; ++i) qr(Matrix<T>{a[i], rows, cols, ld}, tau[i]);
+  });
+  return kSuccess;
+}
 template <class T>
 int trsm(void* handle, int side, int triangle, int transposed, int unit, int m, int n,
          const T* factor, const T* a, int lda, T* b, int ldb) {
@@ -478,8 +556,8 @@ int trsm(void* handle, int side, int triangle, int transposed, int unit, int m, 
   return kSuccess;
 }
 template <class T>
-int trsm_batched(void* handle, int side, int triangle, int transposed, int unit, int m, int n,
-                 const T* factor, T** a, int lda, T** b, int ldb, int count) {
+int trsmBatched(void* handle, int side, int triangle, int transposed, int unit, int m, int n,
+                const T* factor, T** a, int lda, T** b, int ldb, int count) {
   const size_t bytes = static_cast<size_t>(count) * sizeof(T*);
   if (!ready(handle)) return kNotInitialized;
   if (side != 0 || *factor != T(1) || m < 1 || n < 1 || lda < m || ldb < m ||
@@ -493,7 +571,7 @@ int trsm_batched(void* handle, int side, int triangle, int transposed, int unit,
   return kSuccess;
 }
 template <class T>
-int getrf_batched(void* handle, int n, T** a, int ld, int* pivots, int* info, int count) {
+int getrfBatched(void* handle, int n, T** a, int ld, int* pivots, int* info, int count) {
   if (!ready(handle)) return kNotInitialized;
   if (n < 1 || ld < n || !valid_info(pivots, n * count) || !valid_info(info, count) ||
       !fake::driver().owns(a, static_cast<size_t>(count) * sizeof(T*)))
@@ -504,8 +582,8 @@ int getrf_batched(void* handle, int n, T** a, int ld, int* pivots, int* info, in
   return kSuccess;
 }
 template <class T>
-int getrs_batched(void* handle, int transposed, int n, int k, T** a, int lda, const int* pivots,
-                  T** b, int ldb, int* info, int count) {
+int getrsBatched(void* handle, int transposed, int n, int k, T** a, int lda, const int* pivots,
+                 T** b, int ldb, int* info, int count) {
   const size_t bytes = static_cast<size_t>(count) * sizeof(T*);
   if (!ready(handle)) return kNotInitialized;
   *info = 0;  // of the host
@@ -541,6 +619,16 @@ FAKE_API cusolverDnSetStream(void* handle, void* stream) {
   FAKE_ENTER(cusolverDnSetStream);
   return set_stream(handle, stream);
 }
+FAKE_API cusolverDnCreateSyevjInfo(void** options) {
+  FAKE_ENTER(cusolverDnCreateSyevjInfo);
+  *options = &of_eigen;
+  return kSuccess;
+}
+FAKE_API cusolverDnCreateGesvdjInfo(void** options) {
+  FAKE_ENTER(cusolverDnCreateGesvdjInfo);
+  *options = &of_singular;
+  return kSuccess;
+}
 FAKE_API cublasCreate_v2(void** handle) {
   FAKE_ENTER(cublasCreate_v2);
   return create(handle);
@@ -550,96 +638,84 @@ FAKE_API cublasSetStream_v2(void* handle, void* stream) {
   return set_stream(handle, stream);
 }
 
-#define FUNCTIONS(L, T, R, ORGQR, SYEVD)                                                           \
-  FAKE_API cusolverDn##L##potrf_bufferSize(void*, int, int n, T*, int, int* size) {                \
-    *size = work_size(n, n);                                                                       \
-    return kSuccess;                                                                               \
-  }                                                                                                \
-  FAKE_API cusolverDn##L##potrf(void* h, int triangle, int n, T* a, int ld, T* work, int size,     \
-                                int* info) {                                                       \
-    FAKE_ENTER(potrf);                                                                             \
-    return potrf(h, triangle, n, a, ld, work, size, info);                                         \
-  }                                                                                                \
-  FAKE_API cusolverDn##L##potrfBatched(void* h, int triangle, int n, T** a, int ld, int* info,     \
-                                       int count) {                                                \
-    FAKE_ENTER(potrfBatched);                                                                      \
-    return potrf_batched(h, triangle, n, a, ld, info, count);                                      \
-  }                                                                                                \
-  FAKE_API cusolverDn##L##getrf_bufferSize(void*, int m, int n, T*, int, int* size) {              \
-    *size = work_size(m, n);                                                                       \
-    return kSuccess;                                                                               \
-  }                                                                                                \
-  FAKE_API cusolverDn##L##getrf(void* h, int m, int n, T* a, int ld, T* work, int* pivots,         \
-                                int* info) {                                                       \
-    FAKE_ENTER(getrf);                                                                             \
-    return getrf(h, m, n, a, ld, work, pivots, info);                                              \
-  }                                                                                                \
-  FAKE_API cusolverDn##L##getrs(void* h, int transposed, int n, int k, const T* a, int lda,        \
-                                const int* pivots, T* b, int ldb, int* info) {                     \
-    FAKE_ENTER(getrs);                                                                             \
-    return getrs(h, transposed, n, k, a, lda, pivots, b, ldb, info);                               \
-  }                                                                                                \
-  FAKE_API cusolverDn##L##geqrf_bufferSize(void*, int m, int n, T*, int, int* size) {              \
-    *size = work_size(m, n);                                                                       \
-    return kSuccess;                                                                               \
-  }                                                                                                \
-  FAKE_API cusolverDn##L##geqrf(void* h, int m, int n, T* a, int ld, T* tau, T* work, int size,    \
-                                int* info) {                                                       \
-    FAKE_ENTER(geqrf);                                                                             \
-    return geqrf(h, m, n, a, ld, tau, work, size, info);                                           \
-  }                                                                                                \
-  FAKE_API cusolverDn##L##ORGQR##_bufferSize(void*, int m, int n, int, const T*, int, const T*,    \
-                                             int* size) {                                          \
-    *size = work_size(m, n);                                                                       \
-    return kSuccess;                                                                               \
-  }                                                                                                \
-  FAKE_API cusolverDn##L##ORGQR(void* h, int m, int n, int k, T* a, int ld, const T* tau, T* work, \
-                                int size, int* info) {                                             \
-    FAKE_ENTER(orgqr);                                                                             \
-    return orgqr(h, m, n, k, a, ld, tau, work, size, info);                                        \
-  }                                                                                                \
-  FAKE_API cusolverDn##L##SYEVD##_bufferSize(void*, int, int, int n, const T*, int, const R*,      \
-                                             int* size) {                                          \
-    *size = work_size(n, n);                                                                       \
-    return kSuccess;                                                                               \
-  }                                                                                                \
-  FAKE_API cusolverDn##L##SYEVD(void* h, int vectors, int triangle, int n, T* a, int ld,           \
-                                R* values, T* work, int size, int* info) {                         \
-    FAKE_ENTER(syevd);                                                                             \
-    return syevd(h, vectors, triangle, n, a, ld, values, work, size, info);                        \
-  }                                                                                                \
-  FAKE_API cusolverDn##L##gesvd_bufferSize(void*, int m, int n, int* size) {                       \
-    *size = work_size(m, n);                                                                       \
-    return kSuccess;                                                                               \
-  }                                                                                                \
-  FAKE_API cusolverDn##L##gesvd(void* h, signed char u_part, signed char vh_part, int m, int n,    \
-                                T* a, int lda, R* s, T* u, int ldu, T* vh, int ldvh, T* work,      \
-                                int size, R* reals, int* info) {                                   \
-    FAKE_ENTER(gesvd);                                                                             \
-    return gesvd(h, u_part, vh_part, m, n, a, lda, s, u, ldu, vh, ldvh, work, size, reals, info);  \
-  }                                                                                                \
-  FAKE_API cublas##L##trsm_v2(void* h, int side, int triangle, int transposed, int unit, int m,    \
-                              int n, const T* factor, const T* a, int lda, T* b, int ldb) {        \
-    FAKE_ENTER(trsm);                                                                              \
-    return trsm(h, side, triangle, transposed, unit, m, n, factor, a, lda, b, ldb);                \
-  }                                                                                                \
-  FAKE_API cublas##L##getrfBatched(void* h, int n, T** a, int ld, int* pivots, int* info,          \
-                                   int count) {                                                    \
-    FAKE_ENTER(getrfBatched);                                                                      \
-    return getrf_batched(h, n, a, ld, pivots, info, count);                                        \
-  }                                                                                                \
-  FAKE_API cublas##L##getrsBatched(void* h, int transposed, int n, int k, T** a, int lda,          \
-                                   const int* pivots, T** b, int ldb, int* info, int count) {      \
-    FAKE_ENTER(getrsBatched);                                                                      \
-    return getrs_batched(h, transposed, n, k, a, lda, pivots, b, ldb, info, count);                \
-  }                                                                                                \
-  FAKE_API cublas##L##trsmBatched(void* h, int side, int triangle, int transposed, int unit,       \
-                                  int m, int n, const T* factor, T** a, int lda, T** b, int ldb,   \
-                                  int count) {                                                     \
-    FAKE_ENTER(trsmBatched);                                                                       \
-    return trsm_batched(h, side, triangle, transposed, unit, m, n, factor, a, lda, b, ldb, count); \
+// Defines a function of each dtype, which calls the template of the same arguments, and the one
+// that tells the size of its workspace.
+#define FUNCTION(symbol, name, parameters, ...) \
+  FAKE_API symbol parameters {                  \
+    FAKE_ENTER(name);                           \
+    return name(__VA_ARGS__);                   \
   }
-FUNCTIONS(S, float, float, orgqr, syevd)
-FUNCTIONS(D, double, double, orgqr, syevd)
-FUNCTIONS(C, std::complex<float>, float, ungqr, heevd)
-FUNCTIONS(Z, std::complex<double>, double, ungqr, heevd)
+#define SIZE(symbol, m, n, ...)                      \
+  FAKE_API symbol##_bufferSize(void*, __VA_ARGS__) { \
+    *size = work_size(m, n);                         \
+    return kSuccess;                                 \
+  }
+#define FUNCTIONS(L, T, R, ORGQR, SYEVD, SYEVJ)                                                    \
+  SIZE(cusolverDn##L##potrf, n, n, int, int n, T*, int, int* size)                                 \
+  FUNCTION(cusolverDn##L##potrf, potrf,                                                            \
+           (void* h, int triangle, int n, T* a, int ld, T* work, int size, int* info), h,          \
+           triangle, n, a, ld, work, size, info)                                                   \
+  FUNCTION(cusolverDn##L##potrfBatched, potrfBatched,                                              \
+           (void* h, int triangle, int n, T** a, int ld, int* info, int count), h, triangle, n, a, \
+           ld, info, count)                                                                        \
+  SIZE(cusolverDn##L##getrf, m, n, int m, int n, T*, int, int* size)                               \
+  FUNCTION(cusolverDn##L##getrf, getrf,                                                            \
+           (void* h, int m, int n, T* a, int ld, T* work, int* pivots, int* info), h, m, n, a, ld, \
+           work, pivots, info)                                                                     \
+  FUNCTION(cusolverDn##L##getrs, getrs,                                                            \
+           (void* h, int transposed, int n, int k, const T* a, int lda, const int* pivots, T* b,   \
+            int ldb, int* info),                                                                   \
+           h, transposed, n, k, a, lda, pivots, b, ldb, info)                                      \
+  SIZE(cusolverDn##L##geqrf, m, n, int m, int n, T*, int, int* size)                               \
+  FUNCTION(cusolverDn##L##geqrf, geqrf,                                                            \
+           (void* h, int m, int n, T* a, int ld, T* tau, T* work, int size, int* info), h, m, n,   \
+           a, ld, tau, work, size, info)                                                           \
+  SIZE(cusolverDn##L##ORGQR, m, n, int m, int n, int, const T*, int, const T*, int* size)          \
+  FUNCTION(                                                                                        \
+      cusolverDn##L##ORGQR, orgqr,                                                                 \
+      (void* h, int m, int n, int k, T* a, int ld, const T* tau, T* work, int size, int* info), h, \
+      m, n, k, a, ld, tau, work, size, info)                                                       \
+  SIZE(cusolverDn##L##SYEVD, n, n, int, int, int n, const T*, int, const R*, int* size)            \
+  FUNCTION(cusolverDn##L##SYEVD, syevd,                                                            \
+           (void* h, int vectors, int triangle, int n, T* a, int ld, R* values, T* work, int size, \
+            int* info),                                                                            \
+           h, vectors, triangle, n, a, ld, values, work, size, info)                               \
+  SIZE(cusolverDn##L##SYEVJ##Batched, n, n, int, int, int n, const T*, int, const R*, int* size,   \
+       void*, int)                                                                                 \
+  FUNCTION(cusolverDn##L##SYEVJ##Batched, syevjBatched,                                            \
+           (void* h, int vectors, int triangle, int n, T* a, int ld, R* values, T* work, int size, \
+            int* info, void* options, int count),                                                  \
+           h, vectors, triangle, n, a, ld, values, work, size, info, options, count)               \
+  SIZE(cusolverDn##L##gesvd, m, n, int m, int n, int* size)                                        \
+  FUNCTION(cusolverDn##L##gesvd, gesvd,                                                            \
+           (void* h, signed char u_part, signed char vh_part, int m, int n, T* a, int lda, R* s,   \
+            T* u, int ldu, T* vh, int ldvh, T* work, int size, R* reals, int* info),               \
+           h, u_part, vh_part, m, n, a, lda, s, u, ldu, vh, ldvh, work, size, reals, info)         \
+  SIZE(cusolverDn##L##gesvdjBatched, m, n, int, int m, int n, const T*, int, const R*, const T*,   \
+       int, const T*, int, int* size, void*, int)                                                  \
+  FUNCTION(cusolverDn##L##gesvdjBatched, gesvdjBatched,                                            \
+           (void* h, int vectors, int m, int n, T* a, int lda, R* s, T* u, int ldu, T* v, int ldv, \
+            T* work, int size, int* info, void* options, int count),                               \
+           h, vectors, m, n, a, lda, s, u, ldu, v, ldv, work, size, info, options, count)          \
+  FUNCTION(cublas##L##trsm_v2, trsm,                                                               \
+           (void* h, int side, int triangle, int transposed, int unit, int m, int n,               \
+            const T* factor, const T* a, int lda, T* b, int ldb),                                  \
+           h, side, triangle, transposed, unit, m, n, factor, a, lda, b, ldb)                      \
+  FUNCTION(cublas##L##geqrfBatched, geqrfBatched,                                                  \
+           (void* h, int m, int n, T** a, int ld, T** tau, int* info, int count), h, m, n, a, ld,  \
+           tau, info, count)                                                                       \
+  FUNCTION(cublas##L##getrfBatched, getrfBatched,                                                  \
+           (void* h, int n, T** a, int ld, int* pivots, int* info, int count), h, n, a, ld,        \
+           pivots, info, count)                                                                    \
+  FUNCTION(cublas##L##getrsBatched, getrsBatched,                                                  \
+           (void* h, int transposed, int n, int k, T** a, int lda, const int* pivots, T** b,       \
+            int ldb, int* info, int count),                                                        \
+           h, transposed, n, k, a, lda, pivots, b, ldb, info, count)                               \
+  FUNCTION(cublas##L##trsmBatched, trsmBatched,                                                    \
+           (void* h, int side, int triangle, int transposed, int unit, int m, int n,               \
+            const T* factor, T** a, int lda, T** b, int ldb, int count),                           \
+           h, side, triangle, transposed, unit, m, n, factor, a, lda, b, ldb, count)
+FUNCTIONS(S, float, float, orgqr, syevd, syevj)
+FUNCTIONS(D, double, double, orgqr, syevd, syevj)
+FUNCTIONS(C, std::complex<float>, float, ungqr, heevd, heevj)
+FUNCTIONS(Z, std::complex<double>, double, ungqr, heevd, heevj)
