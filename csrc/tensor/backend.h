@@ -96,6 +96,13 @@ struct Compilations {
   double seconds = 0;
   std::string last;  // the name of the last program that was begun
 };
+// What a stream did for one launch, copy or fill, by the host's steady clock.
+struct DeviceTime {
+  std::string name;
+  int device = 0;
+  uint64_t stream = 0, thread = 0;  // the thread that started it, as in ProfileEvent
+  int64_t launched_ns = 0, begin_ns = 0, end_ns = 0;
+};
 // The plans of Fourier transforms that are kept for a GPU.
 struct FftPlans {
   int64_t count = 0, most = 0;
@@ -219,6 +226,11 @@ class COGRAD_API CudaRuntime : public Backend {
   virtual CapturedRandom* captured_random(Device d, const void* generator) = 0;
 
   virtual Compilations compilations() = 0;
+
+  // Measures all work of streams from now on, or no more. The times of a run are returned once they
+  // are known, which may take a wait for the GPU.
+  virtual void time_launches(bool on) = 0;
+  virtual std::vector<DeviceTime> device_times() = 0;
 
   virtual FftPlans fft_plans(int device) = 0;
   // Keeps at most that many from now on: those that were used last.

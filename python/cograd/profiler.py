@@ -32,10 +32,7 @@ __all__ = [
 
 
 class ProfilerActivity(Enum):
-    """The activities that torch can profile; cograd records those of the CPU.
-
-    With a GPU that is the time in which calls start kernels, not that of the kernels.
-    """
+    """The activities that torch can profile; cograd records those of the CPU and of CUDA."""
 
     CPU = 0
     XPU = 1
@@ -58,8 +55,9 @@ _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """Returns the CPU."""
-    return {ProfilerActivity.CPU}
+    """Returns the CPU, and CUDA if there is a GPU."""
+    gpus = {ProfilerActivity.CUDA} if cograd.cuda.is_available() else set()
+    return {ProfilerActivity.CPU, *gpus}
 
 
 def kineto_available() -> bool:
@@ -141,17 +139,19 @@ class profile:
     began; see :class:`cograd.autograd.profiler.profile`.
 
     Args:
-        activities: what to profile; activities other than the CPU warn that they are unavailable.
+        activities: what to profile, all that there is if None; others warn that they are
+            unavailable. Of CUDA each launch, copy and fill is measured by events of its stream.
         schedule: function from step number to action, as :func:`schedule` returns it; None records
             everything.
         on_trace_ready: called with this profiler after the last recorded step of a cycle.
         profile_memory: record the memory of tensors after each event, and the line of each maximum.
         with_stack: record the line that called each op.
         acc_events: ``events`` returns the events of all cycles.
-        record_shapes, with_flops, with_modules, use_cuda: accepted and ignored.
+        use_cuda: whether CUDA is among the activities; an older option.
+        record_shapes, with_flops, with_modules: accepted and ignored.
 
     Raises:
-        AssertionError: the CPU is not among the activities.
+        AssertionError: no activity is available.
     """
 
     def __init__(
@@ -166,21 +166,21 @@ class profile:
         with_flops: bool = False,
         with_modules: bool = False,
         acc_events: bool = False,
+        use_cuda: bool | None = None,
         **_ignored: Any,
     ) -> None:
         self.activities = supported_activities() if activities is None else set(activities)
+        if use_cuda is not None:
+            text = "`use_cuda` is deprecated, use `activities` argument instead"
+            warnings.warn(text, FutureWarning, stacklevel=2)
+            self.activities -= {ProfilerActivity.CUDA}
+            self.activities |= {ProfilerActivity.CUDA} if use_cuda else set()
         for absent in self.activities - supported_activities():
             if not isinstance(absent, ProfilerActivity):
                 raise TypeError(
                     f"profile(): activities must be ProfilerActivity, got {type(absent).__name__}"
                 )
             text = f"{absent.name} is not available, disabling {absent.name} profiling"
-            if absent is ProfilerActivity.CUDA and cograd.cuda.is_available():
-                text += (
-                    ": the times are those of the calls that start kernels. Time kernels with "
-                    "cuda.Event(enable_timing=True), or call cuda.synchronize() inside the block"
-                )
-                self.activities = self.activities | supported_activities()
             warnings.warn(text, UserWarning, stacklevel=2)
         self.activities &= supported_activities()
         if not self.activities:
@@ -188,7 +188,12 @@ class profile:
         self.on_trace_ready = on_trace_ready
         self.step_num = 0
         self._schedule = schedule
-        self._options = {"profile_memory": profile_memory, "with_stack": with_stack}
+        self._options: dict[str, Any] = {
+            "profile_memory": profile_memory,
+            "with_stack": with_stack,
+            "use_cpu": ProfilerActivity.CPU in self.activities,
+            "use_device": "cuda" if ProfilerActivity.CUDA in self.activities else None,
+        }
         self._accumulates = acc_events
         self._earlier = EventList()
         self._run: _Run | None = None
@@ -310,15 +315,17 @@ class profile:
         """Writes ``line;op microseconds``, the input of flame graph tools; needs ``with_stack``.
 
         Raises:
-            ValueError: ``metric`` is not self_cpu_time_total.
+            ValueError: ``metric`` is not self_cpu_time_total or self_cuda_time_total.
         """
-        if metric != "self_cpu_time_total":
-            raise ValueError(f"export_stacks(): metric must be self_cpu_time_total, got {metric!r}")
+        known = ("self_cpu_time_total", "self_cuda_time_total")
+        if metric not in known:
+            raise ValueError(f"export_stacks(): metric must be one of {known}, got {metric!r}")
         with open(path, "w", encoding="utf-8") as f:
             for event in self.events():
-                if event.place and event.self_cpu_time_total >= 1:
+                took = getattr(event, metric)
+                if event.kind != "kernel" and event.place and took >= 1:
                     place = event.place.replace(" ", "_")
-                    f.write(f"{place};{event.name} {int(event.self_cpu_time_total)}\n")
+                    f.write(f"{place};{event.name} {int(took)}\n")
 
 
 if not TYPE_CHECKING:

@@ -378,22 +378,14 @@ raises(RuntimeError, "names the CPU beside GPUs", torch.nn.DataParallel, m, ["cp
     )
 
 
-def test_futures_and_profiles_take_gpus():
+def test_futures_take_gpus():
     fakes.run(
         """
-import warnings
-from cograd.profiler import ProfilerActivity, profile
 f = torch.futures.Future(devices=[0, "cuda:0", "cpu"])
 twice = f.then(lambda f: f.value() * 2)
 f.set_result(torch.ones(2).cuda())
 assert twice.wait().cpu().tolist() == [2, 2] and torch.futures.collect_all([f]).wait() == [f]
 raises(ValueError, "devices names 'cuda:7', which cannot be used", torch.futures.Future,
        devices=["cuda:7"])
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    with profile(activities=[ProfilerActivity.CUDA]) as p:
-        torch.ones(2).cuda() * 2
-assert "the times are those of the calls that start kernels" in str(caught[0].message)
-assert any("mul" in e.name for e in p.events())
 """
     )

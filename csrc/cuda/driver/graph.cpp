@@ -11,6 +11,7 @@
 #include "cograd/error.h"
 #include "cuda/driver/capture.h"
 #include "cuda/driver/gpu.h"
+#include "cuda/driver/timing.h"
 #include "cuda/memory/pinned.h"
 
 namespace cograd::cuda {
@@ -174,7 +175,10 @@ class Graph final : public GpuGraph {
       follow(last_, s);
     for (size_t i = 0; i < randoms_.size() && i < positions.size(); ++i)
       randoms_[i].set(positions[i], s);
-    check(driver().graph_launch(exec_, s), "cuGraphLaunch");
+    {
+      const Timed timed("CUDA graph");
+      check(driver().graph_launch(exec_, s), "cuGraphLaunch");
+    }
     last_ = s;
     replayed_ = true;
   }

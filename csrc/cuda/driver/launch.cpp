@@ -7,6 +7,7 @@
 
 #include "cuda/driver/capture.h"
 #include "cuda/driver/gpu.h"
+#include "cuda/driver/timing.h"
 
 namespace cograd::cuda {
 
@@ -30,10 +31,18 @@ void launch(const char* name, CUfunction f, const Grid& g, const void* args) {
 }
 
 void launch(const char* name, CUfunction f, const Grid& g, void** parameters) {
-  Gpu& gpu = here();
-  const CUresult r =
-      driver().launch_kernel(f, g.blocks[0], g.blocks[1], g.blocks[2], g.threads[0], g.threads[1],
-                             g.threads[2], g.shared_bytes, gpu.stream(), parameters, nullptr);
+  const auto start = [&] {
+    return driver().launch_kernel(f, g.blocks[0], g.blocks[1], g.blocks[2], g.threads[0],
+                                  g.threads[1], g.threads[2], g.shared_bytes, here().stream(),
+                                  parameters, nullptr);
+  };
+  CUresult r = kSuccess;
+  if (timing()) [[unlikely]] {
+    const Timed timed(name);
+    r = start();
+  } else {
+    r = start();
+  }
   if (r != kSuccess) [[unlikely]]
     check(r, "cuLaunchKernel", name);
   launched(name);

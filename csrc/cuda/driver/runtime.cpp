@@ -8,6 +8,7 @@
 #include "cuda/driver/graph.h"
 #include "cuda/driver/late.h"
 #include "cuda/driver/launch.h"
+#include "cuda/driver/timing.h"
 #include "cuda/jit/nvrtc.h"
 #include "cuda/jit/user_kernel.h"
 #include "cuda/lib/cublaslt.h"
@@ -67,20 +68,29 @@ class Runtime final : public CudaRuntime {
   void copy_to_host(Device d, const void* from, void* to, size_t bytes) override {
     Gpu& g = active(d.index);
     before_wait(g.stream(), "a read of a tensor's values");
-    check(driver().copy_to_host(to, address(from), bytes, g.stream()), "cuMemcpyDtoHAsync");
+    {
+      const Timed timed("Memcpy DtoH", &g);
+      check(driver().copy_to_host(to, address(from), bytes, g.stream()), "cuMemcpyDtoHAsync");
+    }
     wait(g.stream());
     raise_late();
   }
   void copy_from_host(Device d, const void* from, void* to, size_t bytes) override {
     Gpu& g = active(d.index);
     before_wait(g.stream(), "a copy from memory that is not pinned");
-    check(driver().copy_to_device(address(to), from, bytes, g.stream()), "cuMemcpyHtoDAsync");
+    {
+      const Timed timed("Memcpy HtoD", &g);
+      check(driver().copy_to_device(address(to), from, bytes, g.stream()), "cuMemcpyHtoDAsync");
+    }
     wait(g.stream());  // the caller may free or change `from` at once
   }
   bool start_copy_from_host(Device d, const void* from, void* to, size_t bytes) override {
     if (!cuda::is_pinned(from)) return false;
     Gpu& g = active(d.index);
-    check(driver().copy_to_device(address(to), from, bytes, g.stream()), "cuMemcpyHtoDAsync");
+    {
+      const Timed timed("Memcpy HtoD", &g);
+      check(driver().copy_to_device(address(to), from, bytes, g.stream()), "cuMemcpyHtoDAsync");
+    }
     if (!keep_for_graph(g.stream(), from)) pinned_used_by(from, g.stream());
     return true;
   }
@@ -97,8 +107,11 @@ class Runtime final : public CudaRuntime {
     wait(source.stream());
     Gpu& target = active(to.index);
     before_wait(target.stream(), "a copy between GPUs");
-    check(driver().copy_on_device(address(q), address(p), bytes, target.stream()),
-          "cuMemcpyDtoDAsync");
+    {
+      const Timed timed("Memcpy DtoD", &target);
+      check(driver().copy_on_device(address(q), address(p), bytes, target.stream()),
+            "cuMemcpyDtoDAsync");
+    }
     wait(target.stream());
   }
   uint8_t stream_index(Device d) noexcept override {
@@ -240,6 +253,9 @@ class Runtime final : public CudaRuntime {
   }
 
   Compilations compilations() override { return nvrtc_compilations(); }
+
+  void time_launches(bool on) override { cuda::time_launches(on); }
+  std::vector<DeviceTime> device_times() override { return take_device_times(); }
 
   FftPlans fft_plans(int device) override { return cuda::fft_plans(index_of(device)); }
   void limit_fft_plans(int device, int64_t most) override {

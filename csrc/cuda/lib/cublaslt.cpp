@@ -9,6 +9,7 @@
 #include "cuda/driver/capture.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/driver/launch.h"
+#include "cuda/driver/timing.h"
 #include "cuda/memory/scratch.h"
 
 namespace cograd::cuda {
@@ -202,6 +203,7 @@ bool cublaslt_product(const Product& p) {
   const void* alpha = is_double ? static_cast<const void*>(wide[0]) : narrow[0];
   const void* beta = is_double ? static_cast<const void*>(wide[1]) : narrow[1];
   const Scratch workspace(plan.workspace);
+  const Timed timed("cublasLtMatmul");
   const int status =
       api.matmul(handle, plan.product, alpha, p.b, plan.a, p.a, plan.b, beta, p.c, plan.c, p.c,
                  plan.c, &plan.algorithm, workspace.get(), plan.workspace, gpu.stream());

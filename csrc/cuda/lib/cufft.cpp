@@ -12,6 +12,7 @@
 #include "cuda/driver/capture.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/driver/launch.h"
+#include "cuda/driver/timing.h"
 #include "cuda/memory/scratch.h"
 
 namespace cograd::cuda {
@@ -111,6 +112,7 @@ class Plan {
     const Scratch work(work_bytes_);
     check_status(api().set_stream(handle_, here().stream()), slot, s, "set the stream");
     check_status(api().set_work_area(handle_, work.data()), slot, s, "set the work area");
+    const Timed timed("cufftXtExec");
     check_status(api().execute(handle_, in, out, forward ? kForward : kInverse), slot, s,
                  "start the kernels");
     launched("cufftXtExec");

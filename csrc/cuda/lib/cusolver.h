@@ -7,6 +7,7 @@
 
 #include "cograd/dtype.h"
 #include "cuda/driver/launch.h"
+#include "cuda/driver/timing.h"
 #include "cuda/lib/library.h"
 
 namespace cograd::cuda {
@@ -84,6 +85,7 @@ class LibraryCall {
   // Calls a function that starts kernels.
   template <class... P, class... A>
   void run(const char* name, int (*f)(LibraryHandle, P...), A... args) const {
+    const Timed timed(name);
     check(name, f(handle_, args...));
     launched(name);
   }

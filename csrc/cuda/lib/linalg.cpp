@@ -77,10 +77,7 @@ void batched_lu_inverse(MatrixBatch b, int64_t n, void* lu, const int* pivots, c
   cuda::batched_lu_solve(b, false, n, n, lu, pivots, inverse.data());
   if (bytes == 0) return;
   each_element("nan_if_failed", b, inverse.data(), n, n, const_cast<int*>(info));
-  check(driver().copy_on_device(reinterpret_cast<CUdeviceptr>(lu),
-                                reinterpret_cast<CUdeviceptr>(inverse.data()),
-                                static_cast<size_t>(bytes), here().stream()),
-        "cuMemcpyDtoDAsync");
+  copy_on_device(lu, inverse.data(), bytes);
 }
 COGRAD_CUDA_SLOT(batched_lu_inverse)
 

@@ -59,10 +59,7 @@ PoolDim formula_of(const PoolWindows& w, int k) {
   detail::fail_no_kernel("max_pool");
 }
 
-void zero(void* at, size_t bytes) {
-  check(driver().set_bytes(reinterpret_cast<CUdeviceptr>(at), 0, bytes, here().stream()),
-        "cuMemsetD8Async", "pooling");
-}
+void zero(void* at, size_t bytes) { set_bytes(at, 0, static_cast<int64_t>(bytes)); }
 device::PlacesArgs args_of(int64_t planes, int64_t n, int64_t size, const void* from,
                            const int64_t* index, void* to, const Scratch& bad) {
   device::PlacesArgs a{};

@@ -24,8 +24,6 @@ using kernels::Resampling;
 
 namespace {
 
-CUdeviceptr address(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
-
 // A dim's tables, in one block.
 std::string tables_of(const ResampleDim& d) {
   std::string all;
@@ -81,9 +79,7 @@ void resample(DType t, const Resampling& r, int64_t planes, const void* x, void*
   // Dims that shrink the plane come first.
   std::sort(order.begin(), order.end(), [&](int a, int b) { return growth(a) < growth(b); });
   if (count == 0) {
-    const auto bytes = static_cast<size_t>(planes * r.in_size() * dtype_size(t));
-    return check(driver().copy_on_device(address(y), address(x), bytes, here().stream()),
-                 "cuMemcpyDtoDAsync", "resample");
+    return copy_on_device(y, x, planes * r.in_size() * dtype_size(t));
   }
   int64_t sizes[3] = {r.dims[0].in, r.dims[1].in, r.dims[2].in};
   const void* from = x;

@@ -10,6 +10,7 @@
 #include "cuda/jit/text.h"
 #include "cuda/slots/loops.h"
 #include "cuda/slots/registry.h"
+#include "cuda/slots/support.h"
 #include "kernels/core/cast.h"
 #include "kernels/elementwise/tables.h"
 #include "tensor/slot.h"
@@ -77,10 +78,7 @@ bool copied(const LoopRow& row, const Nest& nest, unsigned host) {
       !nest.contiguous(1, size))
     return false;
   if (nest.data[0] == nest.data[1]) return true;
-  check(driver().copy_on_device(reinterpret_cast<CUdeviceptr>(nest.data[0]),
-                                reinterpret_cast<CUdeviceptr>(nest.data[1]),
-                                static_cast<size_t>(nest.total * size), here().stream()),
-        "cuMemcpyDtoDAsync");
+  copy_on_device(nest.data[0], nest.data[1], nest.total * size);
   return true;
 }
 

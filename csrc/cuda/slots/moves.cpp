@@ -45,11 +45,8 @@ COGRAD_CUDA_SLOT(triangle)
 
 void copy_bytes(const void* from, int64_t n, void* to) {
   if (n <= 0) return;
-  const auto size = static_cast<size_t>(n);
-  if (!on_device(from)) return copy_from_host(thread_place.now, from, to, size);
-  check(driver().copy_on_device(reinterpret_cast<CUdeviceptr>(to),
-                                reinterpret_cast<CUdeviceptr>(from), size, here().stream()),
-        "cuMemcpyDtoDAsync");
+  if (!on_device(from)) return copy_from_host(thread_place.now, from, to, static_cast<size_t>(n));
+  copy_on_device(to, from, n);
 }
 COGRAD_CUDA_SLOT(copy_bytes)
 

@@ -5,6 +5,7 @@
 
 #include "cuda/driver/gpu.h"
 #include "cuda/driver/graph.h"
+#include "cuda/driver/timing.h"
 #include "tensor/device.h"
 
 namespace cograd::cuda {
@@ -82,8 +83,17 @@ CUfunction function_of(const char* program, const char* function,
 void read_back(const void* from, void* to, size_t bytes) {
   copy_to_host(thread_place.now, from, to, bytes);
 }
+void copy_on_device(void* to, const void* from, int64_t n) {
+  if (n <= 0) return;
+  const Timed timed("Memcpy DtoD");
+  check(driver().copy_on_device(reinterpret_cast<CUdeviceptr>(to),
+                                reinterpret_cast<CUdeviceptr>(from), static_cast<size_t>(n),
+                                here().stream()),
+        "cuMemcpyDtoDAsync");
+}
 void set_bytes(void* at, int value, int64_t n) {
   if (n <= 0) return;
+  const Timed timed("Memset");
   check(driver().set_bytes(reinterpret_cast<CUdeviceptr>(at), static_cast<unsigned char>(value),
                            static_cast<size_t>(n), here().stream()),
         "cuMemsetD8Async");

@@ -47,8 +47,9 @@ T read_back(const void* from) {
   read_back(from, &v, sizeof v);
   return v;
 }
-// Sets bytes in the stream.
+// Set bytes in the stream, and copy them between places on the device.
 void set_bytes(void* at, int value, int64_t n);
+void copy_on_device(void* to, const void* from, int64_t n);
 // Copies bytes to a scratch buffer if they are in host memory; they may change after the call.
 class OnDevice {
  public:

@@ -8,6 +8,7 @@
 #include "python/ops/autocast.h"
 #include "python/ops/call.h"
 #include "python/runtime/class.h"
+#include "tensor/backend.h"
 #include "tensor/memory_stats.h"
 
 namespace cograd::python {
@@ -277,6 +278,28 @@ py::list thread_waits() {
   return out;
 }
 
+// Measures what GPUs do, or no more. The calls wait for GPUs, and other threads may hold what they
+// wait for.
+void time_gpus(bool on) {
+  std::string why;
+  CudaRuntime* const gpus = load_cuda(&why);
+  if (gpus == nullptr) return;
+  const py::gil_scoped_release free;
+  gpus->time_launches(on);
+}
+py::list device_times() {
+  std::vector<DeviceTime> times;
+  if (Backend* const gpus = backend_of(DeviceType::CUDA); gpus != nullptr) {
+    const py::gil_scoped_release free;
+    times = static_cast<CudaRuntime*>(gpus)->device_times();
+  }
+  py::list out;
+  for (const DeviceTime& t : times)
+    out.append(
+        py::make_tuple(t.name, t.device, t.stream, t.thread, t.launched_ns, t.begin_ns, t.end_ns));
+  return out;
+}
+
 void set_anomaly(bool on, bool nan, bool forward, bool inf) {
   set_watch(kWatchNodes | kWatchWrites, on);
   set_watch(kWatchNan, on && nan);
@@ -320,6 +343,7 @@ py::object enter_profile(const py::object& manager) {
   COGRAD_CHECK(!watching(kWatchProfile), "Profiler is already enabled on this process");
   const auto notes = py::cast<py::tuple>(manager.attr("_notes"));
   const bool memory = py::cast<bool>(notes[0]), places = py::cast<bool>(notes[1]);
+  const bool gpus = py::cast<bool>(notes[2]);
   take_profile_events();
   take_thread_waits();
   start_thread_waits();
@@ -327,6 +351,7 @@ py::object enter_profile(const py::object& manager) {
   manager.attr("_begin") = now_ns();
   manager.attr("_active") = true;
   set_profile_options(memory, places);
+  if (gpus) time_gpus(true);
   set_watch(kWatchProfile, true);
   return manager;
 }
@@ -339,6 +364,10 @@ void exit_profile(const py::object& manager) {
   manager.attr("_active") = false;
   set_watch(kWatchProfile, false);
   set_profile_options(false, false);
+  if (py::cast<bool>(py::cast<py::tuple>(manager.attr("_notes"))[2])) {
+    time_gpus(false);
+    manager.attr("_device") = device_times();
+  }
   manager.attr("_waits") = thread_waits();
   manager.attr("_raw") = profile_events();
 }

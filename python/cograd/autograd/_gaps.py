@@ -74,14 +74,14 @@ def main_thread(events: Sequence[Any]) -> int | None:
     """Returns the thread with the most ops and nodes."""
     count: dict[int, int] = defaultdict(int)
     for e in events:
-        count[e.thread] += e.kind != "user"
+        count[e.thread] += e.kind in ("op", "node")
     return max(count, key=lambda t: count[t], default=None)
 
 
 def _innermost(events: Sequence[Any], thread: int | None) -> list[Any]:
     """Returns the ops and nodes that contain no other one; Python code runs in those that do."""
     found: list[Any] = []
-    own = [e for e in events if e.thread == thread and e.kind != "user"]
+    own = [e for e in events if e.thread == thread and e.kind in ("op", "node")]
     for e in sorted(own, key=lambda e: (e.start, -e.end)):
         while found and found[-1].end >= e.end:
             found.pop()
@@ -116,7 +116,8 @@ def gaps_of(events: Sequence[Any], waits: Sequence[Wait]) -> list[Gap]:
 def summary_of(events: Sequence[Any], gaps: Sequence[Gap]) -> TimeSummary:
     """Returns how much of the time of the main thread is of which kind."""
     thread = main_thread(events)
-    end = max((e.end for e in events if e.thread == thread and e.kind != "user"), default=0.0)
+    own = (e.end for e in events if e.thread == thread and e.kind in ("op", "node"))
+    end = max(own, default=0.0)
     between = sum(g.duration for g in gaps)
     waiting = sum(g.waited for g in gaps)
     return TimeSummary(max(end - between, 0.0), between - waiting, waiting)

@@ -45,7 +45,7 @@ def page(events: EventList, title: str) -> str:
     """Returns the HTML of a profile's events (:class:`~cograd.autograd.profiler.FunctionEvent`)."""
     gaps, summary = events.gaps(), events.summary()
     main = str(main_thread(events))
-    rows = sorted(events, key=lambda e: (e.start, -e.end))
+    rows = sorted((e for e in events if e.kind in _KINDS), key=lambda e: (e.start, -e.end))
     names, name = _numbered([e.name for e in rows])
     places, place = _numbered([e.place for e in rows])
     threads, thread = _numbered([str(e.thread) for e in rows])

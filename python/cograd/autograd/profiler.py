@@ -1,35 +1,55 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Profiles every op of the forward pass and every node of the backward pass."""
+"""Profiles every op of the forward pass and every node of the backward pass, and GPUs."""
 
 from __future__ import annotations
 
 import functools
 import json
 import os
+import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+import cograd
 from cograd import _C
 from cograd._base import absent as _absent
 from cograd.autograd._gaps import Gap, Wait, gaps_of, summary_of
 from cograd.autograd._gaps import TimeSummary as TimeSummary
 
-__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "profile", "record_function"]
+__all__ = [
+    "EventList",
+    "FunctionEvent",
+    "FunctionEventAvg",
+    "Kernel",
+    "profile",
+    "record_function",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Kernel(NamedTuple):
+    """What one launch, copy or fill did on a GPU, and how many microseconds it took."""
+
+    name: str
+    device: int
+    duration: float
 
 
 @dataclass(frozen=True)
 class FunctionEvent:
     """One timed call. Times are in microseconds since the profiler was entered.
 
-    ``kind`` is "op" (forward), "node" (backward) or "user" (record_function);
-    ``self_cpu_time_total`` excludes events nested inside on the same thread. ``memory`` is the size
+    ``kind`` is "op" (forward), "node" (backward), "user" (record_function) or "kernel" (work of a
+    GPU, whose ``thread`` is the stream). ``self_cpu_time_total`` and ``self_device_time_total``
+    exclude events nested inside on the same thread. ``kernels`` are those that the event itself
+    started, and ``device_time_total`` is the time of all that it started. ``memory`` is the size
     of all tensors at its end, in bytes, -1 without ``profile_memory``; tensors of at most 256 bytes
     are not counted. ``place`` is the calling line, set under ``with_stack`` and for each new
-    maximum of memory.
+    maximum of memory; for the work of a GPU it names the event that started it.
     """
 
     name: str
@@ -41,11 +61,32 @@ class FunctionEvent:
     self_cpu_time_total: float = 0.0
     memory: int = -1
     place: str = ""
+    kernels: tuple[Kernel, ...] = ()
+    device_time_total: float = 0.0
+    self_device_time_total: float = 0.0
+    device_index: int = -1
 
     @property
     def cpu_time_total(self) -> float:
-        """Duration in microseconds."""
-        return self.end - self.start
+        """Duration in microseconds; 0 for the work of a GPU."""
+        return 0.0 if self.kind == "kernel" else self.end - self.start
+
+    @property
+    def device_time(self) -> float:
+        """Microseconds of GPUs, ``device_time_total``."""
+        return self.device_time_total
+
+    cuda_time = device_time
+
+    @property
+    def cuda_time_total(self) -> float:
+        """An older name of ``device_time_total``."""
+        return self.device_time_total
+
+    @property
+    def self_cuda_time_total(self) -> float:
+        """An older name of ``self_device_time_total``."""
+        return self.self_device_time_total
 
     @property
     def key(self) -> str:
@@ -63,6 +104,8 @@ class FunctionEventAvg:
         count: number of events.
         cpu_time_total: total time of the events.
         self_cpu_time_total: total time without events nested inside on the same thread.
+        device_time_total: total time of the GPUs' work that the events started.
+        self_device_time_total: that without the work of nested events.
     """
 
     key: str
@@ -70,11 +113,30 @@ class FunctionEventAvg:
     count: int
     cpu_time_total: float
     self_cpu_time_total: float
+    device_time_total: float = 0.0
+    self_device_time_total: float = 0.0
 
     @property
     def cpu_time(self) -> float:
         """Mean duration."""
         return self.cpu_time_total / self.count
+
+    @property
+    def device_time(self) -> float:
+        """Mean time of GPUs."""
+        return self.device_time_total / self.count
+
+    cuda_time = device_time
+
+    @property
+    def cuda_time_total(self) -> float:
+        """An older name of ``device_time_total``."""
+        return self.device_time_total
+
+    @property
+    def self_cuda_time_total(self) -> float:
+        """An older name of ``self_device_time_total``."""
+        return self.self_device_time_total
 
 
 def _text(us: float) -> str:
@@ -84,6 +146,7 @@ def _text(us: float) -> str:
 
 
 _SORT = ("cpu_time", "cpu_time_total", "self_cpu_time_total", "count", "key")
+_SORT_DEVICE = ("device_time", "device_time_total", "self_device_time_total")
 
 
 class EventList(list[Any]):
@@ -106,8 +169,8 @@ class EventList(list[Any]):
         """Formats the events as a table.
 
         Args:
-            sort_by: cpu_time, cpu_time_total, self_cpu_time_total, count or key; as recorded if
-                None.
+            sort_by: cpu_time, cpu_time_total, self_cpu_time_total, the same of ``cuda`` or
+                ``device``, count or key; as recorded if None.
             row_limit: maximum number of rows; -1 for all.
             max_name_column_width: length to which names are cut.
             top_level_events_only: accepted and ignored.
@@ -117,24 +180,36 @@ class EventList(list[Any]):
         """
         rows = self if self and isinstance(self[0], FunctionEventAvg) else self._averages()
         if sort_by is not None:
-            if sort_by not in _SORT:
-                raise ValueError(f"table(): sort_by must be one of {_SORT}, got {sort_by!r}")
-            rows = sorted(rows, key=lambda r: getattr(r, sort_by), reverse=sort_by != "key")
+            of = str(sort_by).replace("cuda", "device")
+            if of not in _SORT + _SORT_DEVICE:
+                known = _SORT + _SORT_DEVICE
+                raise ValueError(f"table(): sort_by must be one of {known}, got {sort_by!r}")
+            rows = sorted(rows, key=lambda r: getattr(r, of), reverse=of != "key")
         total = sum(r.self_cpu_time_total for r in rows) or 1.0
+        on_device = EventList(rows).self_device_time_total
         shown = list(rows) if row_limit < 0 else list(rows)[:row_limit]
-        head = ("Name", "Self CPU %", "Self CPU", "CPU total", "CPU time avg", "# of Calls")
-        cells = [head] + [
-            (
+        with_device = on_device > 0
+        head = ["Name", "Self CPU %", "Self CPU", "CPU total", "CPU time avg"]
+        if with_device:
+            head += ["Self CUDA", "Self CUDA %", "CUDA total", "CUDA time avg"]
+        cells = [[*head, "# of Calls"]]
+        for r in shown:
+            row = [
                 r.key[:max_name_column_width],
                 f"{100 * r.self_cpu_time_total / total:.2f}%",
                 _text(r.self_cpu_time_total),
                 _text(r.cpu_time_total),
                 _text(r.cpu_time),
-                str(r.count),
-            )
-            for r in shown
-        ]
-        widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+            ]
+            if with_device:
+                row += [
+                    _text(r.self_device_time_total),
+                    f"{100 * r.self_device_time_total / on_device:.2f}%",
+                    _text(r.device_time_total),
+                    _text(r.device_time),
+                ]
+            cells.append([*row, str(r.count)])
+        widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
         rule = "  ".join("-" * w for w in widths)
         lines = [
             "  ".join(
@@ -144,6 +219,8 @@ class EventList(list[Any]):
             for row in cells
         ]
         body = [rule, lines[0], rule, *lines[1:], rule, f"Self CPU time total: {_text(total)}"]
+        if with_device:
+            body.append(f"Self CUDA time total: {_text(on_device)}")
         return "\n".join(body) + "\n"
 
     def _averages(self) -> list[FunctionEventAvg]:
@@ -157,6 +234,8 @@ class EventList(list[Any]):
                 len(events),
                 sum(e.cpu_time_total for e in events),
                 sum(e.self_cpu_time_total for e in events),
+                sum(e.device_time_total for e in events),
+                sum(e.self_device_time_total for e in events),
             )
             for (name, kind), events in groups.items()
         ]
@@ -173,12 +252,21 @@ class EventList(list[Any]):
             len(self),
             sum(e.cpu_time_total for e in self),
             sum(e.self_cpu_time_total for e in self),
+            sum(e.device_time_total for e in self if e.kind != "kernel"),
+            self.self_device_time_total,
         )
 
     @property
     def self_cpu_time_total(self) -> float:
         """Microseconds spent in all events; nested events are counted once."""
         return float(sum(e.self_cpu_time_total for e in self))
+
+    @property
+    def self_device_time_total(self) -> float:
+        """Microseconds of all work of GPUs, also of what no event started."""
+        return float(sum(e.self_device_time_total for e in self if e.kind == "kernel"))
+
+    self_cuda_time_total = self_device_time_total
 
     def gaps(self) -> list[Gap]:
         """Returns the times between the ops of the thread with the most ops.
@@ -196,9 +284,11 @@ class EventList(list[Any]):
         """Writes the events as JSON for chrome://tracing or Perfetto.
 
         Gaps of at least 10 microseconds between ops are a track of their own, named by what the
-        thread did: interpreter or waiting.
+        thread did: interpreter or waiting. Each stream of a GPU that was measured is a track, too.
         """
-        threads = {t: i for i, t in enumerate(dict.fromkeys(e.thread for e in self))}
+        kernels = [e for e in self if e.kind == "kernel"]
+        calls = [e for e in self if e.kind != "kernel"]
+        threads = {t: i for i, t in enumerate(dict.fromkeys(e.thread for e in calls))}
         events = [
             {
                 "name": e.name,
@@ -210,9 +300,9 @@ class EventList(list[Any]):
                 "tid": threads[e.thread],
                 "args": {"Sequence number": e.sequence_nr} if e.kind == "node" else {},
             }
-            for e in self
+            for e in calls
         ]
-        events += self._gap_track(len(threads))
+        events += self._gap_track(len(threads)) + _stream_tracks(kernels)
         with open(path, "w", encoding="utf-8") as f:
             json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, f)
 
@@ -254,19 +344,92 @@ class EventList(list[Any]):
         return self.table()
 
 
+def _stream_tracks(kernels: list[Any]) -> list[dict[str, Any]]:
+    """Returns the tracks of a trace for streams of GPUs; a GPU is a process of its own there."""
+    named: dict[tuple[int, int], None] = dict.fromkeys((e.device_index, e.thread) for e in kernels)
+    tracks: list[dict[str, Any]] = []
+    for gpu in dict.fromkeys(gpu for gpu, _ in named):
+        place = {"name": "process_name", "ph": "M", "pid": gpu, "tid": 0}
+        tracks.append({**place, "args": {"name": f"GPU {gpu}"}})
+    for gpu, stream in named:
+        place = {"name": "thread_name", "ph": "M", "pid": gpu, "tid": stream}
+        tracks.append({**place, "args": {"name": f"stream {stream}"}})
+    for e in kernels:
+        kind = next((k for k in ("memcpy", "memset") if e.name.lower().startswith(k)), "kernel")
+        place = {"ph": "X", "pid": e.device_index, "tid": e.thread}
+        args = {"device": e.device_index, "stream": e.thread, "started by": e.place}
+        times = {"ts": e.start, "dur": e.end - e.start}
+        tracks.append({"name": e.name, "cat": f"gpu_{kind}" if kind != "kernel" else kind})
+        tracks[-1].update(**place, **times, args=args)
+    return tracks
+
+
+class _DeviceTimes:
+    """Gives the work of GPUs to the events in which it was started."""
+
+    def __init__(self, device: Iterable[tuple[Any, ...]], events: list[Any], parents: list[int]):
+        self.work = list(device)
+        self.started: dict[int, list[Kernel]] = {}
+        self.owners: list[int] = []
+        starts: dict[int, tuple[list[int], list[int]]] = {}
+        for i, e in enumerate(events if self.work else ()):
+            of_thread = starts.setdefault(e[5], ([], []))
+            of_thread[0].append(e[3])
+            of_thread[1].append(i)
+        for name, gpu, _, thread, launched, begin, end in self.work:
+            times, numbers = starts.get(thread, ([], []))
+            last = bisect_right(times, launched) - 1
+            at = numbers[last] if last >= 0 else -1
+            while at >= 0 and events[at][4] < launched:
+                at = parents[at]
+            self.owners.append(at)
+            if at >= 0:
+                self.started.setdefault(at, []).append(Kernel(name, gpu, (end - begin) / 1e3))
+        self.own = [sum(k.duration for k in self.started.get(i, ())) for i in range(len(events))]
+        self.total = list(self.own)
+        for i in reversed(range(len(events))):  # those that enclose others come before them
+            if parents[i] >= 0:
+                self.total[parents[i]] += self.total[i]
+
+    def events(self, calls: list[Any], begin: int) -> Iterable[FunctionEvent]:
+        """Yields the events of the work. Streams are numbered; 0 is the default one."""
+        numbers: dict[tuple[int, int], int] = {}
+        for (name, gpu, stream, *_, start, end), owner in zip(self.work, self.owners, strict=True):
+            known = sum(1 for of, handle in numbers if of == gpu and handle)
+            number = numbers.setdefault((gpu, stream), known + 1 if stream else 0)
+            took = (end - start) / 1e3
+            yield FunctionEvent(
+                name,
+                "kernel",
+                (start - begin) / 1e3,
+                (end - begin) / 1e3,
+                number,
+                place=calls[owner][1] if owner >= 0 else "",
+                device_time_total=took,
+                self_device_time_total=took,
+                device_index=gpu,
+            )
+
+
 def _with_self_times(
-    raw: Iterable[tuple[Any, ...]], begin: int, waits: Iterable[tuple[int, ...]] = ()
+    raw: Iterable[tuple[Any, ...]],
+    begin: int,
+    waits: Iterable[tuple[int, ...]] = (),
+    device: Iterable[tuple[Any, ...]] = (),
 ) -> EventList:
     """Sorts events and subtracts nested time from the enclosing events, per thread."""
     events = sorted(raw, key=lambda e: (e[5], e[3], -e[4]))
     own = [float(e[4] - e[3]) for e in events]
+    parents = [-1] * len(events)
     stack: list[int] = []
     for i, e in enumerate(events):
         while stack and (events[stack[-1]][5] != e[5] or events[stack[-1]][4] <= e[3]):
             stack.pop()
         if stack:
             own[stack[-1]] -= e[4] - e[3]
+            parents[i] = stack[-1]
         stack.append(i)
+    gpus = _DeviceTimes(device, events, parents)
     out = EventList()
     out._waits = tuple(
         (thread, (start - begin) / 1e3, (end - begin) / 1e3, waited / 1e3)
@@ -285,9 +448,28 @@ def _with_self_times(
                 max(own[i], 0.0) / 1e3,
                 memory,
                 place,
+                tuple(gpus.started.get(i, ())),
+                gpus.total[i],
+                gpus.own[i],
             )
         )
+    if gpus.work:
+        out += gpus.events(events, begin)
+        out.sort(key=lambda e: e.start)
     return out
+
+
+def _usable_device(given: Any) -> str | None:
+    """Returns "cuda" if it is asked for and there is a GPU; warns and returns None otherwise."""
+    if given is None:
+        return None
+    if given != "cuda":
+        warnings.warn(f"The {given} is not a valid device option.", stacklevel=3)
+        return None
+    if not cograd.cuda.is_available():
+        warnings.warn("CUDA is not available, disabling CUDA profiling", stacklevel=3)
+        return None
+    return "cuda"
 
 
 class profile:
@@ -300,7 +482,11 @@ class profile:
         enabled: False disables profiling.
         profile_memory: record the memory of tensors after each event, and the line of each maximum.
         with_stack: record the line that called each op.
-        use_cpu, record_shapes, with_flops, with_modules: accepted and ignored.
+        use_device: "cuda" measures GPUs as well: each launch, copy and fill is between two events
+            of its stream.
+        use_cuda: the same; an older name.
+        use_cpu: False leaves only the events of GPUs, if they are measured.
+        record_shapes, with_flops, with_modules: accepted and ignored.
 
     Raises:
         RuntimeError: entered while another profile is active, or read while active.
@@ -310,6 +496,8 @@ class profile:
         self,
         enabled: bool = True,
         *,
+        use_cuda: bool = False,
+        use_device: str | None = None,
         use_cpu: bool = True,
         record_shapes: bool = False,
         with_flops: bool = False,
@@ -319,7 +507,14 @@ class profile:
         **_ignored: Any,
     ) -> None:
         self.enabled = enabled
-        self._notes = (profile_memory, with_stack)
+        if use_cuda:
+            text = "`use_cuda` will be deprecated soon, please use ``use_device = 'cuda'`` instead."
+            warnings.warn(f"The attribute {text}", FutureWarning, stacklevel=2)
+            use_device = "cuda"
+        self.use_device = _usable_device(use_device) if enabled else None
+        self._notes = (profile_memory, with_stack, self.use_device is not None)
+        self._only_gpus = self.use_device is not None and not use_cpu
+        self._device: list[Any] = []  # what GPUs did; set before the events
         self.entered = False
         self._active = False
         self._begin = 0
@@ -335,7 +530,10 @@ class profile:
         """The events, ordered by start time."""
         raw = self._raw  # read once: another thread may set it to None
         if raw is not None:
-            self._sorted.append(_with_self_times(raw, self._begin, self._waits))
+            found = _with_self_times(raw, self._begin, self._waits, self._device)
+            if self._only_gpus:
+                found = EventList(e for e in found if e.kind == "kernel")
+            self._sorted.append(found)
             self._raw = None
         if not self._sorted:
             raise RuntimeError("Profiler didn't finish running")
@@ -369,6 +567,11 @@ class profile:
     def self_cpu_time_total(self) -> float:
         """Microseconds spent in all events."""
         return self.function_events.self_cpu_time_total
+
+    @property
+    def self_device_time_total(self) -> float:
+        """Microseconds of all measured work of GPUs."""
+        return self.function_events.self_device_time_total
 
     def _repr_html_(self) -> str | None:
         """Returns the page that a notebook shows; None before the end of the profile."""

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-from cograd.autograd.profiler import EventList, FunctionEvent, FunctionEventAvg
+from cograd.autograd.profiler import EventList, FunctionEvent, FunctionEventAvg, Kernel
 
 __all__ = [
     "EventList",
     "FunctionEvent",
     "FunctionEventAvg",
+    "Kernel",
 ]
