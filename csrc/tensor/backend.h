@@ -226,6 +226,10 @@ class COGRAD_API CudaRuntime : public Backend {
   virtual CapturedRandom* captured_random(Device d, const void* generator) = 0;
 
   virtual Compilations compilations() = 0;
+  // Sets how many threads compile in the background; waits for them, and returns whether they have
+  // nothing to do.
+  virtual void set_compile_threads(int most) noexcept = 0;
+  virtual bool wait_for_compile_threads(double seconds) = 0;
 
   // Measures all work of streams from now on, or no more. The times of a run are returned once they
   // are known, which may take a wait for the GPU.

@@ -9,6 +9,7 @@
 #include "cuda/driver/late.h"
 #include "cuda/driver/launch.h"
 #include "cuda/driver/timing.h"
+#include "cuda/jit/compile_thread.h"
 #include "cuda/jit/nvrtc.h"
 #include "cuda/jit/user_kernel.h"
 #include "cuda/lib/cublaslt.h"
@@ -253,6 +254,10 @@ class Runtime final : public CudaRuntime {
   }
 
   Compilations compilations() override { return nvrtc_compilations(); }
+  void set_compile_threads(int most) noexcept override { cuda::set_compile_threads(most); }
+  bool wait_for_compile_threads(double seconds) override {
+    return cuda::wait_for_compile_threads(seconds);
+  }
 
   void time_launches(bool on) override { cuda::time_launches(on); }
   std::vector<DeviceTime> device_times() override { return take_device_times(); }

@@ -12,6 +12,7 @@
 #include "cuda/driver/gpu.h"
 #include "cuda/driver/launch.h"
 #include "cuda/jit/cache.h"
+#include "cuda/jit/compile_thread.h"
 #include "cuda/jit/nvrtc.h"
 #include "cuda/jit/text.h"
 
@@ -33,6 +34,15 @@ Module& module_of(int gpu, const std::string& program, const std::string& define
   auto& m = (*modules)[{gpu, program + '\n' + defines}];
   if (m == nullptr) m = std::make_unique<Module>();
   return *m;
+}
+
+// What `program` and `defines` name is the same text everywhere in a process.
+std::string key_of(const std::string& program, const std::string& defines,
+                   const std::string& target) {
+  return program + '\n' + defines + '\n' + target;
+}
+std::string target_of(const Gpu& gpu) {
+  return nvrtc_target(gpu.properties.major, gpu.properties.minor);
 }
 
 }  // namespace
@@ -58,8 +68,10 @@ CUfunction function_of(const std::string& program, const std::string& defines,
   const std::lock_guard lock(m.mutex);
   const DuringCapture allowed;
   if (m.handle == nullptr) {
-    const std::string target = nvrtc_target(gpu.properties.major, gpu.properties.minor);
-    const std::string code = compiled(program, defines, text(), target);
+    const std::string target = target_of(gpu);
+    const std::string code = compiled_once(key_of(program, defines, target), [&] {
+      return compiled(program, defines, text(), target);
+    });
     check(driver().module_load(&m.handle, code.data()), "cuModuleLoadData", program.c_str());
   }
   CUfunction& f = m.functions[function];
@@ -67,6 +79,21 @@ CUfunction function_of(const std::string& program, const std::string& defines,
     check(driver().module_function(&f, m.handle, function.c_str()), "cuModuleGetFunction",
           function.c_str());
   return f;
+}
+
+bool expect_program(const std::string& program, const std::string& defines,
+                    std::function<std::string()> text) {
+  if (!compiles_ahead()) return false;
+  Gpu& gpu = here();
+  {
+    Module& m = module_of(gpu.index, program, defines);
+    const std::unique_lock lock(m.mutex, std::try_to_lock);
+    if (!lock.owns_lock() || m.handle != nullptr) return true;  // it is being compiled, or loaded
+  }
+  std::string target = target_of(gpu);
+  compile_ahead(key_of(program, defines, target),
+                [=, text = std::move(text)] { return compiled(program, defines, text(), target); });
+  return true;
 }
 
 CUfunction kernel(const char* program, const char* defines, const char* function) {

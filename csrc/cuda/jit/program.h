@@ -13,6 +13,11 @@ namespace cograd::cuda {
 CUfunction function_of(const std::string& program, const std::string& defines,
                        const std::function<std::string()>& text, const std::string& function);
 
+// Has a program compiled in the background for the current GPU, which will be asked for soon.
+// Returns false if nothing is compiled there now.
+bool expect_program(const std::string& program, const std::string& defines,
+                    std::function<std::string()> text);
+
 // Compiles a program for an architecture such as "sm_90", or takes it from the disk cache.
 std::string compiled(const std::string& program, const std::string& defines,
                      const std::string& text, const std::string& target);

@@ -11,6 +11,7 @@
 #include "cuda/driver/capture.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/jit/cache.h"
+#include "cuda/jit/compile_thread.h"
 #include "cuda/jit/nvrtc.h"
 #include "cuda/jit/text.h"
 
@@ -34,15 +35,13 @@ const std::vector<std::pair<std::string, std::string>>& headers() {
 }
 
 // An entry of the cache is the function's name, an end of line, and the code.
-Compiled compiled(const KernelText& k, const std::string& key, const std::string& target) {
-  if (auto kept = cached_code(key)) {
-    const size_t line = kept->find('\n');
-    if (line != std::string::npos) return {kept->substr(line + 1), kept->substr(0, line)};
-  }
-  Compiled made =
+std::string compiled(const KernelText& k, const std::string& key, const std::string& target) {
+  if (auto kept = cached_code(key); kept && kept->find('\n') != std::string::npos) return *kept;
+  const Compiled made =
       nvrtc_compile({k.name + ".cu", k.text, k.options, target, k.expression, headers()});
-  cache_code(key, made.function + "\n" + made.code);
-  return made;
+  std::string entry = made.function + "\n" + made.code;
+  cache_code(key, entry);
+  return entry;
 }
 
 }  // namespace
@@ -56,16 +55,22 @@ CUfunction user_function(const KernelText& k) {
   for (const std::string& o : k.options) options.append(o).push_back('\n');
   const std::string key = digest({k.text, k.name, k.expression, options, target, nvrtc_path(),
                                   std::to_string(nvrtc_version()), headers()[0].second});
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto it = known->find({gpu.index, key}); it != known->end()) return it->second;
+  }
+  // Without the lock, so that several kernels are compiled at once.
+  const std::string entry = compiled_once("user\n" + key, [&] { return compiled(k, key, target); });
+  const size_t line = entry.find('\n');
   const std::lock_guard lock(mutex);
-  CUfunction& f = (*known)[{gpu.index, key}];
-  if (f != nullptr) return f;
-  const Compiled made = compiled(k, key, target);
+  if (const auto it = known->find({gpu.index, key}); it != known->end()) return it->second;
+  CUfunction f = nullptr;
   CUmodule module = nullptr;
   const DuringCapture allowed;
-  check(driver().module_load(&module, made.code.data()), "cuModuleLoadData", k.name.c_str());
-  check(driver().module_function(&f, module, made.function.c_str()), "cuModuleGetFunction",
+  check(driver().module_load(&module, entry.data() + line + 1), "cuModuleLoadData", k.name.c_str());
+  check(driver().module_function(&f, module, entry.substr(0, line).c_str()), "cuModuleGetFunction",
         k.name.c_str());
-  return f;
+  return (*known)[{gpu.index, key}] = f;
 }
 
 }  // namespace cograd::cuda

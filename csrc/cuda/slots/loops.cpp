@@ -12,6 +12,7 @@
 #include "cuda/slots/registry.h"
 #include "cuda/slots/support.h"
 #include "kernels/core/cast.h"
+#include "kernels/core/expect.h"
 #include "kernels/elementwise/tables.h"
 #include "tensor/slot.h"
 
@@ -50,17 +51,24 @@ std::string title(const LoopRow& row) {
   return name + "_" + dtype_name(row.type);
 }
 
+Functions& functions() {
+  static auto* all = new Functions;
+  return *all;
+}
+std::string program_of(const LoopRow& row, Driver driver) {
+  return title(row) + "/" + std::to_string(static_cast<int>(driver)) + "/" +
+         std::to_string(row.flags);
+}
+
 CUfunction function_for(int index, Driver driver) {
-  static auto* functions = new Functions;
-  std::atomic<CUfunction>& f = functions->at(here().index, index, driver);
+  std::atomic<CUfunction>& f = functions().at(here().index, index, driver);
   CUfunction known = f.load(std::memory_order_acquire);
   if (known != nullptr) [[likely]]
     return known;
   const LoopRow& row = loop_rows()[static_cast<size_t>(index)];
   if (const char* why = why_no_kernel(row)) cograd::detail::fail_no_kernel(why);
-  const std::string program =
-      title(row) + "/" + std::to_string(static_cast<int>(driver)) + "/" + std::to_string(row.flags);
-  known = function_of(program, "", [&] { return with_includes(row_program(row, driver)); }, "loop");
+  known = function_of(
+      program_of(row, driver), "", [&] { return with_includes(row_program(row, driver)); }, "loop");
   f.store(known, std::memory_order_release);
   return known;
 }
@@ -139,7 +147,20 @@ void copy_strided(DType from, DType to, int ndim, const int64_t* shape, const Op
   run(kernels::cast_loop(from, to), ndim, shape, ops, 2, nullptr);
 }
 
+bool expect_loop(LoopFn fn, bool flat) {
+  const Driver driver = flat ? Driver::Flat : Driver::Strided;
+  const int index = find_loop(fn);
+  if (index < 0) return true;
+  const LoopRow& row = loop_rows()[static_cast<size_t>(index)];
+  if (functions().at(here().index, index, driver).load(std::memory_order_acquire) != nullptr ||
+      why_no_kernel(row) != nullptr)
+    return true;
+  return expect_program(program_of(row, driver), "",
+                        [&row, driver] { return with_includes(row_program(row, driver)); });
+}
+
 COGRAD_CUDA_SLOT(run_loop)
+COGRAD_CUDA_SLOT(expect_loop)
 COGRAD_CUDA_SLOT(copy_strided)
 
 }  // namespace cograd::cuda

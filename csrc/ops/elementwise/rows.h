@@ -38,6 +38,13 @@ inline kernels::LoopFn gradient_loop(BinaryOp k, size_t i, DType t) {
   return kernels::binary_backward_loop(k, static_cast<int>(i), t);
 }
 
+// Gradients of rows that are recorded on a GPU have kernels of their own, which may be compiled by
+// the time that backward asks for them.
+void expect_gradients(const CtxBase& ctx, UnaryOp k, const Gradient* grads, const Tensor& y,
+                      const Tensor& x);
+void expect_gradients(const CtxBase& ctx, BinaryOp k, const Gradient* grads, const Tensor& y,
+                      const TensorOrScalar& a, const TensorOrScalar& b);
+
 // A row as an op. Row supplies spec and grad(At<i>, g, inputs..., y, params...) for each input i.
 template <class Row, auto kKernel, Rule kRule, bool kDivides, class Inputs, class Params,
           Gradient... kGrads>
@@ -76,6 +83,10 @@ struct RowForward<Row, kKernel, kRule, kDivides, std::tuple<In...>, std::tuple<P
       y = compute(ctx, kKernel, kRule, Row::spec.name, &e, in...);
     } else {
       y = compute(ctx, kKernel, kRule, Row::spec.name, nullptr, in...);
+    }
+    if constexpr (kInputs < 3 && (kGrads.direct() || ...)) {
+      if (ctx.recording() && !on_host()) [[unlikely]]
+        expect_gradients(ctx, kKernel, kGrad, y, in...);
     }
     if constexpr ((kUnion & Y) != 0) {
       if (ctx.recording() && (used(ctx) & Y) != 0) ctx.save_output(y);

@@ -120,6 +120,16 @@ void init_kernels(py::module_& m) {
     return py::make_tuple(c.count, c.seconds, c.last);
   });
   m.def("_cuda_kernel_names", &api::kernel_names);
+  m.def("_cuda_compile_threads", [](int most) { runtime().set_compile_threads(most); });
+  m.def("_cuda_wait_for_compile_threads", [] {
+    while (true) {
+      {
+        const py::gil_scoped_release free;
+        if (runtime().wait_for_compile_threads(0.05)) return;
+      }
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    }
+  });
 }
 
 // A graph, and the generators that it may draw from, which live at least as long.

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import cograd
@@ -82,6 +84,26 @@ def _run_module(module: Any, inputs: tuple[Any, ...]) -> None:
         )
 
 
+def _cores() -> int:
+    return min(len(os.sched_getaffinity(0)), 8)
+
+
+def _compile_kernels(kernels: list[Kernel]) -> None:
+    """Compiles kernels of users at once, for the current GPU."""
+    if len(kernels) < 2:
+        for kernel in kernels:
+            kernel.compile()
+        return
+    at = cograd.cuda.current_device()
+
+    def compile_there(kernel: Kernel) -> None:
+        with cograd.cuda.device(at):
+            kernel.compile()
+
+    with ThreadPoolExecutor(min(len(kernels), _cores())) as pool:
+        list(pool.map(compile_there, kernels))
+
+
 def precompile(
     what: Kernel | Callable[..., Any] | Sequence[Any], *inputs: Any, progress: bool | None = None
 ) -> int:
@@ -109,14 +131,19 @@ def precompile(
                 "cuda.precompile(): expected modules, functions and kernels, got "
                 f"{type(one).__name__}"
             )
+    _C._cuda_wait_for_compile_threads()
     before = _C._cuda_compilations()[0]
-    with _shown(progress), cograd.random.fork_rng():
-        for one in every:
-            if isinstance(one, Kernel):
-                one.compile()
-            elif isinstance(one, cograd.nn.Module):
-                _run_module(one, inputs)
-            else:
-                one(*inputs)
-        cograd.cuda.synchronize()
+    _C._cuda_compile_threads(_cores())
+    try:
+        with _shown(progress), cograd.random.fork_rng():
+            _compile_kernels([one for one in every if isinstance(one, Kernel)])
+            for one in every:
+                if isinstance(one, cograd.nn.Module):
+                    _run_module(one, inputs)
+                elif not isinstance(one, Kernel):
+                    one(*inputs)
+            cograd.cuda.synchronize()
+            _C._cuda_wait_for_compile_threads()
+    finally:
+        _C._cuda_compile_threads(1)
     return int(_C._cuda_compilations()[0] - before)
