@@ -181,6 +181,8 @@ class COGRAD_API GpuGraph {
   virtual uint64_t handle(bool compiled) = 0;       // the driver's
 };
 
+class Nccl;
+
 // The Python module and the C interface call these functions of libcograd_cuda.so. Streams and
 // events are handles: 0 is the default stream.
 class COGRAD_API CudaRuntime : public Backend {
@@ -240,6 +242,8 @@ class COGRAD_API CudaRuntime : public Backend {
   // Keeps at most that many from now on: those that were used last.
   virtual void limit_fft_plans(int device, int64_t most) = 0;
   virtual void clear_fft_plans(int device) = 0;
+
+  virtual Nccl& nccl() = 0;  // tensor/nccl.h
 
   virtual int driver_version() = 0;
   struct Library {

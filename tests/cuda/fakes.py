@@ -40,7 +40,7 @@ def folder():
         with tempfile.TemporaryDirectory(dir=tempfile.gettempdir()) as new:
             for header in ("host.h", "plain.h", "library.h"):
                 shutil.copy(SOURCES / header, new)
-            for source in ("driver", "nvrtc", "cufft", "cusolver"):
+            for source in ("driver", "nvrtc", "cufft", "cusolver", "nccl"):
                 place = f'-DCOGRAD_TWIN_FOLDER="{made}"'
                 subprocess.run(
                     [CXX, "-std=c++20", "-O1", "-shared", "-fPIC", place]
@@ -68,6 +68,7 @@ def environment(**more):
         "COGRAD_CUFFT": str(at / "cufft.so"),
         "COGRAD_CUSOLVER": str(at / "cusolver.so"),
         "COGRAD_CUBLAS": str(at / "cusolver.so"),  # which has the functions of both
+        "COGRAD_NCCL": str(at / "nccl.so"),
         "COGRAD_KERNEL_CACHE": os.environ.get("COGRAD_KERNEL_CACHE", str(at / "kernels")),
         **{name: str(value) for name, value in more.items()},
     }

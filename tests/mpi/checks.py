@@ -26,9 +26,9 @@ def raises(kind, text):
     raise AssertionError(f"no {kind.__name__} with {text!r}")
 
 
-def run(names, only=(), timeout=30):
+def run(names, only=(), timeout=30, backend="mpi"):
     """Calls the checks in `names` (the globals of a module) on all ranks; `only` selects some."""
-    dist.init_process_group("mpi", timeout=timedelta(seconds=timeout))
+    dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
     failed = 0
     for name, check in list(names.items()):
         if not name.startswith("check_") or (only and name not in only):

@@ -15,6 +15,7 @@
 #include "cuda/lib/cublaslt.h"
 #include "cuda/lib/cufft.h"
 #include "cuda/lib/cusolver.h"
+#include "cuda/lib/nccl.h"
 #include "cuda/memory/pinned.h"
 #include "cuda/slots/registry.h"
 
@@ -268,6 +269,8 @@ class Runtime final : public CudaRuntime {
   }
   void clear_fft_plans(int device) override { cuda::clear_fft_plans(index_of(device)); }
 
+  Nccl& nccl() override { return nccl_calls(); }
+
   int driver_version() override {
     int v = 0;
     check(driver().driver_version(&v), "cuDriverGetVersion");
@@ -289,7 +292,8 @@ class Runtime final : public CudaRuntime {
   std::vector<Library> libraries() override {
     return {{"NVIDIA driver", driver_path(), {}, {}}, compiler(),
             described("cuBLASLt", cublaslt()),        described("cuFFT", cufft()),
-            described("cuSOLVER", cusolver()),        described("cuBLAS", cublas())};
+            described("cuSOLVER", cusolver()),        described("cuBLAS", cublas()),
+            described("NCCL", nccl_library())};
   }
 
  private:

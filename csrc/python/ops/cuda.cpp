@@ -11,6 +11,7 @@
 #include "python/runtime/class.h"
 #include "python/tensor/tensor.h"
 #include "tensor/backend.h"
+#include "tensor/nccl.h"
 
 namespace cograd::python {
 
@@ -119,7 +120,6 @@ void init_kernels(py::module_& m) {
     const Compilations c = runtime().compilations();
     return py::make_tuple(c.count, c.seconds, c.last);
   });
-  m.def("_cuda_kernel_names", &api::kernel_names);
   m.def("_cuda_compile_threads", [](int most) { runtime().set_compile_threads(most); });
   m.def("_cuda_wait_for_compile_threads", [] {
     while (true) {
@@ -130,6 +130,7 @@ void init_kernels(py::module_& m) {
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     }
   });
+  m.def("_cuda_kernel_names", &api::kernel_names);
 }
 
 // A graph, and the generators that it may draw from, which live at least as long.
@@ -195,9 +196,41 @@ void init_graphs(py::module_& m) {
       .def("handle", [](PyGraph& g, bool compiled) { return g.graph().handle(compiled); });
 }
 
+// The calls as tuples: kind, from, to, count, type, op, peer.
+using Call = std::tuple<int, uint64_t, uint64_t, size_t, int, int, int>;
+
+void init_nccl(py::module_& m) {
+  using Free = py::call_guard<py::gil_scoped_release>;
+  m.def("_nccl_why_not", [] { return runtime().nccl().why_not(); });
+  m.def("_nccl_version", [] { return runtime().nccl().version(); });
+  m.def("_nccl_unique_id", [] { return py::bytes(runtime().nccl().unique_id()); });
+  m.def("_nccl_join", [](int device, const py::bytes& id, int rank, int size) {
+    const std::string bytes = id;
+    const py::gil_scoped_release free;
+    return runtime().nccl().join(device, bytes, rank, size);
+  });
+  m.def(
+      "_nccl_leave",
+      [](uint64_t communicator, bool abort) { runtime().nccl().leave(communicator, abort); },
+      Free());
+  m.def(
+      "_nccl_run",
+      [](const std::string& name, uint64_t communicator, int device, uint64_t stream,
+         const std::vector<Call>& calls) {
+        std::vector<NcclCall> all;
+        for (const auto& [kind, from, to, count, type, op, peer] : calls)
+          all.push_back({static_cast<NcclCall::Kind>(kind), from, to, count, type, op, peer});
+        runtime().nccl().run(name.c_str(), communicator, device, stream, all);
+      },
+      Free());
+  m.def("_nccl_failure",
+        [](uint64_t communicator) { return runtime().nccl().failure(communicator); });
+}
+
 }  // namespace
 
 void init_cuda(py::module_& m) {
+  init_nccl(m);
   init_kernels(m);
   init_graphs(m);
   m.def("_cuda_count", &count_gpus);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs over several processes, on one machine or many, that communicate by MPI.
+"""Programs over several processes, on one machine or many, that communicate by MPI and NCCL.
 
 ``mpiexec -n 4 python train.py`` starts four ranks; each calls ``init_process_group()`` once.
 Without mpiexec, the same program runs as one rank. It needs mpi4py and an MPI library:
@@ -58,6 +58,7 @@ from cograd.distributed._names import (
     set_debug_level_from_env,
     supports_complex,
 )
+from cograd.distributed._nccl.communicator import why_not as _why_no_nccl
 from cograd.distributed._setup import (
     destroy_process_group,
     get_backend,
@@ -170,8 +171,8 @@ def is_gloo_available() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """Returns False: NCCL is not supported."""
-    return False
+    """Returns whether there are a GPU and NVIDIA's NCCL."""
+    return not _why_no_nccl()
 
 
 def is_ucc_available() -> bool:
@@ -186,7 +187,9 @@ def is_xccl_available() -> bool:
 
 def is_backend_available(backend: str) -> bool:
     """Returns whether ``init_process_group`` accepts this backend."""
-    return backend.lower() in ("mpi", "gloo") and _mpi4py_is_there()
+    if backend.lower() == "nccl" and _why_no_nccl():
+        return False
+    return backend.lower() in ("mpi", "gloo", "nccl") and _mpi4py_is_there()
 
 
 def is_torchelastic_launched() -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import cograd
 from cograd.distributed import _names
 from cograd.distributed._calls.objects import exchange
 from cograd.distributed._mpi import runtime as _runtime
@@ -18,6 +19,7 @@ from cograd.distributed._mpi.group import GroupMember, ProcessGroup, default_gro
 from cograd.distributed._mpi.watch import call_site, complete, poll
 from cograd.distributed._mpi.work import progress
 from cograd.distributed._names import Backend, DistBackendError, seconds
+from cograd.distributed._nccl import communicator as _nccl
 
 __all__ = [
     "destroy_process_group",
@@ -44,27 +46,56 @@ _groups: list[ProcessGroup] = []
 _made = 0  # number of groups created so far, equal on all ranks
 
 
-def _check_backend(name: str, backend: Any) -> None:
+def _check_backend(name: str, backend: Any) -> tuple[str, str]:
+    """Returns the name of a backend, and what moves tensors on GPUs: "nccl" or "mpi".
+
+    Without a name the second is "": NCCL if there is one when a tensor on a GPU comes first. CPU
+    tensors always travel by MPI.
+    """
     if backend is None:
-        return
+        return "mpi", ""
     text = str(backend).lower()
+    gpus = "mpi"
     for part in text.split(","):
         device, _, of_device = part.partition(":")
         which = of_device if of_device else device
-        if of_device and device != "cpu":
+        if of_device and device not in ("cpu", "cuda"):
             continue  # ignore backends of other devices
+        if which == "nccl" and device == "cuda":
+            gpus = ""  # where there is none, the host's memory serves
+            continue
+        if which == "nccl" and not of_device:
+            if why := _nccl.why_not():
+                raise RuntimeError(
+                    f"{name}: Distributed package doesn't have NCCL built in: {why}; "
+                    "use 'mpi', which moves tensors of GPUs through the host's memory, or pass none"
+                )
+            gpus = "nccl"
+            continue
         if which in ("nccl", "ucc", "xccl"):
             raise RuntimeError(
                 f"{name}: Distributed package doesn't have {which.upper()} built in: backend "
                 f"{which!r} is not offered, as ranks communicate by MPI; use 'mpi', or pass none"
             )
         if which not in ("mpi", "gloo"):
-            raise ValueError(f"{name}: unknown backend {backend!r}, expected 'mpi' or 'gloo'")
+            raise ValueError(
+                f"{name}: unknown backend {backend!r}, expected 'mpi', 'gloo' or 'nccl'"
+            )
         if which == "gloo" and _runtime.current is not None and _runtime.current.rank == 0:
             warnings.warn(
                 f"{name}: backend 'gloo' is taken as a synonym of 'mpi', which communicates here",
                 stacklevel=3,
             )
+    return "nccl" if text == "nccl" else "mpi", gpus
+
+
+def _use(pg: ProcessGroup, backends: tuple[str, str], device_id: Any) -> None:
+    """Gives a group its backends. With a GPU, NCCL starts at once instead of at the first call."""
+    pg._backend, pg._chosen = backends
+    if device_id is None or pg._gpus != "nccl":
+        return
+    device = cograd.device("cuda", device_id) if isinstance(device_id, int) else device_id
+    _nccl.of_group(pg, cograd.device(device).index or 0)
 
 
 def is_initialized() -> bool:
@@ -88,7 +119,9 @@ def init_process_group(
     Without mpiexec the group has one rank.
 
     Args:
-        backend: "mpi"; "gloo" is a synonym.
+        backend: "mpi", of which "gloo" is a synonym, "nccl", or both by device as in
+            "cpu:mpi,cuda:nccl". None takes NCCL for tensors on GPUs if it is installed. MPI carries
+            all others, and those of GPUs where there is no NCCL, through the host's memory.
         init_method: accepted and ignored: mpiexec determines the ranks.
         timeout: how long a call may wait for other ranks; 30 minutes by default.
         world_size: compared with MPI's value if given.
@@ -96,7 +129,7 @@ def init_process_group(
         store: not supported: ValueError if given.
         group_name: a name for messages.
         pg_options: ignored.
-        device_id: ignored, because MPI sends from the memory of the CPU.
+        device_id: the GPU of this rank, where NCCL then starts at once.
 
     Raises:
         ImportError: mpi4py is not installed.
@@ -120,7 +153,7 @@ def init_process_group(
     except ImportError:
         _check_backend("init_process_group", backend)  # reports an invalid backend first
         raise
-    _check_backend("init_process_group", backend)
+    backends = _check_backend("init_process_group", backend)
     for what, given, actual in (
         ("world_size", world_size, runtime.size),
         ("rank", rank, runtime.rank),
@@ -138,6 +171,7 @@ def init_process_group(
     )
     poll(request.Test, runtime, pg, lambda: "init_process_group", timeout=limit)
     runtime.board.leave()
+    _use(pg, backends, device_id)
     _made = 0
     _groups.append(pg)
     group.WORLD = pg
@@ -164,6 +198,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
     for one in list(_groups) if whole else [pg]:
         if one in _groups:
             _groups.remove(one)
+        _nccl.leave(one, abort=not usable)
         comms = [one.comm, one._beside]
         one.comm = one._beside = None
         if usable and runtime.broken is None and not runtime.parked:
@@ -175,20 +210,22 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
 
 
 def get_backend(group: ProcessGroup | None = None) -> Backend:
-    """Returns the backend of a group: always "mpi"."""
-    resolve("get_backend", group)
-    return Backend("mpi")
+    """Returns the backend of a group: "nccl" if the program named only that, else "mpi"."""
+    return Backend(resolve("get_backend", group)._backend)
 
 
 def get_backend_config(group: ProcessGroup | None = None) -> str:
     """Returns the backends of a group by device."""
-    resolve("get_backend_config", group)
-    return "cpu:mpi"
+    pg = resolve("get_backend_config", group)
+    return "cpu:mpi,cuda:nccl" if pg._gpus == "nccl" else "cpu:mpi"
 
 
 def get_default_backend_for_device(device: Any) -> str:
-    """Returns "mpi" for the CPU; raises ValueError for another device."""
-    if str(device).partition(":")[0] != "cpu":
+    """Returns "mpi" for the CPU and "nccl" for GPUs; raises ValueError for another device."""
+    kind = str(device).partition(":")[0]
+    if kind == "cuda":
+        return "mpi" if _nccl.why_not() else "nccl"
+    if kind != "cpu":
         raise ValueError(f"Default backend not registered for device : {device}")
     return "mpi"
 
@@ -283,11 +320,11 @@ def new_group(
     Args:
         ranks: global ranks; None for all.
         timeout: timeout of the group's calls; None for the default group's.
-        backend: "mpi", "gloo" or None.
+        backend: as in ``init_process_group``; None takes the default group's.
         pg_options: ignored.
         use_local_synchronization: whether only the members call it.
         group_desc: a description.
-        device_id: ignored.
+        device_id: as in ``init_process_group``.
         sort_ranks: whether to sort the group's ranks in ascending order instead of keeping the
             order of ``ranks``.
 
@@ -302,7 +339,9 @@ def new_group(
     world = default_group()
     runtime = world._alive()
     limit = world.timeout if timeout is None else seconds("new_group", timeout)
-    _check_backend("new_group", backend)
+    backends = _check_backend("new_group", backend)
+    if backend is None:
+        backends = world._backend, world._chosen
     members = _checked_ranks(
         "new_group", range(world.size()) if ranks is None else ranks, world.size()
     )
@@ -319,6 +358,7 @@ def new_group(
     comm = world.comm.Create_group(mpi_group, 7)
     name = f"{_made}" if not use_local_synchronization else "local:" + ",".join(map(str, members))
     pg = ProcessGroup(runtime, comm, members, limit, name, group_desc or "")
+    _use(pg, backends, device_id)
     _groups.append(pg)
     return pg
 

@@ -174,6 +174,7 @@ struct Work {
   uint64_t wait_at = 0;
   Event* mark = nullptr;
   uint64_t mark_at = 0;
+  std::function<bool()> ready;  // of work that waits for another process; empty: it never does
 };
 struct Stream {
   Context* context = nullptr;
@@ -193,9 +194,9 @@ struct Event {
 double clock_now = 0;
 
 // Gives work to a stream: it waits in the queue, or becomes a node of the capture.
-void give(Stream* s, std::function<void()> run) {
+void give(Stream* s, std::function<void()> run, std::function<bool()> ready = {}) {
   if (s->capture == nullptr) {
-    s->queue.push_back({std::move(run), nullptr, 0, nullptr, 0});
+    s->queue.push_back({std::move(run), nullptr, 0, nullptr, 0, std::move(ready)});
     return;
   }
   Nodes& nodes = s->capture->nodes;
@@ -203,13 +204,26 @@ void give(Stream* s, std::function<void()> run) {
   s->tails = {nodes.size() - 1};
 }
 
-void drain(Stream* s, const Event* until = nullptr, uint64_t at = 0) {
+// Runs the work of a stream, up to an event. Without `wait` it returns false at work that is not
+// ready; else it lets other threads go on meanwhile. The caller holds the lock, once.
+bool drain(Stream* s, const Event* until = nullptr, uint64_t at = 0, bool wait = true) {
   while (!s->queue.empty()) {
-    if (until != nullptr && until->reached >= at) return;
+    if (until != nullptr && until->reached >= at) return true;
+    const Work& front = s->queue.front();
+    if (front.wait != nullptr && front.wait->reached < front.wait_at &&
+        front.wait->stream != nullptr) {
+      if (!drain(front.wait->stream, front.wait, front.wait_at, wait)) return false;
+      if (wait) continue;  // another thread may have run the front
+    }
+    if (front.ready && !front.ready()) {
+      if (!wait) return false;
+      mutex.unlock();
+      usleep(200);
+      mutex.lock();
+      continue;
+    }
     Work w = std::move(s->queue.front());
     s->queue.pop_front();
-    if (w.wait != nullptr && w.wait->reached < w.wait_at && w.wait->stream != nullptr)
-      drain(w.wait->stream, w.wait, w.wait_at);
     if (w.run) w.run();
     clock_now += 0.001;
     if (w.mark != nullptr) {
@@ -217,6 +231,7 @@ void drain(Stream* s, const Event* until = nullptr, uint64_t at = 0) {
       w.mark->time = clock_now;
     }
   }
+  return true;
 }
 
 std::map<int, Context*>& contexts() {
@@ -338,6 +353,37 @@ extern "C" __attribute__((visibility("default"))) void fake_cuda_enqueue(const c
     const Open open;
     run(context);
   });
+}
+
+// Like fake_cuda_enqueue; the work waits until `ready` is true.
+extern "C" __attribute__((visibility("default"))) void fake_cuda_enqueue_ready(
+    const char* name, void* stream, void (*run)(void*), bool (*ready)(void*), void* context) {
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
+  ++launches()[name];
+  if (dry()) return;
+  give(
+      stream_of(stream),
+      [=] {
+        const Open open;
+        run(context);
+      },
+      [=] { return ready(context); });
+}
+// Puts a mark into a stream; fake_cuda_reach runs what comes before it as far as that is ready, and
+// returns whether the mark is reached.
+extern "C" __attribute__((visibility("default"))) void* fake_cuda_mark(void* stream) {
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
+  auto* e = new Event;
+  e->stream = stream_of(stream);
+  e->recorded = 1;
+  e->stream->queue.push_back({{}, nullptr, 0, e, 1, {}});
+  return e;
+}
+extern "C" __attribute__((visibility("default"))) int fake_cuda_reach(void* mark) {
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
+  const auto* e = static_cast<Event*>(mark);
+  drain(e->stream, e, e->recorded, false);
+  return e->reached >= e->recorded ? 1 : 0;
 }
 
 API cuInit(unsigned) {
@@ -528,7 +574,7 @@ API cuStreamQuery(void* s) {
   Stream* stream = stream_of(s);
   if (stream->capture != nullptr) return spoil(stream->capture, kCaptureUnsupported);
   if (stream->queue.empty()) return kSuccess;
-  drain(stream);  // the next question finds it done
+  drain(stream, nullptr, 0, false);  // the next question finds it done
   return kNotReady;
 }
 namespace {
@@ -585,7 +631,7 @@ API cuEventQuery(void* e) {
   auto* event = static_cast<Event*>(e);
   if (event->capture != nullptr) return spoil(event->capture, kCapturedEvent);
   if (event->reached >= event->recorded) return kSuccess;
-  drain(event->stream, event, event->recorded);
+  drain(event->stream, event, event->recorded, false);
   return kNotReady;
 }
 API cuEventSynchronize(void* e) {

@@ -23,6 +23,7 @@ from cograd.distributed._mpi.group import ProcessGroup, group_rank, in_group
 from cograd.distributed._mpi.watch import poll
 from cograd.distributed._mpi.work import Work
 from cograd.distributed._names import DistBackendError, ReduceOp, seconds
+from cograd.distributed._nccl import calls as _nccl
 
 if TYPE_CHECKING:
     from cograd import Tensor
@@ -45,11 +46,14 @@ def barrier(
 ) -> Work | None:
     """Waits until all ranks of the group have called it.
 
-    ``timeout`` replaces the group's for this call; ``device_ids`` is ignored.
+    ``timeout`` replaces the group's for this call. In a group of the backend "nccl" it also waits
+    for the work of the current stream of the GPU ``device_ids[0]``, or of the current GPU.
     """
     pg = in_group("barrier", group)
     if pg is None:
         return None
+    if pg._backend == "nccl" and timeout is None:
+        return _nccl.barrier(pg, device_ids[0] if device_ids else None, async_op).work
     limit = None if timeout is None else seconds("barrier", timeout)
     return pg.collective(
         "barrier", None, lambda comm: comm.Ibarrier(), async_op=async_op, timeout=limit
@@ -82,6 +86,10 @@ def broadcast(
     if pg is None:
         return None
     root = group_rank("broadcast", pg, "src", src, group_src)
+    if _nccl.is_for_gpus("broadcast", pg, [tensor]):
+        if root != pg.rank():
+            check_written("broadcast", "tensor", tensor)
+        return _nccl.broadcast(pg, tensor, root, async_op).work
     mpi = pg._runtime.MPI
     if root == pg.rank():
         memory, finish = source(tensor), None
@@ -139,6 +147,10 @@ def all_reduce(
     pg = in_group("all_reduce", group)
     if pg is None:
         return None
+    if _nccl.is_for_gpus("all_reduce", pg, [tensor]):
+        started = _nccl.all_reduce(pg, "all_reduce", [tensor], op, async_op)
+        if started is not None:
+            return started.work
     mpi = pg._runtime.MPI
     place = target(tensor, reduced=True, filled=True)
     if is_ordered(op, place.memory.dtype):
@@ -173,6 +185,10 @@ def all_reduce_coalesced(
     pg = in_group("all_reduce_coalesced", group)
     if pg is None:
         return None
+    if _nccl.is_for_gpus("all_reduce_coalesced", pg, given):
+        started = _nccl.all_reduce(pg, "all_reduce_coalesced", given, op, async_op)
+        if started is not None:
+            return started.work
     mpi = pg._runtime.MPI
     place = flat_target(given, reduced=True)
     how = operation(mpi, "all_reduce_coalesced", place.memory.dtype, op)
@@ -221,6 +237,12 @@ def reduce(
     if pg is None:
         return None
     root = group_rank("reduce", pg, "dst", dst, group_dst)
+    if _nccl.is_for_gpus("reduce", pg, [tensor]):
+        if root == pg.rank():
+            check_written("reduce", "tensor", tensor)
+        started = _nccl.reduce(pg, tensor, root, op, async_op)
+        if started is not None:
+            return started.work
     mpi = pg._runtime.MPI
     finish = None
     if root == pg.rank():

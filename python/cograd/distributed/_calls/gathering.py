@@ -30,6 +30,7 @@ from cograd.distributed._mpi.extremes import as_keys, is_ordered, keys
 from cograd.distributed._mpi.group import ProcessGroup, group_rank, in_group
 from cograd.distributed._mpi.work import Work
 from cograd.distributed._names import ReduceOp
+from cograd.distributed._nccl import calls as _nccl
 
 if TYPE_CHECKING:
     from cograd import Tensor
@@ -97,6 +98,8 @@ def all_gather(
             f"all_gather: invalid tensor size at index {pg.rank()} of tensor_list (expected "
             f"{tuple(tensor.shape)}, got {tuple(own.shape)})"
         )
+    if _nccl.is_for_gpus("all_gather", pg, [tensor, *outputs]):
+        return _nccl.all_gather(pg, "all_gather", outputs, tensor, async_op).work
     mpi = pg._runtime.MPI
     place = flat_target(outputs)
     values = _apart(source(tensor), place.memory)
@@ -158,6 +161,8 @@ def all_gather_into_tensor(
     if pg is None:
         return None
     _check_into(name, output_tensor, input_tensor, pg.size(), ("output_tensor", "input_tensor"))
+    if _nccl.is_for_gpus(name, pg, [output_tensor, input_tensor]):
+        return _nccl.all_gather(pg, name, output_tensor, input_tensor, async_op).work
     mpi = pg._runtime.MPI
     place = target(output_tensor)
     values = source(input_tensor)
@@ -218,11 +223,14 @@ def gather(
             raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
         check_lengths("gather", "gather_list", outputs, pg.size())
         check_same("gather", "gather_list", outputs, tensor, shapes=True)
+    elif outputs:
+        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
+    if _nccl.is_for_gpus("gather", pg, [tensor, *outputs]):
+        return _nccl.gather(pg, tensor, outputs, root, async_op).work
+    if root == pg.rank():
         place = flat_target(outputs)
         memory, finish = place.memory, place.finish
         receive = message(mpi, memory, pg.size())
-    elif outputs:
-        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
     values = source(tensor) if memory is None else _apart(source(tensor), memory)
     send = message(mpi, values)
     return pg.collective(
@@ -264,18 +272,21 @@ def scatter(
     if pg is None:
         return None
     root = group_rank("scatter", pg, "src", src, group_src, default=0)
-    mpi = pg._runtime.MPI
-    send, values = None, None
-    place = target(tensor)
     if root == pg.rank():
         if not inputs:
             raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
         check_lengths("scatter", "scatter_list", inputs, pg.size())
         check_same("scatter", "scatter_list", inputs, tensor, shapes=True)
-        values = _apart(flat_source(inputs), place.memory)
-        send = message(mpi, values, pg.size())
     elif inputs:
         raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
+    if _nccl.is_for_gpus("scatter", pg, [tensor, *inputs]):
+        return _nccl.scatter(pg, tensor, inputs, root, async_op).work
+    mpi = pg._runtime.MPI
+    send, values = None, None
+    place = target(tensor)
+    if root == pg.rank():
+        values = _apart(flat_source(inputs), place.memory)
+        send = message(mpi, values, pg.size())
     receive = message(mpi, place.memory)
     return pg.collective(
         "scatter",
@@ -359,6 +370,10 @@ def reduce_scatter(
             f"reduce_scatter: invalid tensor size at index {pg.rank()} of input_list (expected "
             f"{tuple(output.shape)}, got {tuple(own.shape)})"
         )
+    if _nccl.is_for_gpus("reduce_scatter", pg, [output, *inputs]):
+        started = _nccl.reduce_scatter(pg, "reduce_scatter", output, inputs, op, async_op)
+        if started is not None:
+            return started.work
     values = flat_source(inputs, reduced=True)
     counts = [t.numel() for t in inputs]
     detail = with_shapes(op, inputs)
@@ -393,6 +408,10 @@ def reduce_scatter_tensor(
     if pg is None:
         return None
     _check_into(name, input, output, pg.size(), ("input", "output"))
+    if _nccl.is_for_gpus(name, pg, [output, input]):
+        started = _nccl.reduce_scatter(pg, name, output, input, op, async_op)
+        if started is not None:
+            return started.work
     values = source(input, reduced=True)
     return _reduce_scatter(name, pg, output, values, None, op, async_op, input, op)
 
@@ -426,16 +445,20 @@ def all_to_all(
     check_lengths("all_to_all", "input_tensor_list", inputs, pg.size())
     check_same("all_to_all", "output_tensor_list", outputs, inputs[0])
     check_same("all_to_all", "input_tensor_list", inputs, inputs[0])
-    return _all_to_all(
-        "all_to_all",
-        pg,
-        flat_target(outputs),
-        flat_source(inputs),
-        [t.numel() for t in outputs],
-        [t.numel() for t in inputs],
-        async_op,
-        outputs,
-    )
+    received, sent = [t.numel() for t in outputs], [t.numel() for t in inputs]
+    _check_own("all_to_all", pg, received, sent)
+    if _nccl.is_for_gpus("all_to_all", pg, [*outputs, *inputs]):
+        return _nccl.all_to_all(pg, "all_to_all", outputs, inputs, received, sent, async_op).work
+    place, values = flat_target(outputs), flat_source(inputs)
+    return _all_to_all("all_to_all", pg, place, values, received, sent, async_op, outputs)
+
+
+def _check_own(name: str, pg: ProcessGroup, received: Sequence[int], sent: Sequence[int]) -> None:
+    own = pg.rank()
+    if received[own] != sent[own]:
+        raise RuntimeError(
+            f"{name}: rank {own} sends {sent[own]} elements to itself but expects {received[own]}"
+        )
 
 
 def _all_to_all(
@@ -448,11 +471,6 @@ def _all_to_all(
     async_op: bool,
     result: Any,
 ) -> Work | None:
-    own = pg.rank()
-    if received[own] != sent[own]:
-        raise RuntimeError(
-            f"{name}: rank {own} sends {sent[own]} elements to itself but expects {received[own]}"
-        )
     mpi = pg._runtime.MPI
     values = _apart(values, place.memory)
     send, receive = _counted(mpi, values, sent), _counted(mpi, place.memory, received)
@@ -523,4 +541,7 @@ def all_to_all_single(
     check_same(name, "output", [output], input)
     received = _splits(name, "output_split_sizes", output_split_sizes, output, pg.size())
     sent = _splits(name, "input_split_sizes", input_split_sizes, input, pg.size())
+    _check_own(name, pg, received, sent)
+    if _nccl.is_for_gpus(name, pg, [output, input]):
+        return _nccl.all_to_all(pg, name, output, input, received, sent, async_op).work
     return _all_to_all(name, pg, target(output), source(input), received, sent, async_op, output)

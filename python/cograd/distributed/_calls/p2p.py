@@ -10,6 +10,7 @@ from cograd.distributed._mpi.buffers import message, source, target
 from cograd.distributed._mpi.checks import check_int, check_tensor, check_written
 from cograd.distributed._mpi.group import ProcessGroup, group_rank, in_group, resolve
 from cograd.distributed._mpi.work import Work
+from cograd.distributed._nccl import calls as _nccl
 
 if TYPE_CHECKING:
     from cograd import Tensor
@@ -41,6 +42,8 @@ def _send(
             "the current process."
         )
     label = _check_tag(name, pg, tag)
+    if _nccl.is_for_gpus(name, pg, [tensor]):
+        return _nccl.message(pg, name, tensor, to, sends=True, async_op=async_op).work
     memory = source(tensor)
     spec = message(pg._runtime.MPI, memory)
     return pg.point_to_point(
@@ -63,7 +66,12 @@ def _receive(
         return None
     mpi = pg._runtime.MPI
     label = _check_tag(name, pg, tag)
+    for_gpus = _nccl.is_for_gpus(name, pg, [tensor])
     if src is None and group_src is None:
+        if for_gpus:
+            raise RuntimeError(
+                f"{name}: NCCL does not receive from any rank; pass src, or a tensor of the CPU"
+            )
         of, peers, who = mpi.ANY_SOURCE, [r for r in pg.ranks if r != pg._runtime.rank], "any"
     else:
         of = group_rank(name, pg, "src", src, group_src)
@@ -73,6 +81,9 @@ def _receive(
                 "Invalid source rank: source rank should not be the same as the rank of the "
                 "current process."
             )
+    if for_gpus:
+        started = _nccl.message(pg, name, tensor, of, sends=False, async_op=async_op)
+        return pg, pg.ranks[of], started.work
     place = target(tensor)
     spec = message(mpi, place.memory)
     status = mpi.Status()
@@ -177,9 +188,11 @@ def recv(
     received = _receive("recv", tensor, src, group, tag, group_src, False)
     if received is None:
         return -1
-    pg, status, _ = received
-    sender: int = status.Get_source()
-    return pg.ranks[sender]
+    pg, sender, _ = received
+    if isinstance(sender, int):
+        return sender
+    at: int = sender.Get_source()
+    return pg.ranks[at]
 
 
 class P2POp:
@@ -226,7 +239,9 @@ class P2POp:
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     """Begins all sends and receives of a list, in any order; returns their Work objects.
 
-    Raises ValueError if the list is empty, an item is not a P2POp, or groups differ.
+    Messages of tensors on GPUs are one group of NCCL with one Work; all ranks of the process group
+    make the first such call. Raises ValueError if the list is empty, an item is not a P2POp, or
+    groups differ.
     """
     if not isinstance(p2p_op_list, list) or not all(isinstance(p, P2POp) for p in p2p_op_list):
         raise ValueError(
@@ -236,6 +251,10 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
         raise ValueError("batch_isend_irecv: p2p_op_list is empty")
     if any(op.group is not p2p_op_list[0].group for op in p2p_op_list):
         raise ValueError("All ops need to use the same group.")
+    pg = p2p_op_list[0].group
+    if _nccl.is_for_gpus("batch_isend_irecv", pg, [p.tensor for p in p2p_op_list]):
+        messages = [(p.op is isend, p.tensor, p.group_peer) for p in p2p_op_list]
+        return [_nccl.batch(pg, messages)]
     begun: dict[int, Work | None] = {}
     for at, op in enumerate(p2p_op_list):
         if op.op is irecv:

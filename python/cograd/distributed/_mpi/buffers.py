@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Passes tensors to MPI: contiguous ones directly, others through a contiguous copy."""
+"""Passes tensors to MPI: contiguous ones directly, others through a contiguous copy.
+
+MPI reads and writes the memory of the host, so tensors of other devices are copied. NCCL, which
+works on the GPU's memory, asks for buffers ``on_device``.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +47,17 @@ def message(mpi: Any, tensor: Tensor, parts: int = 1) -> list[Any]:
     return [memory, count // parts, datatype(mpi, tensor.dtype)]
 
 
-def source(tensor: Tensor, *, reduced: bool = False) -> Tensor:
+def _stays(tensor: Tensor, on_device: bool) -> bool:
+    return on_device or tensor.device.type == "cpu"
+
+
+def source(tensor: Tensor, *, reduced: bool = False, on_device: bool = False) -> Tensor:
     """Returns the values of ``tensor`` as a contiguous tensor: itself if it is contiguous.
 
     With ``reduced`` the values will be summed, so half precision becomes float32.
     """
+    if not _stays(tensor, on_device):
+        tensor = tensor.detach().cpu()
     if reduced and is_half(tensor.dtype):
         return tensor.detach().to(cograd.float32).contiguous()
     return tensor if tensor.is_contiguous() else tensor.detach().contiguous()
@@ -63,26 +73,33 @@ class Target:
         self.finish = finish
 
 
-def target(tensor: Tensor, *, reduced: bool = False, filled: bool = False) -> Target:
+def target(
+    tensor: Tensor, *, reduced: bool = False, filled: bool = False, on_device: bool = False
+) -> Target:
     """Returns a target for MPI's result, whose ``finish`` copies it into ``tensor``.
 
     Autograd does not record the write, whether or not the tensor requires grad, but its version
     increases. With ``filled``, the memory starts with the tensor's own values.
     """
     wide = reduced and is_half(tensor.dtype)
-    if tensor.is_contiguous() and not wide:
+    stays = _stays(tensor, on_device)
+    if tensor.is_contiguous() and not wide and stays:
         return Target(tensor, lambda: _increment_version(tensor))
     if filled:
-        memory = source(tensor, reduced=reduced)
+        memory = source(tensor, reduced=reduced, on_device=on_device)
     else:
         dtype = cograd.float32 if wide else tensor.dtype
-        memory = cograd.empty(tensor.shape, dtype=dtype)
+        memory = cograd.empty(tensor.shape, dtype=dtype, device=_place(tensor, stays))
 
     def finish() -> None:
         with cograd.no_grad():
             tensor.detach().copy_(memory)
 
     return Target(memory, finish)
+
+
+def _place(tensor: Tensor, stays: bool) -> cograd.device:
+    return tensor.device if stays else cograd.device("cpu")
 
 
 def adjacent(tensors: Sequence[Tensor]) -> bool:
@@ -109,18 +126,25 @@ def _joined(tensors: Sequence[Tensor]) -> Tensor:
     return tensors[0].detach().as_strided((total,), (1,))
 
 
-def flat_source(tensors: Sequence[Tensor], *, reduced: bool = False) -> Tensor:
+def flat_source(
+    tensors: Sequence[Tensor], *, reduced: bool = False, on_device: bool = False
+) -> Tensor:
     """Returns the values of several tensors in one flat tensor; a view if they are adjacent."""
-    if not (reduced and is_half(tensors[0].dtype)) and adjacent(tensors):
+    wide = reduced and is_half(tensors[0].dtype)
+    if not wide and _stays(tensors[0], on_device) and adjacent(tensors):
         return _joined(tensors)
-    return _flatten_dense_tensors(source(t, reduced=reduced).detach() for t in tensors)
+    options = {"reduced": reduced, "on_device": on_device}
+    return _flatten_dense_tensors(source(t, **options).detach() for t in tensors)
 
 
-def flat_target(tensors: Sequence[Tensor], *, reduced: bool = False) -> Target:
+def flat_target(
+    tensors: Sequence[Tensor], *, reduced: bool = False, on_device: bool = False
+) -> Target:
     """Returns a flat target, whose ``finish`` copies its parts into the tensors."""
     wide = reduced and is_half(tensors[0].dtype)
+    stays = _stays(tensors[0], on_device)
 
-    if not wide and adjacent(tensors):
+    if not wide and stays and adjacent(tensors):
 
         def count() -> None:
             for tensor in tensors:
@@ -128,7 +152,9 @@ def flat_target(tensors: Sequence[Tensor], *, reduced: bool = False) -> Target:
 
         return Target(_joined(tensors), count)
     dtype = cograd.float32 if wide else tensors[0].dtype
-    memory = cograd.empty(sum(t.numel() for t in tensors), dtype=dtype)
+    memory = cograd.empty(
+        sum(t.numel() for t in tensors), dtype=dtype, device=_place(tensors[0], stays)
+    )
 
     def finish() -> None:
         with cograd.no_grad():

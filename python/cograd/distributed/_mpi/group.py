@@ -16,6 +16,7 @@ from cograd.distributed._mpi.checks import check_int
 from cograd.distributed._mpi.compare import compare
 from cograd.distributed._mpi.watch import describe, origin, place, poll
 from cograd.distributed._mpi.work import Work, mpi_failed
+from cograd.distributed._nccl import communicator as _nccl
 
 if TYPE_CHECKING:
     from cograd import Tensor
@@ -49,6 +50,9 @@ class ProcessGroup:
         # Each rank checks the next one's calls, so some rank sees where two of the group differ.
         self._next = self.ranks[(self._rank + 1) % len(self.ranks)]
         self._beside: Any = None  # the communicator of comparisons in debug mode
+        self._backend = "mpi"  # as the program names it
+        self._chosen = ""  # as _gpus; empty: NCCL if there is one
+        self._communicators: dict[tuple[int, int], Any] = {}  # of NCCL: by GPU, and peer or -1
         self._lock = threading.Lock()
         self._texts: dict[Any, tuple[str, bytes, int]] = {}
 
@@ -62,7 +66,14 @@ class ProcessGroup:
 
     def name(self) -> str:
         """Returns the backend's name."""
-        return "mpi"
+        return self._backend
+
+    @property
+    def _gpus(self) -> str:
+        """What moves tensors on GPUs: "nccl", or "mpi" through the memory of the host."""
+        if not self._chosen:
+            self._chosen = "mpi" if _nccl.why_not() else "nccl"
+        return self._chosen
 
     def set_timeout(self, timeout: Any) -> None:
         """Sets the timeout of this group's calls, a timedelta."""

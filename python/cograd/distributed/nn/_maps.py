@@ -118,7 +118,7 @@ class Reduce(Map):
 
 
 def _empty(like: Tensor, shape: Any) -> Tensor:
-    return cograd.empty(tuple(shape), dtype=like.dtype)
+    return cograd.empty(tuple(shape), dtype=like.dtype, device=like.device)
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Gather(Map):
 
     def run(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         x = tensors[0].detach().contiguous()
-        out = cograd.zeros((self.ranks(), *x.shape), dtype=x.dtype)
+        out = cograd.zeros((self.ranks(), *x.shape), dtype=x.dtype, device=x.device)
         rows = list(out.unbind(0)) if self.is_rank(self.root) else None
         dist.gather(x, rows, dst=self.root, group=self.group)
         return (out,)
@@ -233,12 +233,13 @@ class Exchange(Map):
 
     def run(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         me, debug = dist.get_rank(), dist.get_debug_level() is not dist.DebugLevel.OFF
+        # NCCL has no tags, and its messages in two directions would wait for each other.
         sends = [
-            (t.detach().contiguous(), rank, tag)
+            (t.detach().cpu().contiguous(), rank, tag)
             for t, rank, tag in zip(tensors, self.to, self.to_tags, strict=False)
         ]
         likes = tensors[len(self.to) :]
-        results = tuple(_empty(t, t.shape) for t in likes)
+        results = tuple(cograd.empty(t.shape, dtype=t.dtype, device="cpu") for t in likes)
         receives = list(zip(results, self.source, self.source_tags, strict=True))
         if debug:
             self._compare(sends, receives)
@@ -255,7 +256,7 @@ class Exchange(Map):
             if rank == me:
                 out.copy_(_to_myself(to_self, tag, out))
         _wait(work)
-        return results
+        return tuple(t.to(like.device) for t, like in zip(results, likes, strict=True))
 
     def _compare(self, sends: list[Any], receives: list[Any]) -> None:
         """In debug mode, compares shape and dtype between the two sides of each message."""
@@ -293,7 +294,8 @@ class Exchange(Map):
         return Exchange(self.group, self.source, self.to, source_back, to_back)
 
     def pull(self, grads: tuple[Tensor, ...], likes: list[Any]) -> tuple[Tensor, ...]:
-        return (*grads, *(cograd.empty(s, dtype=d) for s, d in likes[: len(self.to)]))
+        more = likes[: len(self.to)]
+        return (*grads, *(cograd.empty(s, dtype=d, device=at) for s, d, at in more))
 
     def pulled(self, results: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
         return (*results[: len(self.to)], *[None] * len(self.source))

@@ -117,7 +117,7 @@ class _Communication(Function):
     @staticmethod
     def forward(ctx: Any, token: Tensor, call: _Call, *tensors: Tensor) -> Any:
         ctx.call = call
-        ctx.likes = [(tuple(t.shape), t.dtype) for t in tensors]
+        ctx.likes = [(tuple(t.shape), t.dtype, t.device) for t in tensors]
         ctx.sent = None
         itself = cograd.empty(0)
         ctx.save_for_backward(itself)
@@ -146,8 +146,12 @@ class _Communication(Function):
         if isinstance(call.map, Exchange) and not call.map.to and results[0].requires_grad:
             # The adjoint only sends, so its own backward must be reached through the templates.
             pulled = tuple(
-                depends_on(cograd.zeros(shape, dtype=dtype), results[0]) if needed else None
-                for (shape, dtype), needed in zip(ctx.likes, ctx.needs_input_grad[2:], strict=True)
+                depends_on(cograd.zeros(shape, dtype=dtype, device=at), results[0])
+                if needed
+                else None
+                for (shape, dtype, at), needed in zip(
+                    ctx.likes, ctx.needs_input_grad[2:], strict=True
+                )
             )
         return (None, None, *pulled)
 
@@ -228,7 +232,7 @@ class _DependsOn(Function):
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, *others: Tensor) -> Tensor:
-        ctx.others = [(tuple(t.shape), t.dtype) for t in others]
+        ctx.others = [(tuple(t.shape), t.dtype, t.device) for t in others]
         return tensor.view_as(tensor)
 
     @staticmethod
@@ -237,8 +241,8 @@ class _DependsOn(Function):
             return (grad, *[None] * len(ctx.others))
         # A derivative of the others' gradients must reach where this gradient came from.
         tied = (
-            _DependsOn.apply(cograd.zeros(shape, dtype=dtype), grad) if needed else None
-            for (shape, dtype), needed in zip(ctx.others, ctx.needs_input_grad[1:], strict=True)
+            _DependsOn.apply(cograd.zeros(shape, dtype=dtype, device=at), grad) if needed else None
+            for (shape, dtype, at), needed in zip(ctx.others, ctx.needs_input_grad[1:], strict=True)
         )
         return (grad, *tied)
 

@@ -163,7 +163,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
 
     def _plan(self) -> list[tuple[int, list[Tensor], Tensor | None]]:
         """Returns a step's messages: owner, parameters, and flat tensor (None: sent directly)."""
-        together: dict[tuple[int, cograd.dtype], list[Tensor]] = {}
+        together: dict[tuple[int, cograd.dtype, cograd.device], list[Tensor]] = {}
         plan: list[tuple[int, list[Tensor], Tensor | None]] = []
         for parameter in chain.from_iterable(group["params"] for group in self.param_groups):
             if parameter.numel() == 0:
@@ -173,9 +173,10 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
             if large and parameter.is_contiguous() and not self.parameters_as_bucket_view:
                 plan.append((owner, [parameter], None))
             else:
-                together.setdefault((owner, parameter.dtype), []).append(parameter)
-        for (owner, dtype), members in together.items():
-            flat = cograd.empty(sum(p.numel() for p in members), dtype=dtype)
+                key = owner, parameter.dtype, parameter.device
+                together.setdefault(key, []).append(parameter)
+        for (owner, dtype, device), members in together.items():
+            flat = cograd.empty(sum(p.numel() for p in members), dtype=dtype, device=device)
             if self.parameters_as_bucket_view:
                 pieces = flat.split([p.numel() for p in members])
                 for parameter, piece in zip(members, pieces, strict=True):

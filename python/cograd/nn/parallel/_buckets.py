@@ -18,7 +18,7 @@ ALONE = 4 << 20  # bytes: a gradient of this size is sent alone, as copying woul
 def assign(
     parameters: Sequence[Tensor], order: Iterable[int], caps: Sequence[int]
 ) -> list[list[int]]:
-    """Returns the parameters' indices, divided into buckets of one dtype each.
+    """Returns the parameters' indices, divided into buckets of one dtype and device each.
 
     Args:
         order: the order in which gradients arrive.
@@ -30,20 +30,21 @@ def assign(
         buckets in the order in which they become complete.
     """
     done: list[list[int]] = []
-    open_: dict[cograd.dtype, tuple[list[int], int]] = {}
+    open_: dict[tuple[cograd.dtype, cograd.device], tuple[list[int], int]] = {}
     for index in order:
         parameter = parameters[index]
         if parameter.numel() * parameter.element_size() >= ALONE:
             done.append([index])
             continue
-        members, size = open_.get(parameter.dtype, ([], 0))
+        key = parameter.dtype, parameter.device
+        members, size = open_.get(key, ([], 0))
         members.append(index)
         size += parameter.numel() * parameter.element_size()
         if size >= caps[min(len(done), len(caps) - 1)]:
-            open_.pop(parameter.dtype, None)
+            open_.pop(key, None)
             done.append(members)
         else:
-            open_[parameter.dtype] = (members, size)
+            open_[key] = (members, size)
     return done + [members for members, _ in open_.values()]
 
 
@@ -86,7 +87,8 @@ class Bucket:
         self.views: list[Tensor] = []
         self.buffer: Tensor | None = None
         if not self.alone:
-            self.buffer = cograd.zeros(self.numel, dtype=chosen[0].dtype)
+            first = chosen[0]
+            self.buffer = cograd.zeros(self.numel, dtype=first.dtype, device=first.device)
             for start, parameter in zip(self.offsets, chosen, strict=True):
                 self.views.append(_shaped(self.buffer, start, parameter))
         self.pending = len(members)

@@ -51,12 +51,15 @@ class Lane:
             use_local_synchronization=True,
             sort_ranks=False,
         )
+        self.group._backend, self.group._chosen = group._backend, group._chosen
         self._waiting: deque[tuple[Tensor, _Sum]] = deque()
         self._flying: deque[tuple[Any, _Sum]] = deque()
 
     def sum(self, tensor: Tensor) -> _Sum:
         """Begins to sum a flat tensor, in place."""
-        pieces = tensor.split(max(1, PIECE // tensor.element_size()))
+        pieces: tuple[Tensor, ...] = (tensor,)
+        if not (tensor.is_cuda and self.group._gpus == "nccl"):  # which is not driven by polling
+            pieces = tensor.split(max(1, PIECE // tensor.element_size()))
         work = _Sum(self, len(pieces))
         self._waiting.extend((piece, work) for piece in pieces)
         self.poll()
@@ -68,7 +71,9 @@ class Lane:
             self._flying.popleft()[1].left -= 1
         # In debug mode a call waits for the other ranks to compare, so begin all calls right here.
         whole = cograd.distributed.get_debug_level() is not cograd.distributed.DebugLevel.OFF
-        while self._waiting and (whole or len(self._flying) < FLYING):
+        while self._waiting and (
+            whole or self._waiting[0][0].is_cuda or len(self._flying) < FLYING
+        ):
             piece, work = self._waiting.popleft()
             started = cograd.distributed.all_reduce(piece, group=self.group, async_op=True)
             self._flying.append((started, work))
@@ -76,7 +81,8 @@ class Lane:
     def wait(self) -> None:
         """Waits for the oldest message in progress."""
         if self._flying:
-            self._flying[0][0].wait()
+            self._flying[0][0].wait()  # of GPUs: their stream waits, and the work goes on
+            self._flying.popleft()[1].left -= 1
         self.poll()
 
 

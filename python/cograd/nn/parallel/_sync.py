@@ -20,7 +20,7 @@ def broadcast_tensors(tensors: Sequence[Tensor], source: int, group: Any) -> Non
     """Copies the values of rank ``source`` of the group into the tensors of all ranks."""
     dist = cograd.distributed
     source = dist.get_global_rank(group, source)
-    small: dict[cograd.dtype, list[Tensor]] = {}
+    small: dict[tuple[cograd.dtype, cograd.device], list[Tensor]] = {}
     with cograd.no_grad():
         for tensor in map(Tensor.detach, tensors):
             if tensor.numel() == 0:
@@ -28,7 +28,7 @@ def broadcast_tensors(tensors: Sequence[Tensor], source: int, group: Any) -> Non
             if tensor.is_contiguous() and tensor.numel() * tensor.element_size() >= _TOGETHER:
                 dist.broadcast(tensor, source, group=group)
             else:
-                small.setdefault(tensor.dtype, []).append(tensor)
+                small.setdefault((tensor.dtype, tensor.device), []).append(tensor)
         for same in small.values():
             _broadcast_flat(same, source, group)
 

@@ -163,7 +163,7 @@ def _hook(state: PowerSGDState, bucket: GradBucket, batched: bool) -> Future[Ten
     before = buffer.clone() if state.use_error_feedback else None
     if batched:
         side = math.ceil(math.sqrt(buffer.numel()))
-        square = cograd.zeros(side * side, dtype=buffer.dtype)
+        square = cograd.zeros(side * side, dtype=buffer.dtype, device=buffer.device)
         square[: buffer.numel()] = buffer
         _run(state, index, [square.view(side, side)], [])
         buffer.copy_(square[: buffer.numel()])

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Communicators of NCCL: who is in them, their streams, and what becomes of failures."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import cograd
+from cograd import _C
+from cograd.distributed._mpi.board import spoken
+from cograd.distributed._mpi.watch import complete
+from cograd.distributed._mpi.work import Work, _seconds
+from cograd.distributed._names import DistBackendError
+
+if TYPE_CHECKING:
+    from cograd.distributed._mpi.group import ProcessGroup
+
+__all__ = ["Call", "Communicator", "GpuWork", "leave", "of_group", "of_pair", "why_not"]
+
+Call = tuple[int, int, int, int, int, int, int]  # kind, from, to, count, type, operation, peer
+_PAIR = 4  # subtracted from the largest tag
+_ID = 1024  # bytes of the message with the id, or with the reason why there is none
+_LOOK = 0.25  # seconds between two looks at the communicators
+
+_live: list[Communicator] = []
+_watch: threading.Thread | None = None
+
+
+def why_not() -> str:
+    """Returns why GPUs cannot use NCCL here, or ""."""
+    if not cograd.cuda.is_available():
+        return "there is no GPU"
+    return str(_C._nccl_why_not())
+
+
+class Communicator:
+    """This rank's part of a communicator; its calls run on a stream of its own, in their order."""
+
+    def __init__(self, pg: ProcessGroup, device: int, identity: bytes, rank: int, size: int):
+        self.group = pg
+        self.device = device
+        self.stream = cograd.cuda.Stream(device)
+        self.failed = ""
+        self.works: deque[GpuWork] = deque()  # those that may be in progress
+        self._lock = threading.Lock()
+        self.handle: int = _C._nccl_join(device, identity, rank, size)
+        _live.append(self)
+        _start_watch()
+
+    def check(self) -> None:
+        """Raises if a call has failed, on this rank or on another one."""
+        self.look()
+        if self.failed:
+            raise DistBackendError(self.failed)
+
+    def look(self) -> None:
+        """Ends the communicator if something has failed, so that no kernel waits for ever."""
+        if self.failed or not self.handle or cograd.cuda.is_current_stream_capturing():
+            return
+        runtime = self.group._runtime
+        while self.works and self.works[0]._reached():
+            self.works.popleft()
+        oldest = next(iter(self.works), None)
+        text = oldest._describe() if oldest is not None else "a call of NCCL"
+        if found := _C._nccl_failure(self.handle):
+            self.abort(f"rank {runtime.rank}: NCCL failed in {text}: {found}")
+        elif runtime.board.alarm[0] or runtime.broken is not None:
+            self.abort(f"rank {runtime.rank} in {text}: another rank has failed")
+        elif oldest is not None and time.monotonic() - oldest._started > self.group.timeout:
+            self.abort(
+                f"rank {runtime.rank} waited {self.group.timeout:g} s (the timeout) in {text}\n"
+                "what the ranks of the group were doing:\n"
+                f"{runtime.board.describe(self.group.ranks)}"
+            )
+
+    def abort(self, why: str) -> None:
+        """Ends all calls in progress; their results are not valid."""
+        with self._lock:
+            handle, self.handle = self.handle, 0
+            self.failed = self.failed or why
+        runtime = self.group._runtime
+        if runtime.broken is None and not runtime.board.alarm[0]:
+            runtime.fail(why)
+        if handle:
+            _C._nccl_leave(handle, True)
+        self.works.clear()
+
+    def leave(self, *, abort: bool) -> None:
+        """Ends the communicator, after its calls unless it is aborted."""
+        if self in _live:
+            _live.remove(self)
+        with self._lock:
+            handle, self.handle = self.handle, 0
+        if handle:
+            if not abort:
+                self.stream.synchronize()
+            _C._nccl_leave(handle, abort)
+
+    def start(self, name: str, calls: Sequence[Call]) -> Any:
+        """Starts calls after what the current stream has; returns the event of their end."""
+        self.check()
+        self.stream.wait_stream(cograd.cuda.current_stream(self.device))
+        # The allocator knows streams that were current: memory that is freed waits for this one.
+        with cograd.cuda.stream(self.stream):
+            if calls:
+                _C._nccl_run(name, self.handle, self.device, self.stream.cuda_stream, calls)
+        return self.stream.record_event()
+
+
+class GpuWork(Work):
+    """Calls of NCCL in progress.
+
+    ``wait()`` lets the current stream wait for them, not the program; ``wait(timeout)`` does both.
+    """
+
+    def __init__(
+        self,
+        communicator: Communicator,
+        number: int,
+        text: bytes,
+        event: Any,
+        keep: Any,
+        finish: Callable[[], Any] | None,
+        result: Any,
+        check: Callable[[], None] | None,
+    ) -> None:
+        pg = communicator.group
+        super().__init__(pg, number, text, None, keep, finish, result)
+        self._communicator = communicator
+        self._event = event
+        self._done = False
+        self._check = check
+        # Events of a captured graph cannot be asked.
+        if not cograd.cuda.is_current_stream_capturing():
+            communicator.works.append(self)
+
+    def _reached(self) -> bool:
+        return bool(self._event.query())
+
+    def _test(self) -> bool:
+        return self._reached()
+
+    def wait(self, timeout: timedelta | float | None = None) -> bool:
+        """Lets the current stream wait; with ``timeout``, the program waits at most so long.
+
+        Raises DistBackendError if NCCL or another rank has failed.
+        """
+        if self._error is not None:
+            raise self._error
+        self._runtime.check(self._text)
+        try:
+            self._communicator.check()
+            if self._check is not None:
+                self._check()
+        except DistBackendError as error:
+            self._error = error
+            if self._future is not None and not self._future.done():
+                self._future.set_exception(error)
+            raise
+        if timeout is not None:
+            self._wait_here(_seconds(timeout))
+        with self._lock:
+            cograd.cuda.current_stream(self._communicator.device).wait_event(self._event)
+            if not self._done:
+                self._done = True
+                finish, self._finish = self._finish, None
+                if finish is not None:
+                    finish()
+                self._keep = self._held = self._check = None
+                if self._future is not None:
+                    self._future.set_result(self._result)
+        return True
+
+    def _wait_here(self, limit: float) -> None:
+        deadline = time.monotonic() + limit
+        while not self._event.query():
+            self._communicator.check()
+            if time.monotonic() > deadline:
+                raise DistBackendError(
+                    f"rank {self._runtime.rank} waited {limit:g} s (the timeout) in "
+                    f"{self._describe()}"
+                )
+            time.sleep(1e-4)
+
+    def is_completed(self) -> bool:
+        """Returns whether the GPU has done it; what it wrote is to be used after ``wait()``."""
+        self._runtime.check(self._text)
+        self._communicator.check()
+        return self._reached()
+
+    def get_future(self) -> Any:
+        """Returns a Future of the list of written tensors; it completes in ``wait()``."""
+        from cograd.futures import Future
+
+        if self._future is None:
+            self._future = Future()
+            if self._error is not None:
+                self._future.set_exception(self._error)
+            elif self._done:
+                self._future.set_result(self._result)
+            else:
+                self._future._waiter = self.wait
+        return self._future
+
+    def source_rank(self) -> int:
+        """Raises: a receiver of NCCL names the sender."""
+        raise RuntimeError("source_rank: NCCL receives from the rank that the call names only")
+
+    def _describe(self) -> str:
+        return spoken(self._text.decode(errors="replace"), self._number)
+
+
+def _start_watch() -> None:
+    """Starts the thread that looks for failures while the program waits for a GPU."""
+    global _watch
+    if _watch is None or not _watch.is_alive():
+        _watch = threading.Thread(target=_look_at_all, name="cograd-nccl", daemon=True)
+        _watch.start()
+
+
+def _look_at_all() -> None:
+    while _live:
+        time.sleep(_LOOK)
+        for communicator in list(_live):
+            try:
+                communicator.look()
+            except Exception as error:  # the context is lost: no call can succeed
+                communicator.failed = communicator.failed or str(error)
+
+
+def _encoded(make: Callable[[], bytes]) -> bytearray:
+    """Returns an id, or why there is none, as the message for the other ranks."""
+    try:
+        return bytearray((b"+" + make()).ljust(_ID, b"\0"))
+    except RuntimeError as error:
+        return bytearray((b"-" + str(error).encode()[: _ID - 1]).ljust(_ID, b"\0"))
+
+
+def _decoded(raw: bytearray) -> bytes:
+    if raw[:1] != b"+":
+        raise RuntimeError(bytes(raw[1:]).rstrip(b"\0").decode(errors="replace"))
+    return bytes(raw[1:129])
+
+
+def of_group(pg: ProcessGroup, device: int) -> Communicator:
+    """Returns the communicator of a whole group; all members call it at the same point."""
+    found: Communicator | None = pg._communicators.get((device, -1))
+    if found is not None:
+        return found
+    runtime, first = pg._runtime, pg.rank() == 0
+    raw = _encoded(_C._nccl_unique_id) if first else bytearray(_ID)
+    request = pg.comm.Ibcast([raw, runtime.MPI.BYTE], 0)
+    text = "the start of NCCL"
+    complete([request], raw, runtime, pg, lambda: text, timeout=pg.timeout)
+    made = Communicator(pg, device, _decoded(raw), pg.rank(), pg.size())
+    pg._communicators[device, -1] = made
+    return made
+
+
+def of_pair(pg: ProcessGroup, device: int, peer: int) -> Communicator:
+    """Returns the communicator of two members, which both call it for their first message."""
+    found: Communicator | None = pg._communicators.get((device, peer))
+    if found is not None:
+        return found
+    runtime, tag, byte = pg._runtime, pg._runtime.tag_limit - _PAIR, pg._runtime.MPI.BYTE
+    first = pg.rank() < peer
+    raw = _encoded(_C._nccl_unique_id) if first else bytearray(_ID)
+    begin = pg.comm.Isend if first else pg.comm.Irecv
+    text = f"the start of NCCL with rank {pg.ranks[peer]}"
+    others = [pg.ranks[peer]]
+    request = begin([raw, byte], peer, tag)
+    complete([request], raw, runtime, pg, lambda: text, timeout=pg.timeout, peers=others)
+    made = Communicator(pg, device, _decoded(raw), 0 if first else 1, 2)
+    pg._communicators[device, peer] = made
+    return made
+
+
+def leave(pg: ProcessGroup, *, abort: bool) -> None:
+    """Ends all communicators of a group."""
+    for communicator in pg._communicators.values():
+        communicator.leave(abort=abort)
+    pg._communicators.clear()
