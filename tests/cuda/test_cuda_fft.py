@@ -337,27 +337,17 @@ assert torch.backends.cuda.cufft_plan_cache.size == 0
 
 
 @needs_fake
-def test_a_library_that_lacks_functions_is_named():
-    path = fakes.folder() / "nvrtc.so"
+@pytest.mark.parametrize("broken", ["lacks functions", "cannot be loaded"])
+def test_a_library_that_does_not_work_is_named(broken, tmp_path):
+    path, why = fakes.folder() / "nvrtc.so", "{} lacks the function cufftCreate of cuFFT)"
+    if broken == "cannot be loaded":
+        path, why = tmp_path / "libcufft.so.12", "it could not be loaded: {}: "
+        path.write_text("no library")
     fakes.run(
         f"""
 torch.cuda.set_fallback("error")
-raises(NotImplementedError, "cuFFT is missing ({path} lacks the function cufftCreate of cuFFT)",
-       torch.fft.fft, torch.zeros(4, device="cuda"))
-""",
-        COGRAD_CUFFT=path,
-    )
-
-
-@needs_fake
-def test_a_library_that_cannot_be_loaded_is_named(tmp_path):
-    path = tmp_path / "libcufft.so.12"
-    path.write_text("no library")
-    fakes.run(
-        f"""
-torch.cuda.set_fallback("error")
-raises(NotImplementedError, "cuFFT is missing (it could not be loaded: {path}: ",
-       torch.fft.fft, torch.zeros(4, device="cuda"))
+raises(NotImplementedError, "cuFFT is missing ({why.format(path)}", torch.fft.fft,
+       torch.zeros(4, device="cuda"))
 """,
         COGRAD_CUFFT=path,
     )

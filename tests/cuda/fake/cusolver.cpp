@@ -611,32 +611,18 @@ int set_stream(void* handle, void* stream) {
 
 }  // namespace
 
-FAKE_API cusolverDnCreate(void** handle) {
-  FAKE_ENTER(cusolverDnCreate);
-  return create(handle);
-}
-FAKE_API cusolverDnSetStream(void* handle, void* stream) {
-  FAKE_ENTER(cusolverDnSetStream);
-  return set_stream(handle, stream);
-}
-FAKE_API cusolverDnCreateSyevjInfo(void** options) {
-  FAKE_ENTER(cusolverDnCreateSyevjInfo);
-  *options = &of_eigen;
-  return kSuccess;
-}
-FAKE_API cusolverDnCreateGesvdjInfo(void** options) {
-  FAKE_ENTER(cusolverDnCreateGesvdjInfo);
-  *options = &of_singular;
-  return kSuccess;
-}
-FAKE_API cublasCreate_v2(void** handle) {
-  FAKE_ENTER(cublasCreate_v2);
-  return create(handle);
-}
-FAKE_API cublasSetStream_v2(void* handle, void* stream) {
-  FAKE_ENTER(cublasSetStream_v2);
-  return set_stream(handle, stream);
-}
+// Defines a function that makes or changes a handle or options.
+#define SET_UP(symbol, parameters, ...) \
+  FAKE_API symbol parameters {          \
+    FAKE_ENTER(symbol);                 \
+    return __VA_ARGS__;                 \
+  }
+SET_UP(cusolverDnCreate, (void** handle), create(handle))
+SET_UP(cublasCreate_v2, (void** handle), create(handle))
+SET_UP(cusolverDnSetStream, (void* handle, void* stream), set_stream(handle, stream))
+SET_UP(cublasSetStream_v2, (void* handle, void* stream), set_stream(handle, stream))
+SET_UP(cusolverDnCreateSyevjInfo, (void** options), (*options = &of_eigen, kSuccess))
+SET_UP(cusolverDnCreateGesvdjInfo, (void** options), (*options = &of_singular, kSuccess))
 
 // Defines a function of each dtype, which calls the template of the same arguments, and the one
 // that tells the size of its workspace.
