@@ -136,3 +136,56 @@ torch.frexp(w).mantissa.sum().backward()
 assert w.grad.tolist() == [0.25, 2.0]
 """
     )
+
+
+def test_unique_rows():
+    fakes.run(
+        START
+        + """
+torch.manual_seed(0)
+nan = float("nan")
+def both(x, **options):
+    for f in (torch.unique, torch.unique_consecutive):
+        options |= {"return_inverse": True, "return_counts": True}
+        for a, b in zip(f(x.cuda(), **options), f(x, **options)):
+            assert torch.equal(a.cpu().nan_to_num(9), b.nan_to_num(9)), (x, options)
+for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.bool):
+    x = torch.randint(0, 2, (12, 3)).to(dtype)
+    for dim in (0, 1, -1):
+        both(x, dim=dim)
+    both(x.t(), dim=1)
+    both(x.reshape(3, 4, 3), dim=1)
+both(torch.tensor([[1.0, nan], [0.0, 1], [1, nan], [-0.0, 1], [1, -nan]]), dim=0)
+both(torch.tensor([3, 1, 3]), dim=0)
+both(torch.randint(-2, 2, (600, 2)), dim=0)
+both(torch.randint(0, 2, (20, 9)).bool().repeat(2, 1), dim=0)
+both(torch.zeros(0, 3), dim=0)
+""",
+        timeout=300,
+    )
+
+
+def test_fractional_max_pool():
+    fakes.run(
+        START
+        + """
+torch.manual_seed(0)
+def run(device, f, x, **options):
+    x = x.to(device).requires_grad_()
+    options = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in options.items()}
+    y, index = f(x, return_indices=True, **options)
+    y.square().sum().backward()
+    return y, index, x.grad
+for dtype in FLOATS:
+    for shape, kernel, size in (((2, 3, 9, 8), 2, (4, 3)), ((1, 7, 7), (3, 2), (2, 5)),
+                                ((2, 2, 6, 7, 8), 2, (2, 3, 3)), ((2, 2, 4, 4), 4, (1, 1))):
+        dims = len(size)
+        f = F.fractional_max_pool2d if dims == 2 else F.fractional_max_pool3d
+        x = torch.randint(-9, 9, shape).to(dtype)
+        x.view(-1)[3] = float("nan")
+        u = torch.rand(shape[0] if x.dim() == dims + 2 else 1, shape[-dims - 1], dims, dtype=dtype)
+        options = {"kernel_size": kernel, "output_size": size, "_random_samples": u}
+        for a, b in zip(run("cuda", f, x, **options), run("cpu", f, x, **options)):
+            close(a, b, 1e-2 if dtype.itemsize == 2 else 1e-6)
+"""
+    )

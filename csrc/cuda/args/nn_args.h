@@ -26,6 +26,8 @@ struct PoolArgs {
   long long* index;
   PoolDim dims[3];
   long long planes;
+  // Null, or for each plane the starts and the ends of the windows of each dim instead.
+  const long long* table;
 };
 
 // Elements of planes, [planes, n], and their places in planes of `size` elements.

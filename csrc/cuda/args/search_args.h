@@ -45,16 +45,22 @@ struct ModeArgs {
   long long* indices;
   long long rows, n, inner;
 };
-// Runs of equal elements: x in the order of `order`, or as it is.
+// Runs of equal elements, or rows of `cols` elements: x in the order of `order`, or as it is.
 struct UniqueArgs {
   const void* x;
   const unsigned* order;
-  const void* keys;
+  void* keys;              // of column `col`, in that order
   unsigned char* heads;    // where a run begins
   const long long* begin;  // of each run
-  void* values;
+  void* values;            // of rows: where each begins
   long long *inverse, *counts;
-  long long n, found;
+  long long n, found, cols, col;
+};
+// The order of an order.
+struct ComposeArgs {
+  const unsigned *outer, *inner;  // outer may be null: the positions themselves
+  unsigned* out;
+  long long n;
 };
 
 }  // namespace cograd::device

@@ -89,6 +89,26 @@ void max_pool(DType t, const PoolWindows& w, int64_t planes, const void* x, void
          grid_of(ceil_div(n, kNnThreads), kNnThreads), a);
 }
 
+void max_pool_each(DType t, const PoolWindows* w, int64_t planes, const void* x, void* y,
+                   int64_t* index) {
+  if (planes == 0 || w->out_size() == 0) return;
+  std::vector<int64_t> table;
+  for (int64_t p = 0; p < planes; ++p)
+    for (int k = 0; k < 3; ++k)
+      for (const auto* ends : {&w[p].start[k], &w[p].end[k]})
+        table.insert(table.end(), ends->begin(), ends->end());
+  const OnDevice windows(table.data(), table.size() * sizeof(int64_t));
+  device::PoolArgs a{};
+  a.x = x;
+  a.y = y;
+  a.index = reinterpret_cast<long long*>(index);
+  a.planes = planes;
+  a.table = static_cast<const long long*>(windows.get());
+  for (int k = 0; k < 3; ++k) a.dims[k] = {w->in[k], w->out[k], 0, 0, w->dilation[k], 1};
+  launch("max_pool", function_of("nn.h", "max_pool", t),
+         grid_of(ceil_div(planes * w->out_size(), kNnThreads), kNnThreads), a);
+}
+
 bool pool_scatter(DType t, int64_t planes, int64_t n, int64_t size, const void* g,
                   const int64_t* index, bool add, void* y) {
   if (planes * size == 0) return n == 0 || planes == 0;
@@ -119,6 +139,7 @@ bool pool_gather(DType t, int64_t planes, int64_t n, int64_t size, const void* x
 }
 
 COGRAD_CUDA_SLOT(max_pool)
+COGRAD_CUDA_SLOT(max_pool_each)
 COGRAD_CUDA_SLOT(pool_scatter)
 COGRAD_CUDA_SLOT(pool_gather)
 

@@ -41,15 +41,23 @@ inline Window window_of(const PoolDim& d, int64_t i) {
   if (lo < 0) lo += (-lo + d.dilation - 1) / d.dilation * d.dilation;
   return {lo, end < d.in ? end : d.in, d.dilation};
 }
+// The window of output i of dim d in a plane.
+inline Window window_in(const PoolArgs& a, int64_t plane, int d, int64_t i) {
+  if (a.table == nullptr) return window_of(a.dims[d], i);
+  const int64_t all = a.dims[0].out + a.dims[1].out + a.dims[2].out;
+  const long long* starts = a.table + plane * 2 * all;
+  for (int k = 0; k < d; ++k) starts += 2 * a.dims[k].out;
+  return {starts[i], starts[a.dims[d].out + i], a.dims[d].dilation};
+}
 COGRAD_KERNEL(max_pool, PoolArgs, kNnThreads) {
   const int64_t lines = a.dims[0].out * a.dims[1].out, size = lines * a.dims[2].out;
   const int64_t in = a.dims[0].in * a.dims[1].in * a.dims[2].in;
   for (int64_t at = grid_index(); at < a.planes * size; at += grid_size()) {
     const int64_t line = at / a.dims[2].out, plane = line / lines, in_plane = line - plane * lines;
     const int64_t row = in_plane / a.dims[1].out;
-    const Window z = window_of(a.dims[0], row);
-    const Window v = window_of(a.dims[1], in_plane - row * a.dims[1].out);
-    const Window u = window_of(a.dims[2], at - line * a.dims[2].out);
+    const Window z = window_in(a, plane, 0, row);
+    const Window v = window_in(a, plane, 1, in_plane - row * a.dims[1].out);
+    const Window u = window_in(a, plane, 2, at - line * a.dims[2].out);
     const Element* x = elements(a.x) + plane * in;
     // If a window holds only -inf, its first element is the maximum.
     int64_t place = (z.lo * a.dims[1].in + v.lo) * a.dims[2].in + u.lo;

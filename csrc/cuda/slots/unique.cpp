@@ -14,8 +14,13 @@ void nonzero(DType t, const void* x, std::span<const int64_t> sizes, int64_t fou
 
 namespace {
 
+CUfunction unique_kernel(DType t, const char* name) {
+  return function_of("unique.h", name, {{"TYPE", bits_type(t)}});
+}
+
+// Without `cols`, x has elements; else rows of that many.
 int64_t runs(const char* slot, DType t, const void* x, const unsigned* order, int64_t n,
-             void* values, int64_t* inverse, int64_t* counts) {
+             void* values, int64_t* inverse, int64_t* counts, int64_t cols = 0) {
   const Scratch heads(static_cast<size_t>(n));
   device::UniqueArgs a{};
   a.x = x;
@@ -25,10 +30,11 @@ int64_t runs(const char* slot, DType t, const void* x, const unsigned* order, in
   a.inverse = reinterpret_cast<long long*>(inverse);
   a.counts = reinterpret_cast<long long*>(counts);
   a.n = n;
+  a.cols = cols;
   const auto run = [&](const char* name, int64_t items) {
-    launch(slot, function_of("unique.h", name, {{"TYPE", bits_type(t)}}), grid_over(items), a);
+    launch(slot, unique_kernel(t, name), grid_over(items), a);
   };
-  run("mark_heads", n);
+  run(cols == 0 ? "mark_heads" : "mark_row_heads", n);
   a.found = cuda::nonzero_count(DType::Bool, heads.get(), n);
   const Scratch begin(static_cast<size_t>(a.found) * sizeof(int64_t));
   cuda::nonzero(DType::Bool, heads.get(), {&n, 1}, a.found, begin.get<int64_t>());
@@ -60,5 +66,34 @@ int64_t unique_consecutive(DType t, const void* x, int64_t n, void* values, int6
   return runs("unique_consecutive", t, x, nullptr, n, values, inverse, counts);
 }
 COGRAD_CUDA_SLOT(unique_consecutive)
+
+// Sorts by one column after the other, from the last; each sort keeps the order of the one before.
+int64_t unique_rows(DType t, const void* x, int64_t rows, int64_t cols, bool consecutive,
+                    int64_t* first_row, int64_t* inverse, int64_t* counts) {
+  constexpr int64_t kMostSorts = 256;  // the CPU compares long rows faster
+  if (!has_kernel(t) || (!consecutive && cols > kMostSorts)) detail::fail_no_kernel("unique_rows");
+  COGRAD_CHECK(rows < (int64_t{1} << 32), "unique: there are ", rows,
+               " rows, expected fewer than 4294967296");
+  if (consecutive)
+    return runs("unique_consecutive", t, x, nullptr, rows, first_row, inverse, counts, cols);
+  const size_t bytes = static_cast<size_t>(rows) * sizeof(unsigned);
+  const Scratch orders[2]{Scratch(bytes), Scratch(bytes)};
+  const Sorter sorter(rows, 1, dtype_size(t) == 8);
+  device::UniqueArgs a{};
+  a.x = x;
+  a.keys = sorter.keys();
+  a.n = rows;
+  a.cols = cols;
+  for (a.col = cols - 1; a.col >= 0; --a.col) {
+    launch("unique", unique_kernel(t, "column_keys"), grid_over(rows), a);
+    const int bits = t == DType::Bool ? 1 : 8 * dtype_size(t);
+    unsigned* const out = orders[a.col % 2].get<unsigned>();
+    const device::ComposeArgs both{a.order, sorter.run(bits).order, out, rows};
+    launch("unique", unique_kernel(t, "compose_orders"), grid_over(rows), both);
+    a.order = out;
+  }
+  return runs("unique", t, x, a.order, rows, first_row, inverse, counts, cols);
+}
+COGRAD_CUDA_SLOT(unique_rows)
 
 }  // namespace cograd::cuda
