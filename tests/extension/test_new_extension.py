@@ -60,8 +60,13 @@ def test_package_builds_and_passes_its_tests(kind, here, capsys):
     skip_without(kind)
     name = f"t_new_{kind}"
     assert main(["new-extension", name, f"--{kind}"]) == 0
-    assert f"cd {name}" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"cd {name}" in said
+    steps = said.split(f"cd {name}")[1].splitlines()[1:4]
+    assert "--no-build-isolation" in steps[1]  # pip would look for cograd in the package index
     project = here / name
+    readme = (project / "README.md").read_text()
+    assert all(f"    {step.strip()}\n" in readme for step in steps)
     pip = [sys.executable, "-m", "pip"]
     env = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     run(*pip, "wheel", *BUILD, "-w", "dist", ".", cwd=project, env=env)

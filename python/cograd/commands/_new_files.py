@@ -150,7 +150,7 @@ __attribute__((constructor)) static void register_ops(void) {
 }
 """
 
-_TEST = '''"""Tests of the installed package: pip install . pytest && pytest"""
+_TEST = '''"""Tests of the installed package."""
 
 import pytest
 from @NAME@ import log_cosh
@@ -242,16 +242,17 @@ op with its gradient, `src/@NAME@` loads it, `tests` checks it.
 
 ## Build and test
 
-    pip install . pytest
+    pip install @TOOLS@ pytest
+    pip install --no-build-isolation .
     pytest
 
-`pip install --no-build-isolation .` uses what is installed instead of downloading it: cograd and
-@TOOLS@. `import @NAME@` needs the installed package; the folder `src` does not contain the built
-library.
+`--no-build-isolation` builds with the installed cograd; without it, pip downloads cograd and the
+build tools. `import @NAME@` needs the installed package; the folder `src` does not contain the
+built library.
 
 ## Wheels
 
-    pip wheel . --no-deps -w dist
+    pip wheel . --no-deps --no-build-isolation -w dist
 
 The library uses no Python symbols and only the C interface of cograd. So the wheel is for every
 Python version (`py3-none-...`) and for every later cograd of the same major ABI version. For
@@ -291,6 +292,11 @@ __pycache__/
 """
 
 
+def tools(kind: str) -> str:
+    """Returns what pip installs to build a package of this kind, as written in a shell."""
+    return "scikit-build-core cmake ninja" if kind == "cmake" else '"setuptools>=70.1"'
+
+
 def files(kind: str) -> dict[str, str]:
     """Returns the texts of a package by path; kind is "setuptools", "cmake" or "c"."""
     cmake, c = kind == "cmake", kind == "c"
@@ -301,7 +307,7 @@ def files(kind: str) -> dict[str, str]:
         "@REQUIRES@": '"scikit-build-core>=0.10"' if cmake else '"setuptools>=70.1"',
         "@BACKEND@": "scikit_build_core.build" if cmake else "setuptools.build_meta",
         "@TOOL@": _TOOL["cmake" if cmake else "setuptools"],
-        "@TOOLS@": "scikit-build-core, cmake and ninja" if cmake else "setuptools 70.1 or later",
+        "@TOOLS@": tools(kind),
     }
     texts = {
         "pyproject.toml": _PROJECT,

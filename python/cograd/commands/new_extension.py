@@ -30,7 +30,8 @@ _NEXT = """wrote {name}/:
 
 next:
   cd {name}
-  pip install . pytest
+  pip install {tools} pytest
+  pip install --no-build-isolation .
   pytest
 README.md says how to make wheels for others.
 """
@@ -56,11 +57,13 @@ def main(arguments: Sequence[str]) -> int:
         print(f"python -m cograd new-extension: {wrong}", file=sys.stderr)
         return 1
     try:
-        written = write(given.name, given.kind or "setuptools")
+        kind = given.kind or "setuptools"
+        written = write(given.name, kind)
     except OSError as e:
         print(f"python -m cograd new-extension: {e.filename}: {e.strerror}", file=sys.stderr)
         return 1
-    print(_NEXT.format(name=given.name, files="\n".join(f"  {path}" for path in written)), end="")
+    files, tools = "\n".join(f"  {path}" for path in written), _new_files.tools(kind)
+    print(_NEXT.format(name=given.name, files=files, tools=tools), end="")
     return 0
 
 
