@@ -335,6 +335,7 @@ def test_schedules_refuse():
         (lambda: s.SequentialLR(other, [flat], []), ValueError, "same optimizer"),
         (lambda: s.SequentialLR(other, [1], []), TypeError, "`optimizer` as its attribute"),
         (lambda: s.ChainedScheduler([]), ValueError, "at least one scheduler to be chained"),
+        (lambda: s.ChainedScheduler([1]), TypeError, "`optimizer` as its attribute"),
         (
             lambda: s.ChainedScheduler([s.ReduceLROnPlateau(optimizer)]),
             ValueError,

@@ -134,11 +134,11 @@ class ChainedScheduler(_Combined):
                 f"{type(self).__name__} expects at least one scheduler to be chained, but got no "
                 "scheduler."
             )
-        optimizer = optimizer or schedulers[0].optimizer
-        self._check(optimizer, schedulers)
+        own: Any = optimizer or getattr(schedulers[0], "optimizer", None)
+        self._check(own, schedulers)
         self._schedulers = schedulers
-        self.optimizer = optimizer
-        self._last_lr = values_of(optimizer, "lr")
+        self.optimizer = own
+        self._last_lr = values_of(own, "lr")
 
     def step(self) -> None:  # type: ignore[override]
         """Moves all schedules to the next epoch."""
