@@ -229,6 +229,7 @@ plans.max_size = 3
 plans.clear()
 assert plans.max_size == 0
 raises(RuntimeError, "0 <= device index < 0", lambda: plans[0])
+raises(TypeError, "a cuda device or its index, but got: NoneType", lambda: plans[None])
 """
     fakes.run(program, COGRAD_CUDA_DRIVER="none", CUDA_VISIBLE_DEVICES="")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The plans of Fourier transforms on GPUs that cuFFT has made and that are kept."""
+"""Caches of the plans that cuFFT makes for Fourier transforms, one for each GPU."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _read_only() -> NoReturn:
 
 
 class PlanCaches(PlanCache):
-    """``backends.cuda.cufft_plan_cache``: that of the current GPU; an index chooses another."""
+    """``backends.cuda.cufft_plan_cache``: the current GPU's cache; an index gives another GPU's."""
 
     def __getitem__(self, device: Any) -> PlanCache:
         if isinstance(device, str):
@@ -77,6 +77,11 @@ class PlanCaches(PlanCache):
             device = -1 if device.index is None else device.index
             if device < 0:
                 return self
+        if isinstance(device, bool) or not isinstance(device, int):
+            raise TypeError(
+                "cufft_plan_cache: expected a cuda device or its index, but got: "
+                f"{type(device).__name__}"
+            )
         count = _C._cuda_count()
         if not 0 <= device < count:
             raise RuntimeError(
