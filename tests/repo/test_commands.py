@@ -151,7 +151,7 @@ def test_docs_of_a_name(capsys):
     assert shown.startswith("cograd.relu(input")
     assert "cograd.nn.functional.relu(" in shown or "cograd.Tensor.relu" in shown
     assert main(["docs", "torch.nn.Linear"]) == 0
-    assert "cograd.nn.Linear(in_features: 'int'" in capsys.readouterr().out
+    assert "cograd.nn.Linear(in_features: int," in capsys.readouterr().out
     assert main(["docs", "Tensor.add_"]) == 0
     assert "other" in capsys.readouterr().out
 

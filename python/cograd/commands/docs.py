@@ -81,10 +81,28 @@ def _objects(word: str) -> Iterator[tuple[str, Any]]:
         yield name, found
 
 
+class _Bare(str):
+    """An annotation that a signature shows without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _signature(of: Any) -> inspect.Signature:
+    """Returns the signature of an object, whose annotations are shown as the source has them."""
+    found = inspect.signature(of)
+
+    def bare(annotation: Any) -> Any:
+        return _Bare(annotation) if isinstance(annotation, str) else annotation
+
+    parameters = [p.replace(annotation=bare(p.annotation)) for p in found.parameters.values()]
+    return found.replace(parameters=parameters, return_annotation=bare(found.return_annotation))
+
+
 def _reference(name: str, of: Any) -> str:
     """Returns the signature and the docstring of an object."""
     try:
-        head = f"cograd.{name}{inspect.signature(of)}"
+        head = f"cograd.{name}{_signature(of)}"
     except (TypeError, ValueError):
         head = f"cograd.{name}"
     lines = (inspect.getdoc(of) or "").replace("``", "`").splitlines()
