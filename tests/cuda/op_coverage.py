@@ -5,7 +5,7 @@ Kernels are counted, but neither compiled nor run, so values are arbitrary. Ops 
 raise then; these are measured again with kernels that run.
 
     python tests/cuda/op_coverage.py --update    # measures all, rewrites the file
-    python tools/gpu_ops_page.py              # rewrites the page of the docs from the file
+    python tools/gpu_ops_page.py                 # rewrites the page of the docs from the file
 
 An op is `fallback` if a call of its samples, or of CALLS, ran on the CPU in part; else `library` if
 NVIDIA's libraries did a part of it (products of matrices, which cuBLASLt computes where it is
