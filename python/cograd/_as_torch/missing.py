@@ -90,7 +90,7 @@ class _AbsentLoader(Loader):
     """Loads a module of placeholders."""
 
     def create_module(self, spec: Any) -> ModuleType:
-        return _Absent(spec.name, "A module of torch that cograd lacks; its names can be named.")
+        return _Absent(spec.name, "A module of torch that cograd lacks; it has placeholders.")
 
     def exec_module(self, module: ModuleType) -> None:
         """Does nothing: names are looked up when they are used."""
@@ -132,7 +132,7 @@ def _known(full: str) -> bool:
 
 
 def _explain(module: ModuleType, full: str) -> None:
-    """Raises the error for a name that torch has, unless it is none."""
+    """Raises AttributeError with advice if the name is torch's; else returns."""
     from cograd._as_torch.placeholders import advice
 
     if _known(full):
@@ -142,9 +142,10 @@ def _explain(module: ModuleType, full: str) -> None:
 
 
 def answering(module: ModuleType, shown: str | None = None) -> None:
-    """Lets a module of cograd give placeholders to ``from module import name``, and explain others.
+    """Lets a module of cograd give placeholders to ``from module import name``.
 
-    Attribute access, and so ``hasattr``, keeps finding only what cograd has.
+    Attribute access, and so ``hasattr``, keeps finding only what cograd has; its errors for other
+    names of torch say what to use instead.
     """
     names = vars(module)
     own: Callable[[str], Any] = names.get("__getattr__") or _absent.reporter(module.__name__)

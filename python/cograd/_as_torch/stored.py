@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Holds what the generated modules of switches share."""
+"""Stores the values of torch's switches that have no effect here (``python/surface``)."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def position() -> tuple[int, int] | None:
 
 
 def library_kind(text: str) -> str:
-    """Returns "MPICH" or "Open MPI" for what a library or launcher says of itself; "": unknown.
+    """Returns "MPICH" or "Open MPI" for what a library or launcher says of itself, or "".
 
     Libraries with MPICH's interface, such as Intel's, start each other's ranks.
     """

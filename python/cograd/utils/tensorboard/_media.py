@@ -17,17 +17,17 @@ __all__ = ["as_pixels", "as_rows", "draw_boxes", "figure_pixels", "gif", "png", 
 
 
 def as_pixels(what: str, picture: Any) -> Any:
-    """Returns uint8 numbers: floats from 0 to 1 are scaled, and clipped; nan becomes 0."""
+    """Returns uint8 numbers: floats are multiplied by 255, all are clipped; nan becomes 0."""
     if picture.dtype == np.uint8:
         return picture
     if picture.dtype.kind not in "fbiu":
-        raise TypeError(f"{what}: a picture of dtype {picture.dtype}, expected floats or uint8")
+        raise TypeError(f"{what}: a picture of dtype {picture.dtype}, expected floats or integers")
     scale = 255.0 if picture.dtype.kind in "fb" else 1.0
     return np.clip(np.nan_to_num(picture * scale), 0, 255).astype(np.uint8)
 
 
 def as_rows(what: str, picture: Any, formats: str) -> Any:
-    """Returns an array [height, width, channels] of 1, 3 or 4 channels; a batch becomes a grid."""
+    """Returns an array [height, width, 3 or 4]: one channel is repeated, a batch becomes a grid."""
     letters = formats.upper()
     if sorted(letters) not in (sorted("HW"), sorted("CHW"), sorted("NCHW")):
         raise ValueError(
