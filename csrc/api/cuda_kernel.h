@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Kernels whose text is a user's: checks of a launch and its arguments.
+// Kernels of which a user wrote the text: checks of a launch and its arguments.
 #pragma once
 #include <array>
 #include <atomic>

@@ -47,7 +47,8 @@ COGRAD_API Loaded end_loading();
 
 // Runs the op on boxed arguments: the gate of foreign ops.
 COGRAD_API void call_foreign(const ForeignOp& op, const Value* args, Result& result);
-// True while this thread runs an op that computes without recording, whose results the gate guards.
+// True while this thread runs an op that computes without recording; call_foreign() checks its
+// results.
 bool in_opaque_op() noexcept;
 // Runs the op itself, behind the stages; it handles batched arguments and tangents.
 void run_foreign(const ForeignOp& op, const Value* args, Result& result);

@@ -94,7 +94,7 @@ const TensorImpl* with_all_writes(const Sharer& s) noexcept {
       "its memory with a tensor that ",
       s.group->writer, " changed after module ", s.group->module,
       ", which has a full backward hook, received or returned it. Use the tensor that was "
-      "changed, or clone() one of both before the change.");
+      "changed, or clone() one of the two before the change.");
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ inline bool requires_grad(const Tensor& t) noexcept {
   return t.defined() && requires_grad(t.impl());
 }
 
-// For a view, a batched tensor or one that shares writes.
+// Returns the grad_fn of a view, a batched tensor or one that shares writes; see grad_fn().
 COGRAD_API Node* renewed_grad_fn(TensorImpl* t);
 // Returns grad_fn, renewed if `t` was written through its base or a tensor that shares writes with
 // it; borrowed, null for leaves.

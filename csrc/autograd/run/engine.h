@@ -42,7 +42,7 @@ COGRAD_API void set_num_backward_threads(int n);
 COGRAD_API bool set_multithreading(bool on) noexcept;
 COGRAD_API bool multithreading() noexcept;
 
-// Releases the interpreter lock, if this thread holds it, in its scope.
+// Releases the interpreter lock while it exists, if this thread holds the lock.
 struct Unlocked {
   void* held = engine_hooks.release != nullptr ? engine_hooks.release() : nullptr;
   Unlocked() = default;

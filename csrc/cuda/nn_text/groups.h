@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Batch, group and instance normalisation: statistics of groups in pieces, then maps of elements.
-// -DCOGRAD_VEC elements of one load lie in one segment. x is read twice: memory is the bound.
+// One load reads COGRAD_VEC elements (an option of the compiler), all of one segment. x is read
+// twice, and memory limits the speed.
 #pragma once
 #include "cuda/args/groups_args.h"
 #include "cuda/text/reduce_leaf.h"
@@ -164,7 +165,7 @@ COGRAD_KERNEL(group_apply, GroupArgs, kGroupThreads) {
   }
 }
 
-// a.lanes threads compute the sums of a segment.
+// a.lanes threads, 32 or all of a block, compute the sums of a segment.
 COGRAD_BLOCK_KERNEL(segment_sums, GroupArgs, kGroupThreads) {
   const int per_block = kGroupThreads / a.lanes, me = static_cast<int>(threadIdx.x) % a.lanes;
   const int64_t works = a.groups * a.segments;

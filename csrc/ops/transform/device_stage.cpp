@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Finds the device of a call, moves its scalars and indices there, and copies between devices.
 #include "ops/declare/device_stage.h"
 
 #include "ops/compute/elementwise.h"
