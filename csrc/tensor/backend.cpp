@@ -62,6 +62,7 @@ constinit thread_local const char* g_running_op = nullptr;
 }  // namespace
 
 constinit std::atomic<int> open_captures{0};
+constinit CudnnSwitches cudnn_switches;
 
 void set_wait_policy(WaitPolicy p) noexcept { g_wait_policy = p; }
 WaitPolicy wait_policy() noexcept { return g_wait_policy.load(std::memory_order_relaxed); }

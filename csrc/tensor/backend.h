@@ -103,10 +103,18 @@ struct DeviceTime {
   uint64_t stream = 0, thread = 0;  // the thread that started it, as in ProfileEvent
   int64_t launched_ns = 0, begin_ns = 0, end_ns = 0;
 };
-// The plans of Fourier transforms that are kept for a GPU.
-struct FftPlans {
+// A library's plans that are kept for a GPU.
+enum class PlanKind : uint8_t { Fft, Convolution };
+struct PlanNumbers {
   int64_t count = 0, most = 0;
 };
+// How cuDNN computes convolutions, for all threads. The switches are torch's.
+struct CudnnSwitches {
+  std::atomic<bool> enabled{true}, benchmark{false}, deterministic{false}, tf32{true};
+  std::atomic<bool> deterministic_algorithms{false};  // of use_deterministic_algorithms()
+  std::atomic<int> benchmark_limit{10};               // 0: no limit
+};
+extern COGRAD_API CudnnSwitches cudnn_switches;
 // How often a kernel runs: blocks of threads, each with dynamic shared memory.
 struct LaunchShape {
   unsigned blocks[3] = {1, 1, 1}, threads[3] = {1, 1, 1};
@@ -238,10 +246,10 @@ class COGRAD_API CudaRuntime : public Backend {
   virtual void time_launches(bool on) = 0;
   virtual std::vector<DeviceTime> device_times() = 0;
 
-  virtual FftPlans fft_plans(int device) = 0;
+  virtual PlanNumbers plans(PlanKind kind, int device) = 0;
   // Keeps at most that many from now on: those that were used last.
-  virtual void limit_fft_plans(int device, int64_t most) = 0;
-  virtual void clear_fft_plans(int device) = 0;
+  virtual void limit_plans(PlanKind kind, int device, int64_t most) = 0;
+  virtual void clear_plans(PlanKind kind, int device) = 0;
 
   virtual Nccl& nccl() = 0;  // tensor/nccl.h
 

@@ -40,7 +40,7 @@ def folder():
         with tempfile.TemporaryDirectory(dir=tempfile.gettempdir()) as new:
             for header in ("host.h", "plain.h", "library.h"):
                 shutil.copy(SOURCES / header, new)
-            for source in ("driver", "nvrtc", "cufft", "cusolver", "nccl"):
+            for source in ("driver", "nvrtc", "cufft", "cusolver", "cudnn", "nccl"):
                 place = f'-DCOGRAD_TWIN_FOLDER="{made}"'
                 subprocess.run(
                     [CXX, "-std=c++20", "-O1", "-shared", "-fPIC", place]
@@ -65,6 +65,7 @@ def environment(**more):
         "COGRAD_NVRTC": str(at / "nvrtc.so"),
         "COGRAD_CUBLASLT": "none",
         "COGRAD_COMPILE_THREAD": "0",  # tests choose when to compile
+        "COGRAD_CUDNN": "none",
         "COGRAD_CUFFT": str(at / "cufft.so"),
         "COGRAD_CUSOLVER": str(at / "cusolver.so"),
         "COGRAD_CUBLAS": str(at / "cusolver.so"),  # which has the functions of both

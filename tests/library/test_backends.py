@@ -255,7 +255,7 @@ def test_switches_without_effect_are_kept():
     cudnn.benchmark = True
     with cudnn.flags(enabled=False, deterministic=True):
         assert (cudnn.enabled, cudnn.benchmark, cudnn.benchmark_limit) == (False, False, 10)
-    assert (cudnn.enabled, cudnn.benchmark, cudnn.benchmark_limit) == (True, True, None)
+    assert (cudnn.enabled, cudnn.benchmark, cudnn.benchmark_limit) == (True, True, 10)
     cudnn.benchmark = False
     backends.cuda.matmul.allow_tf32 = True
     with backends.cuda.sdp_kernel(enable_flash=False):

@@ -12,7 +12,9 @@
 #include "cuda/jit/compile_thread.h"
 #include "cuda/jit/nvrtc.h"
 #include "cuda/jit/user_kernel.h"
+#include "cuda/lib/convolution.h"
 #include "cuda/lib/cublaslt.h"
+#include "cuda/lib/cudnn.h"
 #include "cuda/lib/cufft.h"
 #include "cuda/lib/cusolver.h"
 #include "cuda/lib/nccl.h"
@@ -48,13 +50,15 @@ void free_pinned(void* p) noexcept {
 
 CudaRuntime::Library compiler() {
   try {
-    return {"NVRTC", nvrtc_path(), std::to_string(nvrtc_version()), {}};
+    const int v = nvrtc_version();
+    return {
+        "NVRTC", nvrtc_path(), std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10), {}};
   } catch (const std::exception& e) {
     return {"NVRTC", {}, {}, e.what()};
   }
 }
-CudaRuntime::Library described(const char* name, const Library& l) {
-  return {name, l.path(), {}, l.why()};
+CudaRuntime::Library described(const char* name, const Library& l, std::string version = {}) {
+  return {name, l.path(), std::move(version), l.why()};
 }
 
 class Runtime final : public CudaRuntime {
@@ -263,11 +267,18 @@ class Runtime final : public CudaRuntime {
   void time_launches(bool on) override { cuda::time_launches(on); }
   std::vector<DeviceTime> device_times() override { return take_device_times(); }
 
-  FftPlans fft_plans(int device) override { return cuda::fft_plans(index_of(device)); }
-  void limit_fft_plans(int device, int64_t most) override {
-    cuda::limit_fft_plans(index_of(device), most);
+  PlanNumbers plans(PlanKind kind, int device) override {
+    const int g = gpu(index_of(device)).index;
+    return kind == PlanKind::Fft ? fft_plans(g) : convolution_plans(g);
   }
-  void clear_fft_plans(int device) override { cuda::clear_fft_plans(index_of(device)); }
+  void limit_plans(PlanKind kind, int device, int64_t most) override {
+    const int g = active(device).index;
+    kind == PlanKind::Fft ? limit_fft_plans(g, most) : limit_convolution_plans(g, most);
+  }
+  void clear_plans(PlanKind kind, int device) override {
+    const int g = active(device).index;
+    kind == PlanKind::Fft ? clear_fft_plans(g) : clear_convolution_plans(g);
+  }
 
   Nccl& nccl() override { return nccl_calls(); }
 
@@ -290,10 +301,10 @@ class Runtime final : public CudaRuntime {
   }
 
   std::vector<Library> libraries() override {
-    return {{"NVIDIA driver", driver_path(), {}, {}}, compiler(),
-            described("cuBLASLt", cublaslt()),        described("cuFFT", cufft()),
-            described("cuSOLVER", cusolver()),        described("cuBLAS", cublas()),
-            described("NCCL", nccl_library())};
+    return {{"NVIDIA driver", driver_path(), {}, {}},    compiler(),
+            described("cuBLASLt", cublaslt()),           described("cuFFT", cufft()),
+            described("cuSOLVER", cusolver()),           described("cuBLAS", cublas()),
+            described("cuDNN", cudnn(), cudnn_version()), described("NCCL", nccl_library())};
   }
 
  private:

@@ -2,8 +2,6 @@
 #include "cuda/lib/cufft.h"
 
 #include <algorithm>
-#include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -13,6 +11,7 @@
 #include "cuda/driver/gpu.h"
 #include "cuda/driver/launch.h"
 #include "cuda/driver/timing.h"
+#include "cuda/lib/plans.h"
 #include "cuda/memory/scratch.h"
 
 namespace cograd::cuda {
@@ -149,55 +148,31 @@ class Plan {
   bool made_ = false;
 };
 
-// The plans of a GPU, the one that was used last in front. The lock is held while a plan is set up
-// and started, because a plan has one stream and one work area.
+// The plans of a GPU. The lock is held while a plan is set up and started, because a plan has one
+// stream and one work area.
 class PlansOfGpu {
  public:
   void run(const char* slot, const FftShape& s, void* in, void* out, bool forward) {
     const std::lock_guard lock(mutex_);
-    const auto it = places_.find(s);
-    if (it != places_.end()) {
-      plans_.splice(plans_.begin(), plans_, it->second);
-    } else {
+    std::shared_ptr<Plan> plan = plans_.find(s);
+    if (plan == nullptr) {
       refuse_captured(here().stream(), slot,
                       "cuFFT prepares a transform of a new shape at its first call");
-      if (most_ == 0) return Plan(slot, s).run(slot, s, in, out, forward);
-      auto made = std::make_shared<Plan>(slot, s);
-      shrink(most_ - 1);
-      plans_.emplace_front(s, std::move(made));
-      places_[s] = plans_.begin();
+      plan = std::make_shared<Plan>(slot, s);
+      plans_.keep(s, plan);
     }
-    const std::shared_ptr<Plan>& plan = plans_.front().second;
     plan->run(slot, s, in, out, forward);
     if (capture_of(here().stream()) != 0) captured_.insert(plan);
   }
-  FftPlans numbers() {
+  template <class F>
+  auto locked(F&& f) {
     const std::lock_guard lock(mutex_);
-    return {static_cast<int64_t>(plans_.size()), most_};
-  }
-  void limit(int64_t most) {
-    const std::lock_guard lock(mutex_);
-    most_ = most;
-    shrink(most);
-  }
-  void clear() {
-    const std::lock_guard lock(mutex_);
-    shrink(0);
+    return f(plans_);
   }
 
  private:
-  using List = std::list<std::pair<FftShape, std::shared_ptr<Plan>>>;
-  void shrink(int64_t most) {
-    while (static_cast<int64_t>(plans_.size()) > most) {
-      places_.erase(plans_.back().first);
-      plans_.pop_back();
-    }
-  }
-
   std::mutex mutex_;
-  int64_t most_ = 4096;  // as torch
-  List plans_;
-  std::map<FftShape, List::iterator> places_;
+  PlanCache<FftShape, Plan> plans_;
   std::set<std::shared_ptr<Plan>> captured_;  // a graph's replays read their tables
 };
 
@@ -218,16 +193,14 @@ void cufft_transform(const char* slot, const FftShape& shape, void* in, void* ou
   plans_of(here().index).run(slot, shape, in, out, forward);
 }
 
-FftPlans fft_plans(int g) { return plans_of(gpu(g).index).numbers(); }
+PlanNumbers fft_plans(int g) {
+  return plans_of(g).locked([](auto& plans) { return plans.numbers(); });
+}
 void limit_fft_plans(int g, int64_t most) {
-  Gpu& at = gpu(g);
-  at.activate();
-  plans_of(at.index).limit(most);
+  plans_of(g).locked([most](auto& plans) { plans.limit(most); });
 }
 void clear_fft_plans(int g) {
-  Gpu& at = gpu(g);
-  at.activate();
-  plans_of(at.index).clear();
+  plans_of(g).locked([](auto& plans) { plans.clear(); });
 }
 
 }  // namespace cograd::cuda

@@ -38,7 +38,7 @@ void need_cufft();
 void cufft_transform(const char* slot, const FftShape& shape, void* in, void* out, bool forward);
 const Library& cufft();
 
-FftPlans fft_plans(int gpu);
+PlanNumbers fft_plans(int gpu);
 void limit_fft_plans(int gpu, int64_t most);
 void clear_fft_plans(int gpu);
 

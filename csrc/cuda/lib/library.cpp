@@ -55,8 +55,7 @@ void* Library::find(const char* symbol) {
   if (handle_ == nullptr) return nullptr;
   void* const f = dlsym(handle_, symbol);
   if (f != nullptr || !why_.empty()) return f;
-  why_ = path_ + " lacks the function " + symbol + " of " + title_;
-  path_.clear();
+  refuse(path_ + " lacks the function " + symbol + " of " + title_);
   return f;
 }
 

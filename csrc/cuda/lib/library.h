@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace cograd::cuda {
 
@@ -27,6 +28,11 @@ class Library {
   template <class F>
   void get(F& f, const char* symbol) {
     f = reinterpret_cast<F>(find(symbol));
+  }
+  // Makes the library count as missing, for this reason.
+  void refuse(std::string why) {
+    why_ = std::move(why);
+    path_.clear();
   }
   bool found() const noexcept { return why_.empty(); }
   const std::string& path() const noexcept { return path_; }  // empty if there is none

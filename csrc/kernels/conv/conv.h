@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Computes convolutions over one to three dims, and their gradients, for contiguous arrays.
 #pragma once
+#include <compare>
 #include <cstdint>
 
 #include "cograd/dtype.h"
@@ -18,6 +19,7 @@ struct ConvShape {
   int64_t out_size() const { return out[0] * out[1] * out[2]; }
   int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
   int64_t depth() const { return in_channels * taps(); }  // products summed per output element
+  auto operator<=>(const ConvShape&) const = default;
   double work() const {
     return static_cast<double>(batch * groups) * static_cast<double>(out_channels * out_size()) *
            static_cast<double>(depth());
@@ -25,7 +27,7 @@ struct ConvShape {
 };
 
 // Computes y (N, G O, out) = x (N, G C, in) * w (G O, C, kernel) + bias (G O); bias may be null.
-// Supports every numeric dtype except the 16-bit floating ones.
+// Supports every numeric dtype; on the host, except the 16-bit floating ones.
 void conv_forward(DType t, const ConvShape& s, const void* x, const void* w, const void* bias,
                   void* y);
 // Compute the gradients of sum(y * g): gx with respect to x and gw with respect to w.

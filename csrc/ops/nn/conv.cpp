@@ -32,9 +32,13 @@ kernels::ConvShape shape_of(IntList x, IntList w, IntList out, const ConvOptions
   return s;
 }
 
-// Returns x as the kernels need it: contiguous, with 16-bit floats converted to float32.
+// Returns the dtype that the kernels compute in: only those of GPUs take 16-bit floats.
+DType kernel_dtype(DType t) {
+  return thread_place.now.type == DeviceType::CUDA ? t : wide_dtype(t);
+}
+// Returns x as the kernels need it: contiguous, and of that dtype.
 Tensor operand(const Tensor& x) {
-  return x.defined() ? raw_contiguous(raw_cast(x, wide_dtype(x.dtype()))) : x;
+  return x.defined() ? raw_contiguous(raw_cast(x, kernel_dtype(x.dtype()))) : x;
 }
 
 Dims conv_sizes(IntList x, IntList w, const ConvOptions& o) {
@@ -177,7 +181,7 @@ struct ConvOp {
       ctx->sizes = Dims(x.sizes());
       for (const int64_t n : w.sizes()) ctx->sizes.push_back(n);
     }
-    Tensor y = empty(sizes, wide_dtype(x.dtype()));
+    Tensor y = empty(sizes, kernel_dtype(x.dtype()));
     const Tensor cx = operand(x), cw = operand(w);
     const Tensor cb = bias.defined() ? operand(raw_cast(bias, x.dtype())) : bias;
     kernels::conv_forward(y.dtype(), shape_of(x.sizes(), w.sizes(), sizes, o), cx.bytes(),
@@ -230,7 +234,7 @@ struct ConvInputGrad {
       *ctx.operator->() = {o, Dims(w.sizes()), Dims(g.sizes())};
       ctx.save(ctx.needs(1) ? g : Tensor(), ctx.needs(0) ? w : Tensor());
     }
-    Tensor gx = empty(sizes, wide_dtype(g.dtype()));
+    Tensor gx = empty(sizes, kernel_dtype(g.dtype()));
     const Tensor cg = operand(g), cw = operand(w);
     kernels::conv_input_grad(gx.dtype(), shape_of(sizes, w.sizes(), g.sizes(), o), cg.bytes(),
                              cw.bytes(), gx.bytes());
@@ -277,7 +281,7 @@ struct ConvWeightGrad {
       *ctx.operator->() = {o, Dims(x.sizes()), Dims(g.sizes())};
       ctx.save(ctx.needs(1) ? g : Tensor(), ctx.needs(0) ? x : Tensor());
     }
-    Tensor gw = empty(sizes, wide_dtype(g.dtype()));
+    Tensor gw = empty(sizes, kernel_dtype(g.dtype()));
     const Tensor cg = operand(g), cx = operand(x);
     kernels::conv_weight_grad(gw.dtype(), shape_of(x.sizes(), sizes, g.sizes(), o), cg.bytes(),
                               cx.bytes(), gw.bytes());

@@ -248,8 +248,8 @@ void init_cuda(py::module_& m) {
   m.def("_cuda_free_and_total", [](int device) { return runtime().free_and_total(device); });
   m.def("_cuda_driver_version", [] { return runtime().driver_version(); });
   m.def("_cuda_libraries", &libraries);
-  m.def("_cuda_fft_plans", [](int device) {
-    const FftPlans p = runtime().fft_plans(device);
+  m.def("_cuda_plans", [](int kind, int device) {
+    const PlanNumbers p = runtime().plans(static_cast<PlanKind>(kind), device);
     return py::make_tuple(p.count, p.most);
   });
   m.def(
@@ -262,9 +262,26 @@ void init_cuda(py::module_& m) {
   using Free = py::call_guard<py::gil_scoped_release>;
   m.def("_cuda_release_cached", [](int device) { runtime().release_cached(device); }, Free());
   m.def(
-      "_cuda_limit_fft_plans",
-      [](int device, int64_t most) { runtime().limit_fft_plans(device, most); }, Free());
-  m.def("_cuda_clear_fft_plans", [](int device) { runtime().clear_fft_plans(device); }, Free());
+      "_cuda_limit_plans",
+      [](int kind, int device, int64_t most) {
+        runtime().limit_plans(static_cast<PlanKind>(kind), device, most);
+      },
+      Free());
+  m.def(
+      "_cuda_clear_plans",
+      [](int kind, int device) { runtime().clear_plans(static_cast<PlanKind>(kind), device); },
+      Free());
+  m.def("_set_cudnn_switches",
+        [](bool enabled, bool benchmark, int benchmark_limit, bool deterministic, bool tf32) {
+          CudnnSwitches& s = cudnn_switches;
+          s.enabled = enabled;
+          s.benchmark = benchmark;
+          s.benchmark_limit = benchmark_limit;
+          s.deterministic = deterministic;
+          s.tf32 = tf32;
+        });
+  m.def("_set_deterministic_algorithms",
+        [](bool on) { cudnn_switches.deterministic_algorithms = on; });
   m.def("_cuda_synchronize", [](int device) { runtime().synchronize(device); }, Free());
   m.def("_cuda_new_stream",
         [](int device, int priority) { return runtime().new_stream(device, priority); });

@@ -75,13 +75,13 @@ def get_num_interop_threads() -> int:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Stores the flag, which has no effect: every op is bitwise reproducible anyway."""
+    """Chooses algorithms of cuDNN whose results repeat; all other ops are reproducible anyway."""
     if not isinstance(mode, bool):
         raise TypeError(
             f"use_deterministic_algorithms(): argument 'mode' must be bool, not "
             f"{type(mode).__name__}"
         )
-    _state["deterministic"] = (1 if warn_only else 2) if mode else 0
+    set_deterministic_debug_mode((1 if warn_only else 2) if mode else 0)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -110,6 +110,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
             f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}"
         )
     _state["deterministic"] = debug_mode
+    _C._set_deterministic_algorithms(debug_mode != 0)
 
 
 def get_deterministic_debug_mode() -> int:

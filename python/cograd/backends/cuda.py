@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from cograd.backends._fft_plans import PlanCaches
+from cograd.backends._plans import FFT, PlanCaches
 
 __all__ = [
     "cudnn_sdp_enabled",
@@ -90,7 +90,7 @@ def cudnn_sdp_enabled() -> bool:
 
 # ---- end of the rows -----------------------------------------------------------------------------
 
-cufft_plan_cache = PlanCaches()
+cufft_plan_cache = PlanCaches(FFT, "cufft_plan_cache")
 
 
 @contextmanager

@@ -357,8 +357,7 @@ def _gpus(told: dict[str, Any]) -> Iterator[Finding]:
             needed = name == "NVRTC"
             yield "FAIL" if needed else "note", name, f"not found: {_EXTRA}" if needed else missing
         else:
-            numbers = f"{int(version) // 1000}.{int(version) % 1000 // 10}, " if version else ""
-            yield "ok", name, numbers + path
+            yield "ok", name, f"{version}, {path}" if version else path
     for index, (name, capability, memory) in enumerate(told["gpus"]):
         yield "ok", f"cuda:{index}", f"{name}, capability {capability}, {memory / 2**30:.1f} GiB"
     if told["sum"] == 2:
