@@ -27,7 +27,8 @@ written by `tools/gpu_ops_page.py`.
   of other ops may fall back, too: `cuda.set_fallback("error")` finds them in a program.
 
 cuFFT computes the transforms of `cograd.fft`, `stft` and `istft` if it is installed, else they fall
-back.
+back. cuDNN computes convolutions of floating dtypes if it is installed, else they are products of
+matrices ([more](gpu.md#convolutions)).
 """
 TITLES = {"kernel": "kernel", "library": "library", "view": "no kernel", "fallback": "fallback"}
 
