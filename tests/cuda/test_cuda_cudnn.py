@@ -785,10 +785,30 @@ def test_nvidias_library_is_loaded_and_has_the_functions():
     """It starts without a GPU, and makes descriptors; its handles need a GPU."""
     out = fakes.run(
         """
-cudnn = torch.backends.cudnn
+cudnn, F = torch.backends.cudnn, torch.nn.functional
 found = {name: rest for name, *rest in _C._cuda_libraries()}["cuDNN"]
 assert found[0] == os.environ["COGRAD_CUDNN"] and found[2] == "", found
 assert cudnn.version() >= 90000 and cudnn.is_available()
+# It has our numbers of dtypes, kinds of products and modes, and the same sizes of results.
+lib = ctypes.CDLL(os.environ["COGRAD_CUDNN"])
+def ints(*values):
+    return (ctypes.c_int * len(values))(*values)
+x, w, options = (ctypes.c_void_p() for _ in range(3))
+assert lib.cudnnCreateTensorDescriptor(ctypes.byref(x)) == 0
+assert lib.cudnnCreateFilterDescriptor(ctypes.byref(w)) == 0
+assert lib.cudnnCreateConvolutionDescriptor(ctypes.byref(options)) == 0
+for dtype in (0, 1, 2, 9):
+    assert lib.cudnnSetTensorNdDescriptor(x, dtype, 4, ints(2, 4, 9, 9), ints(324, 81, 9, 1)) == 0
+    assert lib.cudnnSetFilterNdDescriptor(w, dtype, 0, 4, ints(6, 2, 3, 3)) == 0
+    assert lib.cudnnSetConvolutionNdDescriptor(options, 2, ints(1, 0), ints(2, 1), ints(1, 2), 1,
+                                               1 if dtype == 1 else 0) == 0
+    assert lib.cudnnSetConvolutionGroupCount(options, 2) == 0
+    assert [lib.cudnnSetConvolutionMathType(options, math) for math in range(5)] == [0] * 4 + [2000]
+    sizes = ints(0, 0, 0, 0)
+    assert lib.cudnnGetConvolutionNdForwardOutputDim(options, x, w, 4, sizes) == 0
+    given = torch.zeros(2, 4, 9, 9), torch.zeros(6, 2, 3, 3)
+    assert tuple(sizes) == F.conv2d(*given, None, (2, 1), (1, 0), (1, 2), 2).shape
+assert lib.cudnnSetTensorNdDescriptor(x, 0, 4, ints(0, 4, 9, 9), ints(324, 81, 9, 1)) == 2000
 raises(RuntimeError, "convolution(): cuDNN's cudnnCreate failed with CUDNN_STATUS_",
        torch.conv1d, torch.ones(1, 1, 3, device="cuda"), torch.ones(1, 1, 2, device="cuda"))
 """,
