@@ -279,12 +279,14 @@ struct Module {
   void* library = nullptr;
   TwinLaunch launch = nullptr;
 };
+constexpr int kMostShared = 101376;  // that a kernel may ask for
 struct Function {
   Kernel kernel = nullptr;
   TwinLaunch launch = nullptr;
   size_t args_size = 0;
   std::string name;
   const unsigned* sizes = nullptr;  // of a plain function: the number of parameters, their sizes
+  unsigned most_shared = 49152;     // bytes of dynamic shared memory
 };
 std::map<std::pair<Module*, std::string>, Function>& functions() {
   static auto* f = new std::map<std::pair<Module*, std::string>, Function>;
@@ -414,8 +416,10 @@ API cuDeviceGetName(char* name, int n, int) {
   return kSuccess;
 }
 API cuDeviceGetAttribute(int* v, int attribute, int) {
-  const std::map<int, int> known = {{8, 49152}, {10, 32}, {16, 4},     {38, 1 << 22}, {39, 2048},
-                                    {75, 9},    {76, 0},  {82, 65536}, {97, 101376}};
+  const auto capability = static_cast<int>(setting("FAKE_CUDA_CAPABILITY", 90));
+  const std::map<int, int> known = {{8, 49152},    {10, 32},          {16, 4},
+                                    {38, 1 << 22}, {39, 2048},        {75, capability / 10},
+                                    {82, 65536},   {97, kMostShared}, {76, capability % 10}};
   const auto it = known.find(attribute);
   if (it == known.end()) return kInvalidValue;
   *v = it->second;
@@ -688,8 +692,11 @@ API cuModuleGetFunction(void** f, void* m, const char* name) {
   if (sizes != nullptr) found.sizes = sizes();
   return kSuccess;
 }
-API cuFuncSetAttribute(void*, int, int) {
+API cuFuncSetAttribute(void* f, int attribute, int value) {
   ENTER(cuFuncSetAttribute);
+  constexpr int kMaxDynamicShared = 8;
+  if (attribute != kMaxDynamicShared || value < 0 || value > kMostShared) return kInvalidValue;
+  static_cast<Function*>(f)->most_shared = static_cast<unsigned>(value);
   return kSuccess;
 }
 API cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
@@ -697,7 +704,7 @@ API cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
   ENTER_CONTEXT(cuLaunchKernel);
   const auto* function = static_cast<Function*>(f);
   if (gx == 0 || gy == 0 || gz == 0 || bx * by * bz == 0 || bx * by * bz > 1024 || gy > 65535 ||
-      gz > 65535 || shared > 101376)
+      gz > 65535 || shared > function->most_shared)
     return kInvalidValue;
   ++launches()[function->name];
   if (dry()) return kSuccess;

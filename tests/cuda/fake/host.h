@@ -66,10 +66,22 @@ struct Fiber {
   unsigned turn;
   bool ended;
 };
+// Copies to shared memory that a thread has begun: they are done when it waits for them.
+constexpr int kMostCopies = 64;
+struct Copies {
+  struct Copy {
+    void* to;
+    const void* from;  // null: zeros
+    int group;
+  } list[kMostCopies];
+  int count, groups;
+};
 struct Block {
   Fiber fibers[kMostThreads];
   Barrier all, warps[kMostThreads / 32];
   unsigned char slots[kMostThreads][16];
+  uint32_t words[kMostThreads][6];  // what mma gets from each lane
+  Copies copies[kMostThreads];
   unsigned count, now;
   void* scheduler;
   ucontext_t scheduler_context;
@@ -140,6 +152,10 @@ static void run_fiber() {
   b.kernel(b.args);
   Fiber& f = b.fibers[b.now];
   f.ended = true;
+  if (b.copies[b.now].count != 0) {
+    fputs("twin: a thread ended before its copies\n", stderr);
+    abort();
+  }
   // Barriers do not count threads that have returned.
   Barrier& w = b.warps[b.now / 32];
   --b.all.live;
@@ -193,6 +209,7 @@ static void run_fibers(Kernel kernel, const void* args, unsigned count) {
     b.fibers[t].index = index_of(t);
     b.fibers[t].waits = nullptr;
     b.fibers[t].ended = false;
+    b.copies[t].count = b.copies[t].groups = 0;
     prepare(b.fibers[t], b.stacks + t * kStack);
   }
   for (unsigned ended = 0; ended < count;) {
@@ -227,6 +244,84 @@ static T exchange(T v, int source) {
   return r;
 }
 inline int lane() { return static_cast<int>(block->now % 32); }
+
+// cp.async of 16 bytes, commit_group and wait_group.
+inline void begin_copy(void* to, const void* from, bool zeros) {
+  Copies& c = block->copies[block->now];
+  const uintptr_t low = (reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % 16;
+  if (low != 0 || c.count == kMostCopies) {
+    fputs("twin: a copy that is not aligned to 16 bytes, or too many at once\n", stderr);
+    abort();
+  }
+  c.list[c.count++] = {to, zeros ? nullptr : from, c.groups};
+}
+inline void end_copies() { ++block->copies[block->now].groups; }
+inline void copies_arrived(int left) {
+  Copies& c = block->copies[block->now];
+  int kept = 0;
+  for (int i = 0; i < c.count; ++i) {
+    const Copies::Copy one = c.list[i];
+    if (one.group >= c.groups - left)
+      c.list[kept++] = one;
+    else if (one.from == nullptr)
+      memset(one.to, 0, 16);
+    else
+      memcpy(one.to, one.from, 16);
+  }
+  c.count = kept;
+}
+
+// ldmatrix.x4 by the tables of the PTX manual: matrix i has its row r at the address that lane
+// 8 i + r passes; lane l gets elements 2 (l % 4) and the next one of row l / 4, or, transposed, of
+// column l / 4.
+inline void load_matrices(uint32_t (&r)[4], const void* row, bool transposed) {
+  Block& b = *block;
+  const unsigned t = b.now, base = t / 32 * 32;
+  if (reinterpret_cast<uintptr_t>(row) % 16 != 0) {
+    fputs("twin: a row of ldmatrix is not aligned to 16 bytes\n", stderr);
+    abort();
+  }
+  memcpy(b.slots[t], &row, sizeof row);
+  wait(b.warps[t / 32]);
+  const int first = lane() % 4 * 2, line = lane() / 4;
+  for (int i = 0; i < 4; ++i) {
+    uint16_t v[2];
+    for (int e = 0; e < 2; ++e) {
+      const int from = transposed ? first + e : line, at = transposed ? line : first + e;
+      const uint16_t* there;
+      memcpy(&there, b.slots[base + static_cast<unsigned>(8 * i + from)], sizeof there);
+      v[e] = there[at];
+    }
+    r[i] = v[0] | static_cast<uint32_t>(v[1]) << 16;
+  }
+  wait(b.warps[t / 32]);
+}
+// mma.m16n8k16 by the tables of the PTX manual, where a lane's group is l / 4 and its place l % 4:
+// a's register i has row group + 8 (i % 2), columns 2 place + 8 (i / 2) and the next one; b's has
+// rows 2 place + 8 i and the next one of column group; c has rows group + 8 (i / 2), columns
+// 2 place + i % 2. `value` decodes an element.
+template <class F>
+inline void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                         F&& value) {
+  Block& b = *block;
+  const unsigned t = b.now, base = t / 32 * 32;
+  const uint32_t all[6] = {a[0], a[1], a[2], a[3], b0, b1};
+  memcpy(b.words[t], all, sizeof all);
+  wait(b.warps[t / 32]);
+  const auto element = [&](int group, int place, int word, int half) {
+    const uint32_t w = b.words[base + static_cast<unsigned>(4 * group + place)][word];
+    return value(static_cast<uint16_t>(w >> (16 * half)));
+  };
+  for (int i = 0; i < 4; ++i) {
+    const int row = lane() / 4 + 8 * (i / 2), column = lane() % 4 * 2 + i % 2;
+    for (int k = 0; k < 16; ++k) {
+      const int place = k % 8 / 2, right = k / 8;
+      c[i] += element(row % 8, place, row / 8 + 2 * right, k % 2) *
+              element(column, place, 4 + right, k % 2);
+    }
+  }
+  wait(b.warps[t / 32]);
+}
 // Returns the lane `to` if it is in the same part of the warp, else this one.
 inline int within(int to, int width) {
   const int first = lane() / width * width;
