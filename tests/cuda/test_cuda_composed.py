@@ -36,29 +36,6 @@ def run(program):
     fakes.run(BOTH + program)
 
 
-def test_attention():
-    run(
-        """
-q, k, v = rand(2, 4, 5, 3), rand(2, 4, 6, 3), rand(2, 4, 6, 2)
-attend = F.scaled_dot_product_attention
-both(attend, q, k, v)
-both(lambda q, k, v: attend(q, k, v, is_causal=True, scale=0.3), q, k, v)
-both(attend, q, k, v, torch.rand(5, 6) > 0.4)
-both(attend, q, k, v, rand(5, 6))
-both(lambda q, k, v: attend(q, k, v, enable_gqa=True), q, k[:, :2], v[:, :2])
-both(lambda q, k, v: attend(q.bfloat16(), k.bfloat16(), v.bfloat16()).double(), q, k, v, tol=0.05)
-both(lambda q: torch.vmap(attend)(q, q, q), q)
-x = rand(2, 4, 5, 3).cuda()
-kept = attend(x, x, torch.ones_like(x), dropout_p=0.5)
-assert kept.std().item() > 0.01 and abs(kept.mean().item() - 1) < 0.5
-layer = nn.MultiheadAttention(8, 2, batch_first=True).double()
-there = copy.deepcopy(layer).cuda()
-x = rand(2, 5, 8)
-torch.testing.assert_close(there(x.cuda(), x.cuda(), x.cuda())[0].cpu(), layer(x, x, x)[0])
-"""
-    )
-
-
 @pytest.mark.parametrize(
     "layer",
     [

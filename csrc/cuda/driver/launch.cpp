@@ -48,6 +48,13 @@ void launch(const char* name, CUfunction f, const Grid& g, void** parameters) {
   launched(name);
 }
 
+void allow_shared(const char* name, CUfunction f, unsigned bytes) {
+  constexpr int kMaxDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+  if (bytes > static_cast<unsigned>(here().properties.shared_per_block))
+    check(driver().function_attribute(f, kMaxDynamicShared, static_cast<int>(bytes)),
+          "cuFuncSetAttribute", name);
+}
+
 void launched(const char* name) {
   ++g_launches;
   if (!blocking()) return;

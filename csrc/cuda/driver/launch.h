@@ -21,6 +21,8 @@ void launch(const char* name, CUfunction f, const Grid& grid, const Args& args) 
 }
 // Starts `f` with parameters of any number; for users' kernels.
 void launch(const char* name, CUfunction f, const Grid& grid, void** parameters);
+// Lets `f` be started with so many bytes of dynamic shared memory; more than 48 KiB need that.
+void allow_shared(const char* name, CUfunction f, unsigned bytes);
 // Stands after a library has started kernels: counts one launch, waits if CUDA_LAUNCH_BLOCKING
 // is 1.
 void launched(const char* name);

@@ -228,15 +228,12 @@ class Runtime final : public CudaRuntime {
   void* user_kernel(const KernelText& k) override { return user_function(k); }
   void launch_user(const std::string& name, void* kernel, const LaunchShape& shape,
                    void** parameters) override {
-    constexpr int kMaxDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     auto* const f = static_cast<CUfunction>(kernel);
     const GpuProperties& p = here().properties;
     COGRAD_CHECK_VALUE(shape.shared_bytes <= static_cast<unsigned>(p.shared_per_block_optin),
                        "kernel '", name, "': shared_bytes is ", shape.shared_bytes,
                        ", but a block of ", p.name, " has at most ", p.shared_per_block_optin);
-    if (shape.shared_bytes > static_cast<unsigned>(p.shared_per_block))
-      check(driver().function_attribute(f, kMaxDynamicShared, static_cast<int>(shape.shared_bytes)),
-            "cuFuncSetAttribute", name.c_str());
+    allow_shared(name.c_str(), f, shape.shared_bytes);
     Grid g;
     std::copy_n(shape.blocks, 3, g.blocks);
     std::copy_n(shape.threads, 3, g.threads);

@@ -20,7 +20,8 @@ struct Key {
 };
 struct DefinesKey {
   Key program;
-  Define defines[3] = {{nullptr, nullptr}, {nullptr, nullptr}, {nullptr, nullptr}};
+  Define defines[4] = {
+      {nullptr, nullptr}, {nullptr, nullptr}, {nullptr, nullptr}, {nullptr, nullptr}};
   bool operator==(const DefinesKey&) const = default;
 };
 struct KeyHash {

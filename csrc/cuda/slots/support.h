@@ -35,7 +35,7 @@ struct Define {
   const char* text = nullptr;
   int64_t number = 0;
 };
-// For the others: at most three options.
+// For the others: at most four options.
 CUfunction function_of(const char* program, const char* function,
                        std::initializer_list<Define> defines);
 

@@ -4,7 +4,10 @@
 #include "kernels/nn/attention.h"
 
 #include <algorithm>
+#include <forward_list>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "kernels/core/aligned.h"
 #include "kernels/core/isa.h"
@@ -38,12 +41,64 @@ T* at(const Matrices& m, int64_t i) {
   return static_cast<T*>(const_cast<void*>(m.data)) + m.offsets[i];
 }
 
+// Returns where each matrix begins. Those of keys have `group` times fewer in the last leading dim.
+std::vector<int64_t> offsets_of(const Attention& a, const int64_t* steps, int64_t group) {
+  std::vector<int64_t> all{0};
+  for (int d = 0; d < a.dims; ++d) {
+    const int64_t size = d == a.dims - 1 ? a.sizes[d] / group : a.sizes[d];
+    std::vector<int64_t> wider;
+    for (const int64_t at : all)
+      for (int64_t i = 0; i < size; ++i) wider.push_back(at + i * steps[d]);
+    all = std::move(wider);
+  }
+  return all;
+}
+// Operands with the offsets of their matrices.
+class Located {
+ public:
+  explicit Located(const Attention& a) : attention_(a) {
+    attention_.q = queries(a.q);
+    attention_.k = keys(a.k);
+    attention_.v = keys(a.v);
+    if (a.mask.data != nullptr) attention_.mask.offsets = kept(a.mask.steps, 1);
+  }
+  Located(const Located&) = delete;
+  Located& operator=(const Located&) = delete;
+  const Attention& attention() const { return attention_; }
+  Matrices queries(Matrices m) { return with_offsets(m, 1); }
+  Matrices keys(Matrices m) { return with_offsets(m, attention_.group); }
+
+ private:
+  Matrices with_offsets(Matrices m, int64_t group) {
+    m.offsets = kept(m.steps, group);
+    return m;
+  }
+  const int64_t* kept(const int64_t* steps, int64_t group) {
+    return lists_.emplace_front(offsets_of(attention_, steps, group)).data();
+  }
+
+  Attention attention_;
+  std::forward_list<std::vector<int64_t>> lists_;
+};
+
+template <class T>
+void clear(const Matrices& m, int64_t count, int64_t rows, int64_t size) {
+  parallel_for(0, count * rows, std::max<int64_t>(1, kPackGrain / size),
+               [&](int64_t lo, int64_t hi) {
+                 for (; lo < hi; ++lo)
+                   std::fill_n(at<T>(m, lo / rows) + lo % rows * m.row_step, size, T(0));
+               });
+}
+
 template <class T>
 void backward_parts(DType t, const Attention& a, const Matrices& out, const Matrices& g,
                     const void* lse, const Matrices& gq, const Matrices& gk, const Matrices& gv) {
   const auto loop = attention_loops().backward;
   const int64_t heads = a.count / a.group, blocks = blocks_of(a) * a.group;
   const int64_t parts = std::min(blocks, (kParts + heads - 1) / heads);
+  clear<T>(gq, a.count, a.rows, a.size);
+  clear<T>(gk, heads, a.keys, a.size);
+  clear<T>(gv, heads, a.keys, a.value_size);
   if (parts == 1) {
     parallel_for(0, heads, 1, [&](int64_t lo, int64_t hi) {
       for (; lo < hi; ++lo)
@@ -90,8 +145,16 @@ void attention_factors(const Attention& a, int64_t row, int64_t first, int64_t n
   }
 }
 
-void attention_forward(DType t, const Attention& a, const Matrices& out, void* lse) {
-  COGRAD_SLOT(attention_forward, t, a, out, lse);
+std::optional<DType> attention_dtype(DType t, int64_t size, int64_t value_size) {
+  COGRAD_SLOT_OR(wide_dtype(t), attention_dtype, t, size, value_size);
+  return wide_dtype(t);
+}
+
+void attention_forward(DType t, const Attention& given, const Matrices& to, void* lse) {
+  COGRAD_SLOT(attention_forward, t, given, to, lse);
+  Located located(given);
+  const Attention& a = located.attention();
+  const Matrices out = located.queries(to);
   const AttentionLoops loops = attention_loops();
   const int64_t heads = a.count / a.group, rows = blocks_of(a) * a.group;
   const HeavyScope heavy(heads * rows * work_of(a));
@@ -116,15 +179,16 @@ void attention_forward(DType t, const Attention& a, const Matrices& out, void* l
   }
 }
 
-void attention_backward(DType t, const Attention& a, const Matrices& out, const Matrices& g,
+void attention_backward(DType t, const Attention& given, const Matrices& out, const Matrices& g,
                         const void* lse, const Matrices& gq, const Matrices& gk,
                         const Matrices& gv) {
-  COGRAD_SLOT(attention_backward, t, a, out, g, lse, gq, gk, gv);
+  COGRAD_SLOT(attention_backward, t, given, out, g, lse, gq, gk, gv);
+  Located located(given);
+  const Attention& a = located.attention();
   const HeavyScope heavy(2 * a.count * blocks_of(a) * work_of(a));
-  if (t == DType::Float64)
-    backward_parts<double>(t, a, out, g, lse, gq, gk, gv);
-  else
-    backward_parts<float>(t, a, out, g, lse, gq, gk, gv);
+  const auto run = t == DType::Float64 ? backward_parts<double> : backward_parts<float>;
+  run(t, a, located.queries(out), located.queries(g), lse, located.queries(gq), located.keys(gk),
+      located.keys(gv));
 }
 
 void attention_keep(DType t, const Attention& a, void* out) {

@@ -73,7 +73,7 @@ void mask_row(const Attention& a, const Block& b, int64_t i, T* s) {
   if (a.mask.data == nullptr) return;
   const int64_t step = a.mask.col_step;
   const int64_t at = a.mask.offsets[b.n] + row * a.mask.row_step + b.key * step;
-  if (a.mask.truth) {
+  if (a.mask.dtype == DType::Bool) {
     const bool* m = static_cast<const bool*>(a.mask.data) + at;
     for (int64_t j = 0; j < b.keys; ++j) s[j] = m[j * step] ? s[j] : kNever;
   } else {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "ops/compute/elementwise.h"
 #include "ops/declare/autocast.h"
@@ -12,7 +13,6 @@
 #include "ops/declare/ops.h"
 #include "ops/nn/dropout.h"
 #include "ops/random/fill.h"
-#include "tensor/backend.h"
 
 namespace cograd {
 
@@ -59,6 +59,11 @@ Tensor weights_of(const Tensor& q, const Tensor& k, const Tensor& mask, bool cau
   return where(blind, zero, softmax(where(blind, zero, s), -1));
 }
 
+// Returns the dtype in which the place's kernels take these operands; none if they do not.
+std::optional<DType> own_dtype(const Tensor& q, const Tensor& v) {
+  return kernels::attention_dtype(q.dtype(), q.size(-1), v.size(-1));
+}
+
 struct AttentionOp {
   static constexpr OpSpec spec{
       "_attention", "query, key, value, dropout_p, is_causal, scale, mask=None",
@@ -84,7 +89,7 @@ struct AttentionOp {
     check(query, key, value, mask);
     const Operand q(query), k(key), v(value);
     State s{dropout, scale, causal, {}};
-    const Masks masks(mask, query, key.size(-2));
+    const MaskOperand masks(mask, query, key.size(-2));
     kernels::Attention a = attention(s, q, k, v, masks);
     if (dropout > 0) {
       const auto blocks =
@@ -93,7 +98,7 @@ struct AttentionOp {
     }
     Tensor out = result_like(query, value.size(-1));
     const int64_t rows[2] = {a.count, a.rows};
-    const Tensor lse = empty(rows, query.dtype());
+    const Tensor lse = empty(rows, wide_dtype(query.dtype()));
     const Operand o(out);
     kernels::attention_forward(query.dtype(), a, o.matrices(), lse.bytes());
     if (ctx.recording()) {
@@ -115,8 +120,9 @@ struct AttentionOp {
     const Tensor query = ctx.saved(0), key = ctx.saved(1), value = ctx.saved(2);
     const Tensor mask = ctx.saved(3), lse = ctx.saved(4), out = ctx.saved(5);
     const Operand q(query), k(key), v(value), o(out), g(grad);
-    const Masks masks(mask, query, key.size(-2));
-    const Tensor gq = zeroed(query), gk = zeroed(key), gv = zeroed(value);
+    const MaskOperand masks(mask, query, key.size(-2));
+    const Tensor gq = result_like(query, query.size(-1)), gk = result_like(key, key.size(-1)),
+                 gv = result_like(value, value.size(-1));
     const Operand to_q(gq), to_k(gk), to_v(gv);
     kernels::attention_backward(query.dtype(), attention(*ctx.operator->(), q, k, v, masks),
                                 o.matrices(), g.matrices(), lse.bytes(), to_q.matrices(),
@@ -125,8 +131,11 @@ struct AttentionOp {
     if (ctx.needs(1)) ctx.grad(1) = gk;
     if (ctx.needs(2)) ctx.grad(2) = gv;
   }
-  static void backward(Ctx<AttentionOp>& ctx, const Tensor& g) {
-    const Tensor query = ctx.saved(0), key = ctx.saved(1), value = ctx.saved(2);
+  // Computes in float for dtypes of 16 bits, whose scores would lose too much.
+  static void backward(Ctx<AttentionOp>& ctx, const Tensor& grad) {
+    const DType t = grad.dtype(), wide = wide_dtype(t);
+    const Tensor query = cast(ctx.saved(0), wide), key = cast(ctx.saved(1), wide),
+                 value = cast(ctx.saved(2), wide), g = cast(grad, wide);
     const int64_t group = group_of(query, key), dim = -1;
     const Tensor k = repeated_heads(key, group), v = repeated_heads(value, group);
     const Tensor w = weights_of(query, k, ctx.saved(3), ctx->causal, ctx->scale);
@@ -135,9 +144,9 @@ struct AttentionOp {
     Tensor gw = matmul_t(g, v, false, true);
     if (keep.defined()) gw = gw * keep;
     const Tensor gs = w * (gw - sum(w * gw, IntList(&dim, 1), true)) * ctx->scale;
-    if (ctx.needs(0)) ctx.grad(0) = matmul_t(gs, k, false, false);
-    if (ctx.needs(1)) ctx.grad(1) = summed_heads(matmul_t(gs, query, true, false), group);
-    if (ctx.needs(2)) ctx.grad(2) = summed_heads(matmul_t(used, g, true, false), group);
+    if (ctx.needs(0)) ctx.grad(0) = cast(matmul_t(gs, k, false, false), t);
+    if (ctx.needs(1)) ctx.grad(1) = cast(summed_heads(matmul_t(gs, query, true, false), group), t);
+    if (ctx.needs(2)) ctx.grad(2) = cast(summed_heads(matmul_t(used, g, true, false), group), t);
   }
 
  private:
@@ -145,50 +154,41 @@ struct AttentionOp {
   class Operand {
    public:
     explicit Operand(const Tensor& x)
-        : x_(x.stride(-1) == 1 || x.size(-1) == 1 ? x : raw_contiguous(x)) {
-      const auto lead = static_cast<size_t>(x.dim()) - 2;
-      offsets_ = offsets_of(x_.sizes().first(lead), x_.strides().first(lead));
+        : x_(x.stride(-1) == 1 || x.size(-1) == 1 ? x : raw_contiguous(x)) {}
+    kernels::Matrices matrices() const {
+      return {x_.bytes(), x_.strides().data(), x_.stride(-2), nullptr};
     }
-    kernels::Matrices matrices() const { return {x_.bytes(), offsets_.data(), x_.stride(-2)}; }
     const Tensor& tensor() const { return x_; }
 
    private:
     Tensor x_;
-    std::vector<int64_t> offsets_;
   };
   // The mask for each of the query's matrices.
-  class Masks {
+  class MaskOperand {
    public:
-    Masks(const Tensor& mask, const Tensor& q, int64_t keys) {
+    MaskOperand(const Tensor& mask, const Tensor& q, int64_t keys) {
       if (!mask.defined()) return;
       Dims sizes(q.sizes());
       sizes.back() = keys;
-      const Dims strides = broadcast_strides(mask, sizes);
+      strides_ = broadcast_strides(mask, sizes);
       const auto lead = sizes.size() - 2;
-      offsets_ = offsets_of(IntList(sizes).first(lead), IntList(strides).first(lead));
-      mask_ = {mask.bytes(), mask.dtype() == DType::Bool, offsets_.data(), strides[lead],
-               strides[lead + 1]};
+      mask_ = {mask.bytes(),   mask.dtype(),       strides_.begin(),
+               strides_[lead], strides_[lead + 1], nullptr};
     }
+    MaskOperand(const MaskOperand&) = delete;
+    MaskOperand& operator=(const MaskOperand&) = delete;
     const kernels::AttentionMask& get() const { return mask_; }
 
    private:
-    std::vector<int64_t> offsets_;
+    Dims strides_;
     kernels::AttentionMask mask_;
   };
-  static std::vector<int64_t> offsets_of(IntList sizes, IntList strides) {
-    std::vector<int64_t> all{0};
-    for (size_t d = 0; d < sizes.size(); ++d) {
-      std::vector<int64_t> wider;
-      for (const int64_t at : all)
-        for (int64_t i = 0; i < sizes[d]; ++i) wider.push_back(at + i * strides[d]);
-      all = std::move(wider);
-    }
-    return all;
-  }
   static kernels::Attention attention(const State& s, const Operand& q, const Operand& k,
-                                      const Operand& v, const Masks& masks) {
+                                      const Operand& v, const MaskOperand& mask) {
     const Tensor& x = q.tensor();
     kernels::Attention a{};
+    a.sizes = x.sizes().data();
+    a.dims = x.dim() - 2;
     a.rows = x.size(-2);
     a.keys = k.tensor().size(-2);
     a.size = x.size(-1);
@@ -202,7 +202,7 @@ struct AttentionOp {
     a.q = q.matrices();
     a.k = k.matrices();
     a.v = v.matrices();
-    a.mask = masks.get();
+    a.mask = mask.get();
     return a;
   }
   // Creates the result in the query's order of dims, which avoids a copy if heads are transposed.
@@ -215,22 +215,17 @@ struct AttentionOp {
     }
     return empty(sizes, q.dtype());
   }
-  static Tensor zeroed(const Tensor& x) {
-    Tensor out = result_like(x, x.size(-1));
-    raw_fill(out, Scalar(0.0));
-    return out;
-  }
   static Tensor factors(Ctx<AttentionOp>& ctx, const Tensor& q, const Tensor& k, const Tensor& v) {
     Dims sizes(q.sizes());
     sizes.back() = k.size(-2);
     Tensor out = empty(sizes, q.dtype());
     const Operand a(q), b(k), c(v);
-    const Masks none(Tensor(), q, k.size(-2));
+    const MaskOperand none(Tensor(), q, k.size(-2));
     kernels::attention_keep(q.dtype(), attention(*ctx.operator->(), a, b, c, none), out.bytes());
     return out;
   }
   static void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
-    COGRAD_CHECK_NOT_IMPLEMENTED(q.dtype() == DType::Float32 || q.dtype() == DType::Float64,
+    COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(q.dtype()) && own_dtype(q, v) == q.dtype(),
                                  "_attention(): not implemented for dtype ",
                                  scalar_type_name(q.dtype()));
     COGRAD_CHECK(q.dtype() == k.dtype() && q.dtype() == v.dtype() && q.dim() >= 2 &&
@@ -245,7 +240,8 @@ struct AttentionOp {
     Dims scores(q.sizes()), joint;
     scores.back() = k.size(-2);
     COGRAD_CHECK(
-        !mask.defined() || ((mask.dtype() == DType::Bool || mask.dtype() == q.dtype()) &&
+        !mask.defined() || ((mask.dtype() == DType::Bool || mask.dtype() == q.dtype() ||
+                             mask.dtype() == wide_dtype(q.dtype())) &&
                             broadcast_shapes(mask.sizes(), scores, joint) && same(joint, scores)),
         "_attention(): the mask does not broadcast to (..., L, S)");
   }
@@ -274,14 +270,17 @@ struct ScaledDotProductAttention {
     check(query, key, value, mask, dropout, causal);
     const DType t = query.dtype();
     const DType wide = wide_dtype(t);
-    Tensor q = cast(query, wide), k = cast(key, wide), v = cast(value, wide);
-    const Tensor m = mask.defined() && mask.dtype() != DType::Bool ? cast(mask, wide) : mask;
-    const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
-    if (grouped) check_groups(q, k, v);
+    const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(query.size(-1))));
+    if (grouped) check_groups(query, key, value);
     // Blocks need random numbers by position, as Philox provides; torch's stream is sequential.
     const bool in_turn = dropout > 0 && generator_or_default(nullptr).stream() == Stream::Torch;
-    if (!in_turn && place_has_kernel("attention_forward") && fit(q, k, v, m, grouped))
-      return cast(apply<AttentionOp>(q, k, v, dropout, causal, factor, m), t);
+    const std::optional<DType> own = in_turn ? std::nullopt : own_dtype(query, value);
+    if (own && fit(query, key, value, mask, grouped))
+      return cast(apply<AttentionOp>(cast(query, *own), cast(key, *own), cast(value, *own), dropout,
+                                     causal, factor, as_mask(mask, *own)),
+                  t);
+    Tensor q = cast(query, wide), k = cast(key, wide), v = cast(value, wide);
+    const Tensor m = as_mask(mask, wide);
     k = repeated_heads(k, grouped ? group_of(q, k) : 1);
     v = repeated_heads(v, grouped ? group_of(q, v) : 1);
     const Tensor w = dropped(weights_of(q, k, m, causal, factor), dropout, true);
@@ -316,6 +315,11 @@ struct ScaledDotProductAttention {
                  mask.defined() ? scalar_type_name(mask.dtype()) : "",
                  " and  query.dtype: ", scalar_type_name(q.dtype()), " instead.");
   }
+  // A mask to add has the dtype in which it is added, or that of the operands.
+  static Tensor as_mask(const Tensor& mask, DType t) {
+    if (!mask.defined() || mask.dtype() == DType::Bool || mask.dtype() == t) return mask;
+    return cast(mask, wide_dtype(t));
+  }
   static void check_groups(const Tensor& q, const Tensor& k, const Tensor& v) {
     const bool fits = q.dim() >= 3 && k.dim() >= 3 && v.dim() >= 3 && k.size(-3) > 0 &&
                       v.size(-3) > 0 && q.size(-3) % k.size(-3) == 0 &&
@@ -326,7 +330,7 @@ struct ScaledDotProductAttention {
   }
   static bool fit(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                   bool grouped) {
-    if (mask.defined() && differentiable({&mask})) return false;
+    if (mask.defined() && is_floating(mask.dtype()) && differentiable({&mask})) return false;
     if (k.dim() != q.dim() || v.dim() != q.dim() || k.size(-1) != q.size(-1) ||
         k.size(-2) != v.size(-2) || q.numel() == 0 || k.numel() == 0 || v.numel() == 0)
       return false;
