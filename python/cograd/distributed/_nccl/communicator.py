@@ -46,8 +46,10 @@ class Communicator:
         self.device = device
         self.stream = cograd.cuda.Stream(device)
         self.failed = ""
+        self._during = b"a call of NCCL"  # what was in progress at a failure
         self.works: deque[GpuWork] = deque()  # those that may be in progress
         self._lock = threading.Lock()
+        self._looking = threading.Lock()
         self.handle: int = _C._nccl_join(device, identity, rank, size)
         _live.append(self)
         _start_watch()
@@ -55,17 +57,35 @@ class Communicator:
     def check(self) -> None:
         """Raises if a call has failed, on this rank or on another one."""
         self.look()
-        if self.failed:
-            raise DistBackendError(self.failed)
+        if not self.failed:
+            return
+        if self.group._runtime.broken is None:
+            self.group._runtime.check(self._during)  # says which rank failed, and how
+        raise DistBackendError(self.failed)
 
     def look(self) -> None:
         """Ends the communicator if something has failed, so that no kernel waits for ever."""
         if self.failed or not self.handle or cograd.cuda.is_current_stream_capturing():
             return
+        if not self._looking.acquire(blocking=False):
+            return  # another thread is at it
+        try:
+            self._look()
+        finally:
+            self._looking.release()
+
+    def _look(self) -> None:
         runtime = self.group._runtime
+        for work in list(self.works):  # before NCCL's word, which says less
+            try:
+                work._compare()
+            except DistBackendError as error:
+                return self.abort(str(error))
         while self.works and self.works[0]._reached():
             self.works.popleft()
         oldest = next(iter(self.works), None)
+        if oldest is not None:
+            self._during = oldest._text
         text = oldest._describe() if oldest is not None else "a call of NCCL"
         if found := _C._nccl_failure(self.handle):
             self.abort(f"rank {runtime.rank}: NCCL failed in {text}: {found}")
@@ -145,6 +165,12 @@ class GpuWork(Work):
     def _test(self) -> bool:
         return self._reached()
 
+    def _compare(self) -> None:
+        """Raises if the next rank is known to have made another call instead."""
+        check = self._check
+        if check is not None:
+            check()
+
     def wait(self, timeout: timedelta | float | None = None) -> bool:
         """Lets the current stream wait; with ``timeout``, the program waits at most so long.
 
@@ -154,9 +180,8 @@ class GpuWork(Work):
             raise self._error
         self._runtime.check(self._text)
         try:
+            self._compare()
             self._communicator.check()
-            if self._check is not None:
-                self._check()
         except DistBackendError as error:
             self._error = error
             if self._future is not None and not self._future.done():
