@@ -69,7 +69,11 @@ class Background {
     job->compile = std::move(compile);
     jobs_[key] = job;
     queue_.emplace_back(key, job);
-    start();
+    try {
+      start();
+    } catch (...) {
+      if (threads_.empty()) clear();  // nobody would ever empty it
+    }
     work_.notify_one();
   }
 
@@ -97,8 +101,7 @@ class Background {
   }
   void drop_queue() {
     const std::lock_guard lock(mutex_);
-    for (const auto& [key, job] : queue_) forget(key, job);
-    queue_.clear();
+    clear();
   }
   // Between the two, no thread but the one that forks changes anything.
   void before_fork() {
@@ -110,6 +113,7 @@ class Background {
     try {
       if (!queue_.empty()) start();
     } catch (const std::exception&) {  // no thread: who needs the programs compiles them
+      clear();
     }
     mutex_.unlock();
   }
@@ -119,6 +123,10 @@ class Background {
   void forget(const std::string& key, const std::shared_ptr<Job>& job) {
     const auto it = jobs_.find(key);
     if (it != jobs_.end() && it->second == job) jobs_.erase(it);
+  }
+  void clear() {
+    for (const auto& [key, job] : queue_) forget(key, job);
+    queue_.clear();
   }
   void finish(const std::string& key, const std::shared_ptr<Job>& job, Job::State state) {
     job->state = state;
