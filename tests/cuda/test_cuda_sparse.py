@@ -78,7 +78,8 @@ for kind in (torch.int32, torch.int64):
 # Many entries in one row, and many rows.
 same(lambda a, x: a.to_sparse_csr() @ x, matrix(3, 3000, share=0.9), rand(3000, 2))
 same(lambda a, x: a.to_sparse_csr() @ x, matrix(500, 40, share=0.1), rand(40, 33))
-"""
+""",
+        timeout=300,
     )
 
 
