@@ -48,7 +48,7 @@ struct Term {
 };
 
 // P(a, x) = x f / a * sum of x^n / ((a + 1) ... (a + n)); used for x up to about a.
-inline double gamma_by_series(double a, double x, double eps) {
+double gamma_by_series(double a, double x, double eps) {
   double term = 1, sum = 1, slope = 0, inverses = 0;
   for (int n = 1; n < 100000; ++n) {
     const double inverse = 1 / (a + n);
@@ -61,16 +61,16 @@ inline double gamma_by_series(double a, double x, double eps) {
   return -x / a * ((::log(x) - digamma(a + 1)) * sum + slope);
 }
 // Q(a, x) = x f / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)); used for x above a.
-inline double gamma_by_fraction(double a, double x, double eps) {
+double gamma_by_fraction(double a, double x, double eps) {
   const Dual q = continued_fraction({x + 1 - a, -1}, eps, [&](int i) {
     return Term{{-i * (i - a), static_cast<double>(i)}, {x + 2 * i + 1 - a, -1}};
   });
   const Dual whole = constant(1) / q;
   return x * ((::log(x) - digamma(a)) * whole.v + whole.d);
 }
-inline double within_limits(double z) { return z < -1e3 ? -1e3 : z > 1e3 ? 1e3 : z; }
+double within_limits(double z) { return z < -1e3 ? -1e3 : z > 1e3 ? 1e3 : z; }
 // For large a: x = a + z sqrt(a) + (z^2 - 1) / 3 + ... with z normal (Cornish and Fisher).
-inline double gamma_by_quantile(double a, double x) {
+double gamma_by_quantile(double a, double x) {
   const double root = ::sqrt(a);
   double z = within_limits((x - a) / root);
   for (int i = 0; i < 8; ++i) {
@@ -84,7 +84,7 @@ inline double gamma_by_quantile(double a, double x) {
          (3 * zz * zz + 7 * zz - 16) / (810 * a * a);
 }
 
-inline double gamma_grad(double a, double x, double eps) {
+double gamma_grad(double a, double x, double eps) {
   if (!(a > 0) || !(x >= 0)) return static_cast<double>(NAN);
   if (x == 0) return 0;
   if (a == HUGE_VAL || x == HUGE_VAL) return 1;
@@ -94,7 +94,7 @@ inline double gamma_grad(double a, double x, double eps) {
 
 // Uses I_x(p, q) / (x (1 - x) f) = 1 / (p (1 + d1 / (1 + d2 / ...))) for x up to about the mean.
 // log_slope is the derivative of the logarithm of x (1 - x) f.
-inline double beta_by_fraction(double x, Dual p, Dual q, double log_slope, double eps) {
+double beta_by_fraction(double x, Dual p, Dual q, double log_slope, double eps) {
   const Dual sum = p + q;
   const Dual f = continued_fraction(constant(1), eps, [&](int i) {
     const Dual m = constant(i / 2);
@@ -111,7 +111,7 @@ inline double beta_by_fraction(double x, Dual p, Dual q, double log_slope, doubl
 }
 
 // Computes dx/da of x ~ Beta(a, b), divided by 1 - x.
-inline double beta_grad(double x, double a, double b, double eps) {
+double beta_grad(double x, double a, double b, double eps) {
   if (!(a > 0) || !(b > 0) || !(x >= 0 && x <= 1)) return static_cast<double>(NAN);
   if (x == 0) return 0;
   const double sum = a + b;
