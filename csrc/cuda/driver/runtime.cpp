@@ -298,10 +298,14 @@ class Runtime final : public CudaRuntime {
   }
 
   std::vector<Library> libraries() override {
-    return {{"NVIDIA driver", driver_path(), {}, {}},    compiler(),
-            described("cuBLASLt", cublaslt()),           described("cuFFT", cufft()),
-            described("cuSOLVER", cusolver()),           described("cuBLAS", cublas()),
-            described("cuDNN", cudnn(), cudnn_version()), described("NCCL", nccl_library())};
+    return {{"NVIDIA driver", driver_path(), {}, {}},
+            compiler(),
+            described("cuBLASLt", cublaslt()),
+            described("cuFFT", cufft()),
+            described("cuSOLVER", cusolver()),
+            described("cuBLAS", cublas()),
+            described("cuDNN", cudnn(), cudnn_version()),
+            described("NCCL", nccl_library())};
   }
 
  private:
