@@ -85,7 +85,7 @@ def test_blocks_are_the_cpus(dtype, size):
 dtype, size = torch.{dtype}, {size}
 # Rows and keys below, at and above the sizes of blocks; sizes of heads that packs do not divide.
 for rows, keys, e, v in [(1, 1, size, size), (65, 70, size - 7, 5), (16, 130, 3, size - 31 or 1),
-                         (130, 64, size, size)]:
+                         (130, 64, size, size), (16, 130, size, size)]:
     q, k, value = rand(2, rows, e), rand(2, keys, e), rand(2, keys, v)
     check(attend, q, k, value, dtype)
     check(lambda q, k, v: attend(q, k, v, is_causal=True, scale=-0.2), q, k, value, dtype)
@@ -106,11 +106,13 @@ never = torch.zeros(21, 35, dtype=torch.float64).masked_fill(~some[1, 2], -float
 masks = [some, some[0], some[:, :1], some[0, 0, :1], some[0, 0, :, :1], some.mT.contiguous().mT,
          rand(21, 35), rand(2, 1, 21, 35), rand(3, 1, 35), rand(35, 21).mT, never,
          never[:1].expand(21, 35), torch.tensor(0.5, dtype=torch.float64),
-         torch.full((21, 35), torch.finfo(torch.float32).min, dtype=torch.float64)]
+         torch.full((21, 35), torch.finfo(torch.float32).min, dtype=torch.float64),
+         torch.where(torch.arange(21)[:, None] > 9, -1e18, rand(21, 35))]
 for mask in masks:
     for wide in (False, True):
-        if mask.dtype != torch.bool and not wide and mask.abs().max() > 1e4:
-            continue  # -inf in a narrow dtype
+        finite = mask[mask.isfinite()]
+        if mask.dtype != torch.bool and not wide and (finite.abs() > 1e4).any():
+            continue  # a narrow dtype has no such number
         def f(q, k, v):
             m = mask.to(q.device)
             if m.dtype != torch.bool and q.dtype != torch.float64:
@@ -121,6 +123,20 @@ for mask in masks:
         check(f, q, k, v, dtype)
         if mask.dtype == torch.bool:
             break
+"""
+    )
+
+
+def test_small_gradients_keep_their_digits_in_float16():
+    # Of mean losses without a GradScaler: scaled before the product they would be subnormal.
+    run(
+        """
+q, k, v = (rand(1, n, 64).half().double() for n in (64, 256, 256))
+seed = (1e-4 * rand(1, 64, 64)).half().double()
+want, _ = results("cpu", torch.float64, attend, q, k, v, seed)
+got, _ = results("cuda", torch.float16, attend, q, k, v, seed)
+for a, b in zip(got[1:], want[1:], strict=True):
+    assert (a - b).norm() < 8e-3 * b.norm(), (a - b).norm() / b.norm()
 """
     )
 

@@ -118,6 +118,30 @@ def test_a_mask_may_have_a_gradient():
     assert gradcheck(lambda q, k, v, m: attention(q, k, v, m), inputs)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("low", [-1e9, -math.inf, None])
+def test_a_row_of_hidden_keys_has_the_gradients_of_a_mean(dtype, low):
+    # Beside scores of -1e9 the log of a sum of weights is rounded away.
+    rows, keys = 100, 300
+    q, k, v = (torch.randn(2, n, 8, dtype=dtype, requires_grad=True) for n in (rows, keys, keys))
+    mask = torch.zeros(rows, keys, dtype=dtype)
+    mask[3:] = torch.finfo(dtype).min if low is None else low
+    mask[3:, 250] = mask[3, 0]
+    grads, results = [], []
+    for m in (mask, mask.clone().requires_grad_()):  # the second is composed of other ops
+        if low == -math.inf:
+            m = m.detach().masked_fill(torch.arange(rows)[:, None] == rows - 1, 0.0)
+        out = F.scaled_dot_product_attention(q, k, v, m)
+        results.append(out.detach())
+        grads.append(torch.autograd.grad(out.sum(), (q, k, v)))
+    close = {"rtol": 0, "atol": 1e-4 if dtype is torch.float32 else 1e-12}
+    torch.testing.assert_close(*results, **close)
+    for one, two in zip(*grads, strict=True):
+        torch.testing.assert_close(one, two, **close)
+    seen = 3 + 1 if low == -math.inf else rows
+    assert abs(grads[0][2].sum().item() - 2 * 8 * seen) < 0.05
+
+
 def test_rows_that_see_nothing_are_zero():
     q, k, v = draw(3, 4), draw(5, 4), draw(5, 4)
     mask = torch.ones(3, 5, dtype=torch.bool)

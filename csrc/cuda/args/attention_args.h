@@ -23,7 +23,8 @@ enum AttentionMaskKind : int {
 
 struct AttentionArgs {
   AttentionOperand q, k, v, out, g, gq, gk, gv, mask;
-  void *lse, *along;  // [matrices, rows]; `along` is the sum of g * out over a row
+  // [matrices, rows]: what forward saves (kernels/nn/attention.h); the sum of g * out over a row.
+  void *tops, *inverses, *along;
   long long mask_col;
   long long sizes[kAttentionDims];  // of the queries' leading dims
   long long rows, keys;

@@ -91,6 +91,11 @@ void set_dropout(AttentionArgs& to, const Attention& a) {
   to.base = reinterpret_cast<const unsigned long long*>(a.random.base);
 }
 
+void set_stats(AttentionArgs& to, DType t, const Attention& a, void* stats) {
+  to.tops = stats;
+  to.inverses = static_cast<char*>(stats) + a.count * a.rows * dtype_size(wide_dtype(t));
+}
+
 // The arguments of one launch; those of single kernels are added.
 class Call {
  public:
@@ -157,20 +162,20 @@ std::optional<DType> attention_dtype(DType t, int64_t size, int64_t value_size) 
 }
 COGRAD_CUDA_SLOT(attention_dtype)
 
-void attention_forward(DType t, const Attention& a, const Matrices& out, void* lse) {
+void attention_forward(DType t, const Attention& a, const Matrices& out, void* stats) {
   const Variant variant(t, a);
   const Lead lead(a);
   for (int64_t i = 0; i < lead.launches; ++i) {
     Call call(t, a, lead, i);
     call.args.out = call.of(out, a.value_size);
-    call.args.lse = lse;
+    set_stats(call.args, t, a, stats);
     run("attention.h", "attention_forward", variant, true, call.args, a.rows, lead.matrices);
   }
 }
 COGRAD_CUDA_SLOT(attention_forward)
 
 void attention_backward(DType t, const Attention& a, const Matrices& out, const Matrices& g,
-                        const void* lse, const Matrices& gq, const Matrices& gk,
+                        const void* stats, const Matrices& gq, const Matrices& gk,
                         const Matrices& gv) {
   constexpr const char* kProgram = "attention_backward.h";
   const Variant variant(t, a);
@@ -184,7 +189,7 @@ void attention_backward(DType t, const Attention& a, const Matrices& out, const 
     args.gq = call.of(gq, a.size);
     args.gk = call.of(gk, a.size);
     args.gv = call.of(gv, a.value_size);
-    args.lse = const_cast<void*>(lse);
+    set_stats(args, t, a, const_cast<void*>(stats));
     args.along = along.get();
     args.jobs = lead.matrices * a.rows;
     launch("attention_along", variant.function(kProgram, "attention_along"),

@@ -92,12 +92,16 @@ inline void attend(const AttentionArgs& a, int64_t n, int64_t first, Kept* share
     if (needed) multiply_weights(out, s, values, scratch);
   }
   arrived();
-  C* const lse = static_cast<C*>(a.lse) + (a.first + n) * a.rows;
+  C* const tops = static_cast<C*>(a.tops) + (a.first + n) * a.rows;
+  C* const inverses = static_cast<C*>(a.inverses) + (a.first + n) * a.rows;
   write_rows(a.out, offset_of(a, a.out, n, 1), out, own, a.rows, a.value_size, [&](int h, int i) {
     const C sum = fold_row(softmax.sum[h][i], [](C p, C q) { return p + q; });
     const int64_t row = own + 16 * h + row_of(2 * i);
     const bool blind = sum == C(0);
-    if (row < a.rows && lane() % 4 == 0) lse[row] = blind ? -never() : softmax.top[h][i] + log(sum);
+    if (row < a.rows && lane() % 4 == 0) {
+      tops[row] = blind ? -never() : softmax.top[h][i];
+      inverses[row] = blind ? C(0) : C(1) / sum;
+    }
     return blind ? C(0) : static_cast<C>(a.factor) / sum;
   });
 }

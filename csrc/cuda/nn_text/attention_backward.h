@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The gradients of attention. Weights are computed again from the rows' saved log-sums. One kernel
-// owns rows of queries, another one rows of keys, so each sum has one owner and a fixed order.
+// The gradients of attention. Weights are computed again from the rows' saved largest scores and
+// sums. One kernel owns rows of queries, another one rows of keys, so each sum has one owner and a
+// fixed order.
 #include "attention_parts.h"
 
 namespace cograd::device {
@@ -38,14 +39,16 @@ struct Room {
                 warp() * 16 * kTiles.scratch_step()) {}
 };
 
-// Turns scores into weights, and the gradients of the weights into those of the scores. Then clears
-// the weights that dropout has dropped.
+// Turns scores into weights, and the gradients of the weights into those of the scores before they
+// were scaled: scaled ones would be subnormal in float16 too soon. Then clears the weights that
+// dropout has dropped.
 template <bool kColumns>
 inline void differentiate(const AttentionArgs& a, const Dropout& dropout, int64_t n, int64_t row,
                           int64_t key, Square& s, Square& d) {
-  const C* lse = static_cast<const C*>(a.lse) + (a.first + n) * a.rows;
+  const C* tops = static_cast<const C*>(a.tops) + (a.first + n) * a.rows;
+  const C* inverses = static_cast<const C*>(a.inverses) + (a.first + n) * a.rows;
   const C* along = static_cast<const C*>(a.along) + (a.first + n) * a.rows;
-  const C scale = static_cast<C>(a.scale), factor = static_cast<C>(a.factor);
+  const C factor = static_cast<C>(a.factor);
   uint64_t kept = ~uint64_t{0};
   if constexpr (kWithDropout) kept = dropout.bits<kColumns, 1, kOthers / 8>(row, key);
   s.each([&](int, int j, int e, C& w) {
@@ -53,8 +56,8 @@ inline void differentiate(const AttentionArgs& a, const Dropout& dropout, int64_
     const bool here = r < a.rows;
     const bool keeps = (kept >> (4 * j + e) & 1) != 0;
     C& slope = d.at[0][j][e];
-    w = here ? weight_of(w - lse[r]) : C(0);
-    slope = w * ((keeps ? slope * factor : C(0)) - (here ? along[r] : C(0))) * scale;
+    w = here ? weight_of(w - tops[r]) * inverses[r] : C(0);
+    slope = w * ((keeps ? slope * factor : C(0)) - (here ? along[r] : C(0)));
     if (!keeps) w = C(0);
   });
 }
@@ -85,8 +88,9 @@ inline void query_gradient(const AttentionArgs& a, int64_t n, int64_t first, con
     differentiate<false>(a, dropout, n, own, key, s, d);
     multiply_weights(gq, d, room.others, room.scratch);
   }
+  arrived();  // without keys nothing has waited for the copies
   write_rows(a.gq, offset_of(a, a.gq, n, 1), gq, own, a.rows, a.size,
-             [](int, int) { return C(1); });
+             [&](int, int) { return static_cast<C>(a.scale); });
 }
 COGRAD_BLOCK_KERNEL(attention_query_gradient, AttentionArgs, kTiles.threads()) {
   COGRAD_DYNAMIC_SHARED(Kept, shared);
@@ -128,8 +132,9 @@ inline void key_gradients(const AttentionArgs& a, int64_t n, int64_t first, cons
       multiply_weights(gk, d, room.others, room.scratch);
     }
   }
+  arrived();  // under a causal mask no row may see these keys, and nothing has waited
   write_rows(a.gk, offset_of(a, a.gk, n, a.group), gk, own, a.keys, a.size,
-             [](int, int) { return C(1); });
+             [&](int, int) { return static_cast<C>(a.scale); });
   write_rows(a.gv, offset_of(a, a.gv, n, a.group), gv, own, a.keys, a.value_size,
              [&](int, int) { return static_cast<C>(a.factor); });
 }

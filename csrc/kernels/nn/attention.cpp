@@ -92,7 +92,7 @@ void clear(const Matrices& m, int64_t count, int64_t rows, int64_t size) {
 
 template <class T>
 void backward_parts(DType t, const Attention& a, const Matrices& out, const Matrices& g,
-                    const void* lse, const Matrices& gq, const Matrices& gk, const Matrices& gv) {
+                    const void* stats, const Matrices& gq, const Matrices& gk, const Matrices& gv) {
   const auto loop = attention_loops().backward;
   const int64_t heads = a.count / a.group, blocks = blocks_of(a) * a.group;
   const int64_t parts = std::min(blocks, (kParts + heads - 1) / heads);
@@ -102,7 +102,7 @@ void backward_parts(DType t, const Attention& a, const Matrices& out, const Matr
   if (parts == 1) {
     parallel_for(0, heads, 1, [&](int64_t lo, int64_t hi) {
       for (; lo < hi; ++lo)
-        loop(t, a, out, g, lse, gq, lo, 0, blocks, at<T>(gk, lo), gk.row_step, at<T>(gv, lo),
+        loop(t, a, out, g, stats, gq, lo, 0, blocks, at<T>(gk, lo), gk.row_step, at<T>(gv, lo),
              gv.row_step);
     });
     return;
@@ -114,7 +114,7 @@ void backward_parts(DType t, const Attention& a, const Matrices& out, const Matr
     for (; lo < hi; ++lo) {
       const int64_t p = lo % parts;
       T* own = sums.get() + lo * room;
-      loop(t, a, out, g, lse, gq, lo / parts, blocks * p / parts, blocks * (p + 1) / parts, own,
+      loop(t, a, out, g, stats, gq, lo / parts, blocks * p / parts, blocks * (p + 1) / parts, own,
            a.size, own + a.keys * a.size, a.value_size);
     }
   });
@@ -150,8 +150,8 @@ std::optional<DType> attention_dtype(DType t, int64_t size, int64_t value_size) 
   return wide_dtype(t);
 }
 
-void attention_forward(DType t, const Attention& given, const Matrices& to, void* lse) {
-  COGRAD_SLOT(attention_forward, t, given, to, lse);
+void attention_forward(DType t, const Attention& given, const Matrices& to, void* stats) {
+  COGRAD_SLOT(attention_forward, t, given, to, stats);
   Located located(given);
   const Attention& a = located.attention();
   const Matrices out = located.queries(to);
@@ -174,20 +174,20 @@ void attention_forward(DType t, const Attention& given, const Matrices& to, void
             loops.pack(t, a, head + lo / blocks, lo % blocks, packed.get() + lo / blocks * bytes);
         });
     parallel_for(head * rows, (head + count) * rows, grain, [&](int64_t lo, int64_t hi) {
-      loops.forward(t, a, packed.get(), head, out, lse, lo, hi);
+      loops.forward(t, a, packed.get(), head, out, stats, lo, hi);
     });
   }
 }
 
 void attention_backward(DType t, const Attention& given, const Matrices& out, const Matrices& g,
-                        const void* lse, const Matrices& gq, const Matrices& gk,
+                        const void* stats, const Matrices& gq, const Matrices& gk,
                         const Matrices& gv) {
-  COGRAD_SLOT(attention_backward, t, given, out, g, lse, gq, gk, gv);
+  COGRAD_SLOT(attention_backward, t, given, out, g, stats, gq, gk, gv);
   Located located(given);
   const Attention& a = located.attention();
   const HeavyScope heavy(2 * a.count * blocks_of(a) * work_of(a));
   const auto run = t == DType::Float64 ? backward_parts<double> : backward_parts<float>;
-  run(t, a, located.queries(out), located.queries(g), lse, located.queries(gq), located.keys(gk),
+  run(t, a, located.queries(out), located.queries(g), stats, located.queries(gq), located.keys(gk),
       located.keys(gv));
 }
 

@@ -61,12 +61,14 @@ struct Attention {
 // Returns the dtype in which tensors of dtype t and rows of these lengths are taken, and written;
 // none if there is no kernel for them. On the CPU that is float or double.
 std::optional<DType> attention_dtype(DType t, int64_t size, int64_t value_size);
-// `lse` [count, rows] receives each row's log of the sum of exponentials, or inf for a row that
-// sees no key; the output of such a row is zero. It is in float for dtypes of 16 bits.
-void attention_forward(DType t, const Attention& a, const Matrices& out, void* lse);
+// `stats` [2, count, rows] receives each row's largest score and the inverse of its sum of
+// exp(score - largest), or inf and 0 for a row that sees no key; the output of such a row is zero.
+// They are in float for dtypes of 16 bits. One number, the log of the sum of exponentials, would
+// lose the sum where all scores of a row are huge.
+void attention_forward(DType t, const Attention& a, const Matrices& out, void* stats);
 // Writes the gradients; `out` and `g` are forward's result and its gradient.
 void attention_backward(DType t, const Attention& a, const Matrices& out, const Matrices& g,
-                        const void* lse, const Matrices& gq, const Matrices& gk,
+                        const void* stats, const Matrices& gq, const Matrices& gk,
                         const Matrices& gv);
 // Writes the factors by which dropout multiplies weights: 0 or 1 / (1 - p), [count, rows, keys], in
 // float or double.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Computes blocks of attention. Forward scores some rows against some keys and carries the softmax
 // from block to block (the online normaliser of Milakov and Gimelshein). Backward starts from the
-// rows' saved log-sums (as in FlashAttention-2).
+// rows' saved largest scores and sums, like FlashAttention from its log-sums.
 #include "kernels/nn/attention_loops.h"
 
 #include <limits>
@@ -147,12 +147,13 @@ class ForwardBlocks {
  public:
   // `packed` holds the keys and values of the matrices from `first_head` on.
   ForwardBlocks(const Attention& a, const T* packed, int64_t first_head, const Matrices& out,
-                T* lse)
+                T* stats)
       : a_(a),
         packed_(packed),
         first_head_(first_head),
         out_(out),
-        lse_(lse),
+        tops_(stats),
+        inverses_(stats + a.count * a.rows),
         keys_(a, a.size, true),
         values_(a, a.value_size, false),
         scores_(aligned_array<T>(kRows * kKeys)) {}
@@ -214,16 +215,17 @@ class ForwardBlocks {
   }
   void finish(int64_t row, T top, T sum, T* out) {
     const bool blind = sum == T(0);
-    lse_[row] = blind ? std::numeric_limits<T>::infinity() : top + log(sum);
-    const T scale = blind ? T(0) : T(1) / sum;
-    for (int64_t j = 0; j < a_.value_size; ++j) out[j] *= scale;
+    const T inverse = blind ? T(0) : T(1) / sum;
+    tops_[row] = blind ? std::numeric_limits<T>::infinity() : top;
+    inverses_[row] = inverse;
+    for (int64_t j = 0; j < a_.value_size; ++j) out[j] *= inverse;
   }
 
   const Attention& a_;
   const T* packed_;
   int64_t first_head_;
   const Matrices& out_;
-  T* lse_;
+  T *tops_, *inverses_;
   PackedKeys<T> keys_, values_;
   AlignedArray<T> scores_;
 };
@@ -231,12 +233,13 @@ class ForwardBlocks {
 template <class T>
 class BackwardBlocks {
  public:
-  BackwardBlocks(const Attention& a, const Matrices& out, const Matrices& g, const T* lse,
+  BackwardBlocks(const Attention& a, const Matrices& out, const Matrices& g, const T* stats,
                  const Matrices& gq, int64_t of_keys)
       : a_(a),
         out_(out),
         g_(g),
-        lse_(lse),
+        tops_(stats),
+        inverses_(stats + a.count * a.rows),
         gq_(gq),
         keys_(a, a.size, true),
         key_rows_(a, a.size, false),
@@ -305,16 +308,20 @@ class BackwardBlocks {
     T* d = slopes_.get() + i * kKeys;
     int64_t keys;
     const T factor = prepare_row(a_, block, i, w, keys);
-    exp_row(w, factor, lse_[block.n * a_.rows + block.first + i], keys);
-    const T scale = static_cast<T>(a_.scale);
+    const int64_t at = block.n * a_.rows + block.first + i;
+    exp_row(w, factor, tops_[at], keys);
+    const T scale = static_cast<T>(a_.scale), inverse = inverses_[at];
     if (a_.dropout > 0) drop_row(a_, block, i, d);
-    for (int64_t j = 0; j < block.keys; ++j) d[j] = w[j] * (d[j] - along) * scale;
+    for (int64_t j = 0; j < block.keys; ++j) {
+      w[j] *= inverse;
+      d[j] = w[j] * (d[j] - along) * scale;
+    }
     if (a_.dropout > 0) drop_row(a_, block, i, w);
   }
 
   const Attention& a_;
   const Matrices &out_, &g_;
-  const T* lse_;
+  const T *tops_, *inverses_;
   const Matrices& gq_;
   PackedKeys<T> keys_, key_rows_, values_;
   AlignedArray<T> packed_, weights_, slopes_, q_, gp_;
@@ -343,27 +350,27 @@ void pack_block(DType t, const Attention& a, int64_t head, int64_t block, void* 
 }
 template <class T>
 void forward_as(const Attention& a, const void* packed, int64_t first_head, const Matrices& out,
-                void* lse, int64_t lo, int64_t hi) {
-  ForwardBlocks<T>(a, static_cast<const T*>(packed), first_head, out, static_cast<T*>(lse))
+                void* stats, int64_t lo, int64_t hi) {
+  ForwardBlocks<T>(a, static_cast<const T*>(packed), first_head, out, static_cast<T*>(stats))
       .run(lo, hi);
 }
 void forward(DType t, const Attention& a, const void* packed, int64_t first_head,
-             const Matrices& out, void* lse, int64_t lo, int64_t hi) {
+             const Matrices& out, void* stats, int64_t lo, int64_t hi) {
   const auto run = t == DType::Float64 ? forward_as<double> : forward_as<float>;
-  run(a, packed, first_head, out, lse, lo, hi);
+  run(a, packed, first_head, out, stats, lo, hi);
 }
 template <class T>
-void backward_as(const Attention& a, const Matrices& out, const Matrices& g, const void* lse,
+void backward_as(const Attention& a, const Matrices& out, const Matrices& g, const void* stats,
                  const Matrices& gq, int64_t of_keys, int64_t lo, int64_t hi, void* gk,
                  int64_t gk_step, void* gv, int64_t gv_step) {
-  BackwardBlocks<T>(a, out, g, static_cast<const T*>(lse), gq, of_keys)
+  BackwardBlocks<T>(a, out, g, static_cast<const T*>(stats), gq, of_keys)
       .run(lo, hi, static_cast<T*>(gk), gk_step, static_cast<T*>(gv), gv_step);
 }
-void backward(DType t, const Attention& a, const Matrices& out, const Matrices& g, const void* lse,
-              const Matrices& gq, int64_t of_keys, int64_t lo, int64_t hi, void* gk,
-              int64_t gk_step, void* gv, int64_t gv_step) {
+void backward(DType t, const Attention& a, const Matrices& out, const Matrices& g,
+              const void* stats, const Matrices& gq, int64_t of_keys, int64_t lo, int64_t hi,
+              void* gk, int64_t gk_step, void* gv, int64_t gv_step) {
   const auto run = t == DType::Float64 ? backward_as<double> : backward_as<float>;
-  run(a, out, g, lse, gq, of_keys, lo, hi, gk, gk_step, gv, gv_step);
+  run(a, out, g, stats, gq, of_keys, lo, hi, gk, gk_step, gv, gv_step);
 }
 
 }  // namespace

@@ -21,11 +21,11 @@ struct AttentionLoops {
   // Computes blocks [lo, hi) of all matrices' rows, in the order of the matrices. `packed` has the
   // keys and values of the matrices from `first_head` on.
   void (*forward)(DType t, const Attention& a, const void* packed, int64_t first_head,
-                  const Matrices& out, void* lse, int64_t lo, int64_t hi);
+                  const Matrices& out, void* stats, int64_t lo, int64_t hi);
   // Computes blocks [lo, hi) of the query rows of one matrix of keys; adds to gk and gv
   // [keys, size].
   void (*backward)(DType t, const Attention& a, const Matrices& out, const Matrices& g,
-                   const void* lse, const Matrices& gq, int64_t of_keys, int64_t lo, int64_t hi,
+                   const void* stats, const Matrices& gq, int64_t of_keys, int64_t lo, int64_t hi,
                    void* gk, int64_t gk_step, void* gv, int64_t gv_step);
 };
 const AttentionLoops& attention_loops();

@@ -97,13 +97,13 @@ struct AttentionOp {
       s.random = a.random = generator_or_default(nullptr).take(blocks);
     }
     Tensor out = result_like(query, value.size(-1));
-    const int64_t rows[2] = {a.count, a.rows};
-    const Tensor lse = empty(rows, wide_dtype(query.dtype()));
+    const int64_t rows[3] = {2, a.count, a.rows};
+    const Tensor stats = empty(rows, wide_dtype(query.dtype()));
     const Operand o(out);
-    kernels::attention_forward(query.dtype(), a, o.matrices(), lse.bytes());
+    kernels::attention_forward(query.dtype(), a, o.matrices(), stats.bytes());
     if (ctx.recording()) {
       *ctx.operator->() = s;
-      ctx.save(query, key, value, mask, lse);
+      ctx.save(query, key, value, mask, stats);
       ctx.save_output(out);
     }
     return out;
@@ -118,14 +118,14 @@ struct AttentionOp {
   }
   static void backward_fused(Ctx<AttentionOp>& ctx, const Tensor& grad) {
     const Tensor query = ctx.saved(0), key = ctx.saved(1), value = ctx.saved(2);
-    const Tensor mask = ctx.saved(3), lse = ctx.saved(4), out = ctx.saved(5);
+    const Tensor mask = ctx.saved(3), stats = ctx.saved(4), out = ctx.saved(5);
     const Operand q(query), k(key), v(value), o(out), g(grad);
     const MaskOperand masks(mask, query, key.size(-2));
     const Tensor gq = result_like(query, query.size(-1)), gk = result_like(key, key.size(-1)),
                  gv = result_like(value, value.size(-1));
     const Operand to_q(gq), to_k(gk), to_v(gv);
     kernels::attention_backward(query.dtype(), attention(*ctx.operator->(), q, k, v, masks),
-                                o.matrices(), g.matrices(), lse.bytes(), to_q.matrices(),
+                                o.matrices(), g.matrices(), stats.bytes(), to_q.matrices(),
                                 to_k.matrices(), to_v.matrices());
     if (ctx.needs(0)) ctx.grad(0) = gq;
     if (ctx.needs(1)) ctx.grad(1) = gk;
