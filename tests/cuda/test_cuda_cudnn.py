@@ -684,11 +684,15 @@ for _ in range(2):
 # An algorithm that finds no memory is used again later.
 cudnn.plan_cache.clear()
 conv(2, there, weight)
-fake.fake_cuda_fail(PASSES[0], 1, 4003)
+fake.fake_cuda_fail(PASSES[0], 1, 4004)
 assert added(lambda: close(conv(2, there, weight), expected)) == {3: 1}
 assert added(lambda: close(conv(2, there, weight), expected)) == {1: 1}
-fake.fake_cuda_fail(PASSES[0], -4, 4003)
-raises(torch.cuda.OutOfMemoryError, "DEVICE_ALLOCATION_FAILED (4003)", conv, 2, there, weight)
+fake.fake_cuda_fail(PASSES[0], -4, 4004)
+raises(torch.cuda.OutOfMemoryError, "DEVICE_ALLOCATION_FAILED (4004)", conv, 2, there, weight)
+# The host's memory is another matter.
+fake.fake_cuda_fail(PASSES[0], 1, 4003)
+e = raises(RuntimeError, "HOST_ALLOCATION_FAILED (4003)", conv, 2, there, weight)
+assert not isinstance(e, torch.cuda.OutOfMemoryError)
 """
     )
 
@@ -705,7 +709,7 @@ fake.fake_cuda_fail(b"cudnnCreate", -2, 1001)
 raises(RuntimeError, "convolution(): cuDNN's cudnnCreate failed with CUDNN_STATUS_NOT_INITIALIZED "
        f"(1001): {BAD}", conv, 2, there, weight)
 assert torch.cuda.memory_reserved() < reserved
-fake.fake_cuda_fail(b"cudnnCreate", 1, 4003)
+fake.fake_cuda_fail(b"cudnnCreate", 1, 4004)
 close(conv(2, there, weight), expected)
 assert lib.fake_cudnn_handles() == 1 and passes()[0] == 1
 """
@@ -791,6 +795,12 @@ assert found[0] == os.environ["COGRAD_CUDNN"] and found[2] == "", found
 assert cudnn.version() >= 90000 and cudnn.is_available()
 # It has our numbers of dtypes, kinds of products and modes, and the same sizes of results.
 lib = ctypes.CDLL(os.environ["COGRAD_CUDNN"])
+lib.cudnnGetErrorString.restype = ctypes.c_char_p
+for status, name in ((2000, "BAD_PARAM"), (2001, "INVALID_VALUE"), (3000, "NOT_SUPPORTED"),
+                     (3007, "NOT_SUPPORTED_ARCH_MISMATCH"),
+                     (4003, "INTERNAL_ERROR_HOST_ALLOCATION_FAILED"),
+                     (4004, "INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED")):
+    assert lib.cudnnGetErrorString(status).decode() == "CUDNN_STATUS_" + name
 def ints(*values):
     return (ctypes.c_int * len(values))(*values)
 x, w, options = (ctypes.c_void_p() for _ in range(3))

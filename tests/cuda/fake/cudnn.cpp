@@ -413,6 +413,8 @@ extern "C" __attribute__((visibility("default"))) const char* cudnnGetErrorStrin
     case 4000:
       return "CUDNN_STATUS_INTERNAL_ERROR";
     case 4003:
+      return "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED";
+    case 4004:
       return "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED";
     case 5000:
       return "CUDNN_STATUS_EXECUTION_FAILED";
