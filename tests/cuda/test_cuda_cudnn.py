@@ -624,6 +624,20 @@ raises(RuntimeError, f"convolution({SHAPE}): cuDNN's search for algorithms faile
        "CUDNN_STATUS_INTERNAL_ERROR (4000)", conv, 2, there, weight)
 assert cudnn.plan_cache.size == 0 == lib.fake_cudnn_descriptors()
 good()
+# A wrong call is an error, not a shape that cuDNN does not support.
+for symbol in PLANNING:
+    cudnn.plan_cache.clear()
+    fake.fake_cuda_fail(symbol, 1, 2007)
+    raises(RuntimeError, f"cuDNN's {symbol.decode()} failed with CUDNN_STATUS_BAD_PARAM_STREAM_"
+           "MISMATCH (2007)", conv, 2, there, weight)
+for code in (2001, 2007):
+    cudnn.plan_cache.clear()
+    fake.fake_cuda_fail(b"cudnnGetConvolutionForwardAlgorithm_v7", 1, code)
+    raises(RuntimeError, f"({code}): {BAD}", conv, 2, there, weight)
+    assert cudnn.plan_cache.size == 0 == lib.fake_cudnn_descriptors()
+    before = passes()[0]
+    good()
+    assert passes()[0] == before + 1  # the next call is cuDNN's
 for n in (1, 3):
     for _ in range(n - 1):
         good()
@@ -657,9 +671,9 @@ def test_what_cudnn_refuses_is_computed_without_it():
         MESSAGE
         + ALGORITHMS.replace('x = torch.randn(2, 4, 12, 12, device="cuda")', "")
         + """
-refusing = PLANNING + (b"cudnnGetConvolutionForwardAlgorithm_v7",)
-for symbol in refusing:
-    for code in (2000, 3002):
+choose = b"cudnnGetConvolutionForwardAlgorithm_v7"
+for symbol in PLANNING + (choose,):
+    for code in (2000, 3002) if symbol == choose else (2000, 2001, 3002):
         cudnn.plan_cache.clear()
         fake.fake_cuda_fail(symbol, 1, code)
         before, others = passes(), columns()

@@ -125,7 +125,7 @@ class Plan {
           candidates_.begin(), candidates_.end(),
           [&](const Candidate& k) { return k.algorithm == choice.algorithm && k.math == math; });
       if (known || math == kConvertingMath ||
-          !accepted(set_math(math), "cudnnSetConvolutionMathType"))
+          !described(set_math(math), "cudnnSetConvolutionMathType"))
         continue;
       size_t bytes = 0;
       if (pass().workspace(handle, a, b, convolution_, c, choice.algorithm, &bytes) == 0 &&
@@ -202,12 +202,16 @@ class Plan {
     if (key_.pass == ConvPass::InputGrad) return {w_, y_, x_};
     return {x_, y_, w_};
   }
-  // Returns false for a status that says that cuDNN does not compute this; raises for others.
+  // Returns false for a status that says that cuDNN does not compute this; raises for others, or
+  // an error would be kept as a plan without algorithms.
   bool accepted(int status, const char* function) const {
     if (status == 0) return true;
-    constexpr int kBadParameter = 2;
-    if (status / 1000 != kBadParameter && !cudnn_unsupported(status)) fail(status, function);
+    if (status != kCudnnBadParameter && !cudnn_unsupported(status)) fail(status, function);
     return false;
+  }
+  // The same for a function of a descriptor, which may also refuse a value.
+  bool described(int status, const char* function) const {
+    return status != kCudnnInvalidValue && accepted(status, function);
   }
   [[noreturn]] void fail(int status, const char* function) const {
     const ConvShape& s = key_.shape;
@@ -239,9 +243,9 @@ class Plan {
       Sizes strides{};
       int step = 1;
       for (auto i = static_cast<size_t>(n); i-- > 0; step *= of[i]) strides[i] = step;
-      return accepted(api.tensor_create(&d), "cudnnCreateTensorDescriptor") &&
-             accepted(api.tensor_set(d, type, n, of.data(), strides.data()),
-                      "cudnnSetTensorNdDescriptor");
+      return described(api.tensor_create(&d), "cudnnCreateTensorDescriptor") &&
+             described(api.tensor_set(d, type, n, of.data(), strides.data()),
+                       "cudnnSetTensorNdDescriptor");
     };
     constexpr int kRowMajor = 0, kCrossCorrelation = 1;
     const bool wide = key_.dtype == DType::Float64, half = dtype_size(key_.dtype) == 2;
@@ -255,19 +259,19 @@ class Plan {
     }
     return tensor(x_, sizes(s.batch, s.groups * s.in_channels, s.in)) &&
            tensor(y_, sizes(s.batch, s.groups * s.out_channels, s.out)) &&
-           accepted(api.filter_create(&w_), "cudnnCreateFilterDescriptor") &&
-           accepted(
+           described(api.filter_create(&w_), "cudnnCreateFilterDescriptor") &&
+           described(
                api.filter_set(w_, type, kRowMajor, n,
                               sizes(s.groups * s.out_channels, s.in_channels, s.kernel).data()),
                "cudnnSetFilterNdDescriptor") &&
-           accepted(api.convolution_create(&convolution_), "cudnnCreateConvolutionDescriptor") &&
-           accepted(api.convolution_set(convolution_, n - 2, padding.data(), stride.data(),
-                                        dilation.data(), kCrossCorrelation,
-                                        wide ? kCudnnDouble : kCudnnFloat),
-                    "cudnnSetConvolutionNdDescriptor") &&
-           accepted(api.convolution_set_groups(convolution_, static_cast<int>(s.groups)),
-                    "cudnnSetConvolutionGroupCount") &&
-           accepted(set_math(math_), "cudnnSetConvolutionMathType");
+           described(api.convolution_create(&convolution_), "cudnnCreateConvolutionDescriptor") &&
+           described(api.convolution_set(convolution_, n - 2, padding.data(), stride.data(),
+                                         dilation.data(), kCrossCorrelation,
+                                         wide ? kCudnnDouble : kCudnnFloat),
+                     "cudnnSetConvolutionNdDescriptor") &&
+           described(api.convolution_set_groups(convolution_, static_cast<int>(s.groups)),
+                     "cudnnSetConvolutionGroupCount") &&
+           described(set_math(math_), "cudnnSetConvolutionMathType");
   }
 
   Outcome attempt(CudnnHandle handle, const Candidate& k, const Arrays& at, int runs) {
@@ -280,7 +284,7 @@ class Plan {
         return Outcome::NoMemory;
       }
     }
-    if (!accepted(set_math(k.math), "cudnnSetConvolutionMathType")) return Outcome::Unsupported;
+    if (!described(set_math(k.math), "cudnnSetConvolutionMathType")) return Outcome::Unsupported;
     const double wide[2] = {1, 0};
     const float narrow[2] = {1, 0};
     const bool is_wide = key_.dtype == DType::Float64;

@@ -17,6 +17,7 @@ using CudnnDescriptor = void*;
 enum : int { kCudnnFloat = 0, kCudnnDouble = 1, kCudnnHalf = 2, kCudnnBFloat16 = 9 };
 // How products are computed. The default may round float32 to TF32, the third to 16 bits.
 enum : int { kDefaultMath = 0, kTensorMath = 1, kConvertingMath = 2, kExactMath = 3 };
+enum : int { kCudnnBadParameter = 2000, kCudnnInvalidValue = 2001 };
 enum : int { kCudnnOutOfMemory = 4004 };  // on the GPU; 4003 is the host's
 // The library was called as it should be, but does not support that.
 inline bool cudnn_unsupported(int status) noexcept { return status / 1000 == 3; }
