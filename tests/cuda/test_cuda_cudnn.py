@@ -701,8 +701,26 @@ conv(2, there, weight)
 fake.fake_cuda_fail(PASSES[0], 1, 4004)
 assert added(lambda: close(conv(2, there, weight), expected)) == {3: 1}
 assert added(lambda: close(conv(2, there, weight), expected)) == {1: 1}
+# The last one, without a workspace, runs again after the cache has given its memory back.
+def reserve():
+    torch.empty(1 << 25, dtype=torch.uint8, device="cuda")
+    return torch.cuda.memory_reserved()
+reserved = reserve()
 fake.fake_cuda_fail(PASSES[0], -4, 4004)
+assert added(lambda: close(conv(2, there, weight), expected)) == {0: 1}
+assert torch.cuda.memory_reserved() <= reserved - (1 << 25)
+allocated, reserved, before = torch.cuda.memory_allocated(), reserve(), columns()
+fake.fake_cuda_fail(PASSES[0], -5, 4004)
 raises(torch.cuda.OutOfMemoryError, "DEVICE_ALLOCATION_FAILED (4004)", conv, 2, there, weight)
+assert torch.cuda.memory_reserved() <= reserved - (1 << 25) and columns() == before
+assert torch.cuda.memory_allocated() == allocated
+cudnn.benchmark = True  # a measurement does so, too, and begins with number 4
+cudnn.plan_cache.clear()
+reserved = reserve()
+fake.fake_cuda_fail(PASSES[0], -5, 4004)
+assert added(lambda: close(conv(2, there, weight), expected)) == {0: 5}
+assert torch.cuda.memory_reserved() <= reserved - (1 << 25)
+cudnn.benchmark = False
 # The host's memory is another matter.
 fake.fake_cuda_fail(PASSES[0], 1, 4003)
 e = raises(RuntimeError, "HOST_ALLOCATION_FAILED (4003)", conv, 2, there, weight)

@@ -293,8 +293,15 @@ class Plan {
     const auto [a, b, c] = arrays();
     for (int i = 0; i < runs; ++i) {
       const Timed timed(pass().name);
-      const int status = pass().run(handle, one, a, at.a, b, at.b, convolution_, k.algorithm,
-                                    work ? work->data() : nullptr, k.workspace, zero, c, at.c);
+      const auto start = [&] {
+        return pass().run(handle, one, a, at.a, b, at.b, convolution_, k.algorithm,
+                          work ? work->data() : nullptr, k.workspace, zero, c, at.c);
+      };
+      int status = start();
+      if (status == kCudnnOutOfMemory && k.workspace == 0) {  // no other algorithm needs less
+        here().memory.release_cached();
+        status = start();
+      }
       if (cudnn_unsupported(status)) return Outcome::Unsupported;
       if (status == kCudnnOutOfMemory && k.workspace > 0) return Outcome::NoMemory;
       if (status != 0) fail(status, pass().name);
