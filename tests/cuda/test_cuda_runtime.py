@@ -278,3 +278,66 @@ assert x.grad.tolist() == [8 * i for i in range(6)]
 assert torch.cuda.current_stream() == torch.cuda.default_stream()
 """
     )
+
+
+def test_idle_streams_cost_no_event_and_waiting_blocks_few_questions():
+    fakes.run(
+        """
+calls = lambda name: fake.fake_cuda_calls(name)
+s = torch.cuda.Stream()
+with torch.cuda.stream(s):
+    torch.ones(10).cuda().exp()
+torch.cuda.synchronize()
+made = calls(b"cuEventCreate")
+for _ in range(20):
+    torch.empty(1000, device="cuda")  # s has nothing to do
+assert calls(b"cuEventCreate") == made
+x = torch.ones(1000).cuda()
+kept = [torch.empty(1000, device="cuda") for _ in range(50)]
+with torch.cuda.stream(s):
+    y = x.clone()  # waits in the queue of s
+places = {t.data_ptr() for t in kept}
+del kept
+assert calls(b"cuEventCreate") == made + 50
+live = torch.cuda.memory_allocated()
+asked = calls(b"cuEventQuery")
+fake.fake_cuda_fail(b"cuEventQuery", -1, 600)  # not ready
+z = torch.zeros(1000, device="cuda")
+assert calls(b"cuEventQuery") == asked + 1 and z.data_ptr() not in places
+torch.cuda.synchronize()
+del z
+asked = calls(b"cuEventQuery")
+again = [torch.empty(1000, device="cuda") for _ in range(50)]
+assert calls(b"cuEventQuery") - asked <= 55  # one for each block, and few for the last one
+assert len({t.data_ptr() for t in again} & places) >= 49
+assert y.tolist() == [1.0] * 1000
+"""
+    )
+
+
+def test_a_block_waits_for_each_stream_that_is_busy():
+    fakes.run(
+        """
+x = torch.ones(1000).cuda()
+s, t = torch.cuda.Stream(), torch.cuda.Stream()
+torch.cuda.synchronize()
+with torch.cuda.stream(s):
+    y = x.exp()
+with torch.cuda.stream(t):
+    w = x.sin()
+at = x.data_ptr()
+del x
+s.synchronize()  # t still uses the block
+fake.fake_cuda_fail(b"cuEventQuery", 2, 600)
+a = torch.zeros(1000).cuda()
+b = torch.zeros(1000).cuda()
+assert a.tolist() == b.tolist() == [0.0] * 1000
+want = torch.ones(1000)
+assert torch.allclose(w.cpu(), want.sin()) and torch.allclose(y.cpu(), want.exp())
+del a, b
+torch.cuda.synchronize()
+taken = [torch.empty(1000, device="cuda") for _ in range(8)]
+assert at in {v.data_ptr() for v in taken}
+torch.cuda.empty_cache()
+"""
+    )

@@ -136,10 +136,8 @@ void Allocator::free(Block* b, const std::vector<CUstream>& others) noexcept {
   if (!await(b, others)) {
     b->used = true;  // for its neighbours, until it is free
     b->pool->held.push_back(b);
-  } else if (b->awaited.empty()) {
+  } else if (b->awaited == 0) {
     put_back(b);
-  } else {
-    waiting_.push_back(b);
   }
   if (&pool != &general_ && pool.graphs == 0) release_unused_pools();
 }
@@ -158,13 +156,17 @@ bool Allocator::await(Block* b, const std::vector<CUstream>& others) noexcept {
       continue;
     }
     if (of_capture) continue;  // only streams of the capture have used the block
+    // Idle streams are frequent, and this costs less than an event. Captures may forbid the call.
+    if (!capture_open() && driver().stream_query(s) == kSuccess) continue;
     CUevent e = nullptr;
     // A failure means that the context is lost; then nothing will run any more.
     if (driver().event_create(&e, 2) != kSuccess) continue;  // 2: without timing
-    if (driver().event_record(e, s) == kSuccess)
-      b->awaited.push_back(e);
-    else
+    if (driver().event_record(e, s) == kSuccess) {
+      waiting_[s].push_back({e, b});
+      ++b->awaited;
+    } else {
       driver().event_destroy(e);
+    }
   }
   return apart;
 }
@@ -197,10 +199,7 @@ void Allocator::end_capture(uint64_t capture) {
   captures_.erase(it);
   for (Block* b : std::exchange(p.held, {})) {
     b->used = false;
-    if (b->awaited.empty())
-      put_back(b);
-    else
-      waiting_.push_back(b);
+    if (b->awaited == 0) put_back(b);
   }
   release_unused_pools();
 }
@@ -223,9 +222,7 @@ void Allocator::put_back(Block* b) {
     if (first->after != nullptr) first->after->before = first;
     delete second;
   };
-  const auto mergeable = [](const Block* n) {
-    return n != nullptr && !n->used && n->awaited.empty();
-  };
+  const auto mergeable = [](const Block* n) { return n != nullptr && !n->used && n->awaited == 0; };
   if (mergeable(b->after)) {
     free_of(b).erase(b->after);
     merge(b, b->after);
@@ -239,28 +236,25 @@ void Allocator::put_back(Block* b) {
   free_of(b).insert(b);
 }
 
-// Puts back the blocks that no other stream uses any more.
+// Puts back the blocks that no other stream uses any more. A stream reaches its events in order, so
+// one that is not ready answers for those behind it.
 void Allocator::collect(bool wait) {
   if (capture_open()) return;
   bool unused = false;  // a pool that no graph uses got a block back
   for (auto it = waiting_.begin(); it != waiting_.end();) {
-    Block* b = *it;
-    while (!b->awaited.empty()) {
-      const CUevent e = b->awaited.back();
+    auto& queue = it->second;
+    for (; !queue.empty(); queue.pop_front()) {
+      const auto [event, b] = queue.front();
       if (wait)
-        driver().event_synchronize(e);
-      else if (driver().event_query(e) == kNotReady)
+        driver().event_synchronize(event);
+      else if (driver().event_query(event) == kNotReady)
         break;
-      driver().event_destroy(e);
-      b->awaited.pop_back();
+      driver().event_destroy(event);
+      if (--b->awaited != 0 || b->used) continue;  // used: the end of a capture puts it back
+      unused |= b->pool != &general_ && b->pool->graphs == 0;
+      put_back(b);
     }
-    if (!b->awaited.empty()) {
-      ++it;
-      continue;
-    }
-    it = waiting_.erase(it);
-    unused |= b->pool != &general_ && b->pool->graphs == 0;
-    put_back(b);
+    it = queue.empty() ? waiting_.erase(it) : std::next(it);
   }
   if (unused) release_unused_pools();
 }

@@ -2,7 +2,7 @@
 // The caching allocator of one GPU. Freed blocks stay with the stream that used them, so the same
 // stream can reuse them at once: its kernels run in order.
 #pragma once
-#include <list>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,7 +28,7 @@ struct Block {
   Block *before = nullptr, *after = nullptr;  // its neighbours in the segment
   bool used = false;
   bool small = false;
-  std::vector<CUevent> awaited;  // other streams may read or write the block until these
+  int awaited = 0;  // events until which other streams may read or write the block
 };
 
 struct BySize {
@@ -93,7 +93,12 @@ class Allocator {
   MemoryPool general_;
   std::map<uint64_t, std::unique_ptr<MemoryPool>> pools_;  // of graphs
   std::map<uint64_t, MemoryPool*> captures_;               // the open ones
-  std::list<Block*> waiting_;                              // freed, but awaited by other streams
+  // Events after the last use of freed blocks, in the order in which their stream reaches them.
+  struct Awaited {
+    CUevent event;
+    Block* block;
+  };
+  std::map<CUstream, std::deque<Awaited>> waiting_;  // no queue is empty
   GpuMemory stats_;
 };
 
