@@ -299,3 +299,52 @@ g.replay()
 cuda.synchronize()
 """
     )
+
+
+@pytest.mark.parametrize("drop", ["before", "after", "never"])
+def test_the_end_of_a_thread_ends_its_captures(drop):
+    """No other thread may end them, and an open one forbids everything that waits."""
+    fakes.run(
+        THREADS
+        + f"""
+drop = {drop!r}
+held = [cuda.CUDAGraph()]
+begun, go = threading.Event(), threading.Event()
+def begin():
+    with cuda.stream(s):
+        held[0].capture_begin()
+        held.append(x + 1)
+    begun.set()
+    go.wait()
+t = threading.Thread(target=begin)
+t.start()
+begun.wait()
+if drop == "before":
+    held.clear()
+    gc.collect()
+go.set()
+t.join()
+with cuda.stream(s):
+    assert not cuda.is_current_stream_capturing()
+cuda.synchronize()
+cuda.empty_cache()
+if drop == "never":
+    g = held[0]
+    raises(RuntimeError, "no capture has begun", g.capture_end)
+    raises(RuntimeError, "has not been captured", g.replay)
+    with cuda.stream(s):
+        g.capture_begin()
+        y = x * 2
+        g.capture_end()
+        g.replay()
+        assert y.tolist() == [0., 2., 4., 6.]
+    del g, y
+held.clear()
+gc.collect()
+cuda.synchronize()
+z = x + 3
+assert z.tolist() == [3., 4., 5., 6.]
+if os.path.exists(os.environ.get("COGRAD_CUDA_DRIVER", "")):
+    assert fake.fake_cuda_graphs() == 0
+"""
+    )

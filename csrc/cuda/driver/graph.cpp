@@ -13,6 +13,7 @@
 #include "cuda/driver/gpu.h"
 #include "cuda/driver/timing.h"
 #include "cuda/memory/pinned.h"
+#include "tensor/thread_locals.h"
 
 namespace cograd::cuda {
 
@@ -31,6 +32,8 @@ class OpenCaptures {
     const std::lock_guard lock(mutex_);
     all_.erase(id);
   }
+  // Returns those that only the thread may end.
+  std::vector<Graph*> of_thread(uint64_t thread);
   Graph* find(CUstream s) {
     const uint64_t id = capture_of(s);
     if (id == 0) return nullptr;
@@ -53,6 +56,15 @@ uint64_t this_thread() noexcept {
   static std::atomic<uint64_t> last{0};
   thread_local const uint64_t number = ++last;
   return number;
+}
+
+// A thread that ends ends the captures that it has begun, while others may use their graphs. Held
+// by what ends a capture and by what asks whether it has ended; the order is: this one, then
+// others.
+std::unique_lock<std::recursive_mutex> lock_ends() {
+  static auto* m = new std::recursive_mutex;  // never freed, as the captures
+  if (forked()) return {};                    // another thread of the parent may have held it
+  return std::unique_lock(*m);
 }
 
 class Graph final : public GpuGraph {
@@ -114,6 +126,7 @@ class Graph final : public GpuGraph {
   }
 
   void end(bool keep) override {
+    const auto lock = lock_ends();
     COGRAD_CHECK(capturing_, "CUDAGraph.capture_end(): no capture has begun");
     COGRAD_CHECK(may_end(),
                  "CUDAGraph.capture_end(): another thread has called capture_begin(), and the "
@@ -133,7 +146,9 @@ class Graph final : public GpuGraph {
     drop_graph();
   }
   void abort() noexcept override {
-    if (!capturing_ || forked()) return;
+    if (forked()) return;
+    const auto lock = lock_ends();
+    if (!capturing_) return;
     try {
       if (!may_end()) return leave_to_thread();
       gpu_->activate();
@@ -176,7 +191,7 @@ class Graph final : public GpuGraph {
     for (size_t i = 0; i < randoms_.size() && i < positions.size(); ++i)
       randoms_[i].set(positions[i], s);
     {
-      const Timed timed("CUDA graph");
+      const Timed timed("CUDA graph", &g);
       check(driver().graph_launch(exec_, s), "cuGraphLaunch");
     }
     last_ = s;
@@ -184,6 +199,7 @@ class Graph final : public GpuGraph {
   }
 
   void reset() override {
+    const auto lock = lock_ends();
     if (capturing_) return abort();
     if (gpu_ == nullptr) return;
     gpu_->activate();
@@ -259,6 +275,7 @@ class Graph final : public GpuGraph {
 
   void check_captured(const char* method) const {
     gpu(gpu_ == nullptr ? current_gpu() : gpu_->index);  // raises in a forked process
+    const auto lock = lock_ends();
     COGRAD_CHECK(!capturing_ && (graph_ != nullptr || exec_ != nullptr), "CUDAGraph.", method,
                  "(): the graph has not been captured",
                  capturing_ ? " yet: its capture has not ended" : "");
@@ -305,6 +322,14 @@ class Graph final : public GpuGraph {
   std::vector<const void*> pinned_;
 };
 
+std::vector<Graph*> OpenCaptures::of_thread(uint64_t thread) {
+  std::vector<Graph*> found;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, g] : all_)
+    if (g->thread() == thread) found.push_back(g);
+  return found;
+}
+
 // The captures that other threads have dropped.
 std::mutex dropped_mutex;
 std::vector<std::unique_ptr<Graph>>& dropped() {
@@ -342,6 +367,23 @@ void end_dropped_captures() {
   }
   for (const auto& g : mine) g->abort();
 }
+
+namespace {
+
+// No other thread could end the captures of this one, and an open one keeps every thread from
+// waiting for the GPU.
+void end_captures_of_thread() noexcept {
+  if (!capture_open() || forked()) return;
+  try {
+    const auto lock = lock_ends();
+    end_dropped_captures();
+    for (Graph* g : captures().of_thread(this_thread())) g->abort();
+  } catch (const std::exception&) {  // the context is lost
+  }
+}
+const OnEachThread each_thread(nullptr, end_captures_of_thread);
+
+}  // namespace
 
 std::unique_ptr<GpuGraph> make_graph() { return std::make_unique<Graph>(); }
 
