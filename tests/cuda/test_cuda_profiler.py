@@ -205,3 +205,82 @@ if pid == 0:
 assert os.waitpid(pid, 0)[1] == 0
 """
     )
+
+
+def test_a_graph_is_measured_on_its_own_gpu():
+    fakes.run(
+        ABOUT
+        + """
+with torch.cuda.device(1):
+    x = torch.rand(10).cuda()
+    g = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(g):
+        y = x.exp()
+with profile() as p:
+    g.replay()  # while GPU 0 is the current one
+    torch.ones(3).cuda().exp()
+found, = [e for e in kernels(p.events()) if e.name == "CUDA graph"]
+assert found.device_index == 1, found.device_index
+about(found.end - found.start, 2)
+assert torch.allclose(y.cpu(), x.cpu().exp())
+""",
+        FAKE_CUDA_DEVICES=2,
+    )
+
+
+def test_times_of_several_gpus_are_read_in_their_contexts():
+    fakes.run(
+        ABOUT
+        + """
+x = [torch.rand(10).to(f"cuda:{i}") for i in range(2)]
+with profile() as p:
+    for _ in range(3):
+        for t in x:
+            t.exp()
+found = [e for e in kernels(p.events()) if e.name == "exp"]
+assert sorted(e.device_index for e in found) == [0, 0, 0, 1, 1, 1]
+""",
+        FAKE_CUDA_DEVICES=2,
+    )
+
+
+def test_a_failed_gpu_keeps_the_cpus_events():
+    fakes.run(
+        ABOUT
+        + """
+x, c = torch.rand(10).cuda(), torch.rand(10)
+def run(p):
+    with p:
+        x.exp()
+        c.sin()
+        fake.fake_cuda_fail(b"cuCtxGetCurrent", -2, 700)
+p = profiler.profile(use_device="cuda")
+raises(RuntimeError, "cuCtxGetCurrent", run, p)
+fake.fake_cuda_fail(b"cuCtxGetCurrent", 1 << 40, 0)
+names = [e.name for e in p.function_events]
+assert "exp" in names and "sin" in names, names
+with profiler.profile(use_device="cuda") as q:
+    x.cos()
+assert any(e.name == "cos" for e in kernels(q.function_events))
+""",
+        FAKE_CUDA_DEVICES=2,
+    )
+
+
+def test_a_failure_between_two_events_loses_none():
+    fakes.run(
+        ABOUT
+        + """
+x = torch.rand(10).cuda()
+x.exp(), x.sin()
+with profile() as p:
+    x.exp()
+    made = fake.fake_cuda_calls(b"cuEventCreate")
+    fake.fake_cuda_fail(b"cuEventCreate", 2, 700)
+    raises(RuntimeError, "cuEventCreate", x.sin)
+    y = x.sin()
+    # The first event of the failed measurement was used again.
+    assert fake.fake_cuda_calls(b"cuEventCreate") == made + 3
+assert [e.name for e in kernels(p.events())].count("sin") == 1
+"""
+    )

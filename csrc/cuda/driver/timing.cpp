@@ -139,7 +139,12 @@ void Timed::begin(const char* name, Gpu* on) {
     l.base(g.index);
     o->run = l.run;
     o->first = l.event(g.index);
-    o->last = l.event(g.index);
+    try {
+      o->last = l.event(g.index);
+    } catch (...) {
+      l.give_back(*o);
+      throw;
+    }
   }
   o->time.launched_ns = now_ns();
   const CUresult r = driver().event_record(o->first, o->stream);
@@ -194,6 +199,7 @@ std::vector<DeviceTime> take_device_times() {
   }
   const std::lock_guard lock(l.mutex);
   for (size_t i = 0; i < rest.size(); ++i) {
+    gpu(rest[i]->time.device).activate();
     if (ended[i])
       l.read(*rest[i]);
     else

@@ -364,12 +364,20 @@ void exit_profile(const py::object& manager) {
   manager.attr("_active") = false;
   set_watch(kWatchProfile, false);
   set_profile_options(false, false);
+  const auto events = [&] {
+    manager.attr("_waits") = thread_waits();
+    manager.attr("_raw") = profile_events();
+  };
   if (py::cast<bool>(py::cast<py::tuple>(manager.attr("_notes"))[2])) {
-    time_gpus(false);
-    manager.attr("_device") = device_times();
+    try {
+      time_gpus(false);
+      manager.attr("_device") = device_times();
+    } catch (...) {  // a failure of a GPU loses nothing of the CPU's events
+      events();
+      throw;
+    }
   }
-  manager.attr("_waits") = thread_waits();
-  manager.attr("_raw") = profile_events();
+  events();
 }
 
 // Calls a method of profiler.profile, which is Python code; stops the profiler's run if it raises.
