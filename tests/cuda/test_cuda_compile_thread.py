@@ -238,3 +238,41 @@ assert spent < 0.8 * seconds or len(os.sched_getaffinity(0)) == 1, (spent, secon
         COGRAD_KERNEL_CACHE="",
         SLOW=tmp_path,
     )
+
+
+def test_threads_above_the_limit_end(tmp_path):
+    fakes.run(
+        COUNT
+        + SLOW
+        + """
+def running():
+    return len(os.listdir("/proc/self/task"))
+before = running()
+_C._cuda_compile_threads(4)
+for name in ("exp", "sin", "atan", "sinh", "erf"):
+    with torch.no_grad():
+        getattr(x, name)
+ys = [getattr(x, name)() for name in ("exp", "sin", "atan", "sinh", "erf")]
+assert running() > before + 1, (running(), before)
+_C._cuda_compile_threads(1)
+_C._cuda_wait_for_compile_threads()
+for _ in range(200):
+    if running() <= before + 1:
+        break
+    time.sleep(0.01)
+assert running() <= before + 1, (running(), before)
+n = compiled()
+y = x.cosh()  # the one that is left still works
+_C._cuda_wait_for_compile_threads()
+assert compiled() > n
+_C._cuda_compile_threads(3)
+z = [x.asinh(), x.log1p(), x.rsqrt()]
+assert os.fork() or os._exit(0) is None
+_C._cuda_wait_for_compile_threads()
+for t in ys + z + [y]:
+    t.backward(ones, retain_graph=True)
+""",
+        COGRAD_COMPILE_THREAD=1,
+        COGRAD_KERNEL_CACHE="",
+        SLOW=tmp_path,
+    )

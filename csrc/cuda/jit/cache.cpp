@@ -129,23 +129,24 @@ std::optional<std::string> cached_code(const std::string& key) {
   return code;
 }
 
-void cache_code(const std::string& key, const std::string& code, size_t limit) {
+bool cache_code(const std::string& key, const std::string& code, size_t limit) {
   static std::atomic<unsigned> count{0};
   const std::string path = path_of(key), folder = cache_folder();
-  if (path.empty() || code.size() > limit) return;
+  if (path.empty() || code.size() > limit) return false;
   std::error_code e;
   fs::create_directories(folder, e);
   const unsigned number = count.fetch_add(1);
   const std::string draft = path + "." + std::to_string(getpid()) + "." + std::to_string(number);
   const int fd = open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) return;
+  if (fd < 0) return false;
   const bool written =
       write_all(fd, kMagic) && write_all(fd, digest({code})) && write_all(fd, code);
   if (close(fd) != 0 || !written || rename(draft.c_str(), path.c_str()) != 0) {
     unlink(draft.c_str());
-    return;
+    return false;
   }
   if (number % 16 == 0) limit_folder(folder, limit);
+  return true;
 }
 
 }  // namespace cograd::cuda

@@ -17,8 +17,8 @@ std::string digest(std::initializer_list<std::string_view> parts);
 std::string cache_folder();
 
 std::optional<std::string> cached_code(const std::string& key);
-// Keeps code if the folder can be written. Removes the files that were used least recently while
-// all of them take more than `limit` bytes.
-void cache_code(const std::string& key, const std::string& code, size_t limit = size_t{256} << 20);
+// Keeps code if the folder can be written, and returns whether it did. Removes the files that were
+// used least recently while all of them take more than `limit` bytes.
+bool cache_code(const std::string& key, const std::string& code, size_t limit = size_t{256} << 20);
 
 }  // namespace cograd::cuda

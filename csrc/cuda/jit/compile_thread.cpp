@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -26,7 +27,7 @@ namespace {
 
 struct Job {
   enum class State { Queued, Running, Done, Failed } state = State::Queued;
-  Compile compile;
+  CompileAhead compile;
   std::string code;
 };
 
@@ -62,7 +63,7 @@ class Background {
     return job->code;
   }
 
-  void add(const std::string& key, Compile compile) {
+  void add(const std::string& key, CompileAhead compile) {
     const std::lock_guard lock(mutex_);
     if (stopped_ || queue_.size() >= kMostQueued || jobs_.contains(key)) return;
     const auto job = std::make_shared<Job>();
@@ -80,6 +81,7 @@ class Background {
   void set_most(int most) {
     const std::lock_guard lock(mutex_);
     most_ = static_cast<size_t>(most < 1 ? 1 : most);
+    work_.notify_all();
   }
 
   bool wait(double seconds) {
@@ -95,6 +97,7 @@ class Background {
       const std::lock_guard lock(mutex_);
       stopped_ = true;
       threads.swap(threads_);
+      join_ended();
     }
     work_.notify_all();
     for (std::thread& t : threads) t.join();
@@ -133,7 +136,24 @@ class Background {
     forget(key, job);
     changed_.notify_all();
   }
+  // Those in the list need the lock no more.
+  void join_ended() {
+    for (std::thread& t : ended_) t.join();
+    ended_.clear();
+  }
+  // Moves this thread to the ended ones if there are too many. Returns whether that is so.
+  bool end_this_one() {
+    if (threads_.size() <= most_) return false;
+    const auto mine = std::find_if(threads_.begin(), threads_.end(), [](const std::thread& t) {
+      return t.get_id() == std::this_thread::get_id();
+    });
+    if (mine == threads_.end()) return false;
+    ended_.push_back(std::move(*mine));
+    threads_.erase(mine);
+    return true;
+  }
   void start() {
+    join_ended();
     if (threads_.size() >= most_ || busy_ + queue_.size() <= threads_.size()) return;
     // Signals are for the program's threads.
     sigset_t all, before;
@@ -151,8 +171,9 @@ class Background {
   void run() {
     std::unique_lock lock(mutex_);
     while (true) {
-      work_.wait(lock, [&] { return stopped_ || !queue_.empty(); });
-      if (stopped_) return;
+      work_.wait(lock, [&] { return stopped_ || !queue_.empty() || threads_.size() > most_; });
+      if (stopped_ || end_this_one()) return;
+      if (queue_.empty()) continue;
       const auto [key, job] = std::move(queue_.front());
       queue_.pop_front();
       const auto it = jobs_.find(key);
@@ -169,8 +190,9 @@ class Background {
     ++busy_;
     lock.unlock();
     Job::State end = Job::State::Done;
+    bool kept = false;
     try {
-      job->code = job->compile();
+      job->code = job->compile(kept);
     } catch (...) {
       end = Job::State::Failed;
     }
@@ -178,7 +200,8 @@ class Background {
     lock.lock();
     --busy_;
     job->state = end;
-    if (end == Job::State::Failed) forget(key, job);  // else the one who needs it takes it
+    // Else the one who needs it takes it.
+    if (end == Job::State::Failed || kept) forget(key, job);
     changed_.notify_all();
   }
 
@@ -186,7 +209,7 @@ class Background {
   std::condition_variable work_, changed_;
   std::unordered_map<std::string, std::shared_ptr<Job>> jobs_;
   std::deque<std::pair<std::string, std::shared_ptr<Job>>> queue_;
-  std::vector<std::thread> threads_;
+  std::vector<std::thread> threads_, ended_;  // ended_: to be joined
   size_t most_ = 1, busy_ = 0;
   bool stopped_ = false;
 };
@@ -226,7 +249,7 @@ bool compiles_ahead() noexcept {
   return wanted && wait_policy() != WaitPolicy::Error;
 }
 
-void compile_ahead(const std::string& key, Compile compile) noexcept {
+void compile_ahead(const std::string& key, CompileAhead compile) noexcept {
   try {
     watch_process();
     background().add(key, std::move(compile));

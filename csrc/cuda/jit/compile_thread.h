@@ -8,6 +8,8 @@
 namespace cograd::cuda {
 
 using Compile = std::function<std::string()>;
+// Like Compile; sets `kept` if the code is in the disk cache, where a second call finds it.
+using CompileAhead = std::function<std::string(bool& kept)>;
 
 // Returns the code of the program that `key` names, made by `compile` on this thread unless another
 // one is at it or has finished. Raises what `compile` raises; nothing is kept of a failure.
@@ -18,8 +20,9 @@ std::string compiled_once(const std::string& key, const Compile& compile);
 bool compiles_ahead() noexcept;
 // Hands a program to the background, unless it is known. `compile` calls nothing of the driver. An
 // error is not reported: who needs the program compiles it again.
-void compile_ahead(const std::string& key, Compile compile) noexcept;
-// Sets how many threads may compile in the background; 1 at first.
+void compile_ahead(const std::string& key, CompileAhead compile) noexcept;
+// Sets how many threads may compile in the background; 1 at first. Threads above it end once they
+// have compiled what they are at.
 void set_compile_threads(int most) noexcept;
 // Waits until the background has nothing to do, at most so long. Returns whether that is so.
 bool wait_for_compile_threads(double seconds);

@@ -48,16 +48,20 @@ std::string target_of(const Gpu& gpu) {
 }  // namespace
 
 std::string compiled(const std::string& program, const std::string& defines,
-                     const std::string& text, const std::string& target) {
+                     const std::string& text, const std::string& target, bool* kept) {
   const std::string key =
       digest({text, defines, target, nvrtc_path(), std::to_string(nvrtc_version())});
-  if (auto code = cached_code(key)) return *code;
+  if (auto code = cached_code(key)) {
+    if (kept != nullptr) *kept = true;
+    return *code;
+  }
   // Rows compare unsigned integers with 0, which warning 186 is about.
   std::vector<std::string> options{"-diag-suppress=186"};
   std::istringstream words(defines);
   for (std::string word; words >> word;) options.push_back(word);
   std::string code = nvrtc_compile({program, text, options, target}).code;
-  cache_code(key, code);
+  const bool stored = cache_code(key, code);
+  if (kept != nullptr) *kept = stored;
   return code;
 }
 
@@ -91,8 +95,9 @@ bool expect_program(const std::string& program, const std::string& defines,
     if (!lock.owns_lock() || m.handle != nullptr) return true;  // it is being compiled, or loaded
   }
   std::string target = target_of(gpu);
-  compile_ahead(key_of(program, defines, target),
-                [=, text = std::move(text)] { return compiled(program, defines, text(), target); });
+  compile_ahead(key_of(program, defines, target), [=, text = std::move(text)](bool& kept) {
+    return compiled(program, defines, text(), target, &kept);
+  });
   return true;
 }
 

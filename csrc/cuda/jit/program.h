@@ -18,8 +18,9 @@ CUfunction function_of(const std::string& program, const std::string& defines,
 bool expect_program(const std::string& program, const std::string& defines,
                     std::function<std::string()> text);
 
-// Compiles a program for an architecture such as "sm_90", or takes it from the disk cache.
+// Compiles a program for an architecture such as "sm_90", or takes it from the disk cache. Sets
+// `kept` to whether it is there now.
 std::string compiled(const std::string& program, const std::string& defines,
-                     const std::string& text, const std::string& target);
+                     const std::string& text, const std::string& target, bool* kept = nullptr);
 
 }  // namespace cograd::cuda
