@@ -210,9 +210,21 @@ for start in ([0, 3, 2], [1, 1, 2], [0, -1, 2], [0, 1, 1], [0, 1, 3], [0, 2, 1])
 x, y = torch.ones(2, 3).cuda(), torch.ones(4, 3).cuda()
 _C._ops._csr(x, y, torch.tensor([0, 1, 2]).cuda(), torch.tensor([0, 4]).cuda(), sampled=True)
 raises(IndexError, "index 4 is out of bounds for dimension with size 4", torch.cuda.synchronize)
+x = torch.full((2, 3), float("nan")).cuda()
+del x  # what is freed is not zero
+x = torch.ones(2, 3).cuda()
+out = _C._ops._csr(x, y, torch.tensor([0, 1, 2]).cuda(), torch.tensor([0, 4]).cuda(), sampled=True)
+raises(IndexError, "index 4 is out of bounds", torch.cuda.synchronize)
+assert out.tolist() == [3.0, 0.0]
 for start, col in (([0, 1, 2], [0, 3]), ([0, 1, 2], [-5, 1]), ([0, 3, 2], [0, 1])):
     _C._csr_transpose(torch.tensor(start).cuda(), torch.tensor(col).cuda(), 3, None)
     raises(IndexError, "a kernel of _csr() found it", torch.cuda.synchronize)
+for cols, columns in ((0, []), (5, []), (1000, [999]), (1000, [3, 3, 700]), (4, [0, 1, 2, 3])):
+    start = torch.tensor([0, len(columns)])
+    col = torch.tensor(columns, dtype=torch.int64)
+    got = _C._csr_transpose(start.cuda(), col.cuda(), cols, None)
+    for a, b in zip(got, _C._csr_transpose(start, col, cols, None)):
+        assert a.tolist() == b.tolist(), (cols, columns)
 # Good ones go on to work.
 a = torch.eye(3, dtype=torch.float64)
 same(lambda a: a.to_sparse_csr() @ a, a)

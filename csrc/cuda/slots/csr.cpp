@@ -60,7 +60,8 @@ bool csr_transpose(const CsrPattern& a, void* start, void* col, void* place) {
   run("csr_check_rows", std::max<int64_t>(a.rows, 1));
   const Sorter sorter(a.entries, 1, a.index == DType::Int64);
   if (a.entries > 0) args.order = order_of("_csr_transpose", a.index, a.col, sorter);
-  run("csr_turn", a.entries + 1);
+  run("csr_starts", a.cols + 1);
+  if (a.entries > 0) run("csr_turn", a.entries);
   return true;
 }
 COGRAD_CUDA_SLOT(csr_transpose)

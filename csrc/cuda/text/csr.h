@@ -82,11 +82,12 @@ COGRAD_BLOCK_KERNEL(csr_sampled, CsrArgs, 256) {
       const int64_t e = base + which;
       int64_t c = 0, p = 0;
       const bool good = e < last && entries.read(e, c, p);
+      const bool writes = e < last && p >= 0 && p < a.entries;  // 0 where the column is wrong
       T sum = 0;
       for (int64_t j = part; good && j < a.k; j += a.lanes)
         sum = fused(y[i * a.k + j], x[c * a.k + j], sum);
       for (int m = a.lanes / 2; m > 0; m /= 2) sum += shuffle_xor(sum, m);
-      if (good && part == 0) out[p] = sum;
+      if (writes && part == 0) out[p] = sum;
     }
   }
 }
@@ -100,19 +101,28 @@ COGRAD_KERNEL(csr_check_rows, CsrTransposeArgs, 256) {
     report(a.late, kIndexError, a.op, a.entries, 1);
 }
 
-// A thread has a position among the entries sorted by column. Row c starts at the first position
-// whose column is not smaller.
+// A thread has a column, among the entries sorted by column. Row c of the transpose starts at the
+// first position whose column is not smaller.
+COGRAD_KERNEL(csr_starts, CsrTransposeArgs, 256) {
+  const Entries<CsrTransposeArgs> entries{a};
+  for (int64_t c = grid_index(); c <= a.cols; c += grid_size()) {
+    // Entries whose column is out of range belong to the first row or to the last.
+    int64_t low = c < a.cols ? 0 : a.entries, high = c > 0 ? a.entries : 0;
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (entries.col(a.order[middle]) < c)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    static_cast<I*>(a.starts)[c] = static_cast<I>(low);
+  }
+}
+
+// A thread has a position among the entries sorted by column.
 COGRAD_KERNEL(csr_turn, CsrTransposeArgs, 256) {
   const Entries<CsrTransposeArgs> entries{a};
-  const auto column = [&](int64_t at) {
-    const int64_t c = entries.col(a.order[at]);
-    return c < 0 ? 0 : c < a.cols ? c : a.cols;
-  };
-  for (int64_t at = grid_index(); at <= a.entries; at += grid_size()) {
-    const int64_t before = at == 0 ? -1 : column(at - 1),
-                  here = at == a.entries ? a.cols : column(at);
-    for (int64_t c = before + 1; c <= here; ++c) static_cast<I*>(a.starts)[c] = static_cast<I>(at);
-    if (at == a.entries) continue;
+  for (int64_t at = grid_index(); at < a.entries; at += grid_size()) {
     const int64_t e = a.order[at];
     int64_t c, p;
     if (!entries.read(e, c, p)) p = 0;
