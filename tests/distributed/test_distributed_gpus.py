@@ -95,3 +95,29 @@ def test_different_calls(tmp_path):
 
 def test_a_fork(tmp_path):
     assert fault("forked", tmp_path, ok=True).out.count("complete") == 2
+
+
+def end(name, tmp_path, ok=True, **more):
+    return run_ranks(2, "gpu_ends.py", name, timeout=100, env=variables(tmp_path, **more), ok=ok)
+
+
+def test_no_context_on_another_gpu(tmp_path):
+    out = end("device_one", tmp_path, FAKE_CUDA_DEVICES=2).out
+    assert out.count("contexts: 1\n") == 2
+
+
+def test_destroyed_with_an_unfinished_call(tmp_path):
+    outcome = end("destroyed_early", tmp_path, ok=False)
+    waited = float(re.search(r"\[0\] (\S+) s: ", outcome.out)[1])
+    assert 0.5 < waited < 5, outcome
+    assert "waited 2 s (the timeout) in all_reduce(SUM) of [3] cograd.float32" in outcome.out
+
+
+def test_ended_without_destroy(tmp_path):
+    out = end("not_destroyed", tmp_path).out
+    assert out.count("left; finalized False, watched False\n") == 4, out  # of the group and a pair
+
+
+def test_the_watch(tmp_path):
+    assert end("lost", tmp_path).out.count("complete") == 2
+    assert end("again", tmp_path).out.count("complete") == 2

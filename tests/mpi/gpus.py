@@ -2,6 +2,7 @@
 """Checks of tensors on GPUs: by NCCL, or through the memory of the host (arguments: backend)."""
 
 import sys
+import time
 
 import checks
 
@@ -194,6 +195,20 @@ def check_messages():
         work.wait()
     if size() > 1:
         assert torch.equal(out.cpu(), value(before))
+        mixed, of_cpu = torch.zeros(2, 3).cuda(), torch.zeros(2, 3)
+        works = dist.batch_isend_irecv(
+            [
+                dist.P2POp(dist.isend, value(me()) * 5, after),
+                dist.P2POp(dist.isend, value(me()).cuda() * 7, after),
+                dist.P2POp(dist.irecv, of_cpu, before),
+                dist.P2POp(dist.irecv, mixed, before),
+            ]
+        )
+        assert len(works) == (3 if NCCL else 4)
+        for work in works:
+            work.wait()
+        assert torch.equal(of_cpu, value(before) * 5)
+        assert torch.equal(mixed.cpu(), value(before) * 7)
         if NCCL:
             with raises(RuntimeError, "does not receive from any rank"):
                 dist.recv(out)
@@ -230,15 +245,37 @@ def check_streams():
     assert torch.equal(a.cpu(), want / 2) and torch.equal(b.cpu(), want * 1.5)
     assert all(w.is_completed() and w.is_success() for w in works)
     assert futures[0].wait()[0] is a and works[1].result()[0] is b
-    # Memory that is freed while the communication may read it is not given to others before.
-    c = value(me()).cuda()
+    # Memory of the stream s that is freed while the default stream's call may write it is not
+    # given to s before: nothing orders what s writes there after that call.
+    with torch.cuda.stream(s):
+        c = torch.full((2, 3), 1.0).cuda()
+        at = c.data_ptr()
+    torch.cuda.current_stream().wait_stream(s)
     work = dist.all_reduce(c, async_op=True)
-    del c
-    e = torch.zeros(2, 3).cuda()
     work.wait()
+    del c, work
+    with torch.cuda.stream(s):
+        e = torch.full((2, 3), 7.0, device="cuda")
+        f = torch.full((2, 3), 8.0, device="cuda")
+    if NCCL:
+        assert at not in (e.data_ptr(), f.data_ptr())
+    torch.cuda.synchronize()
+    assert e.unique().tolist() == [7.0] and f.unique().tolist() == [8.0]
+    # An output that is not contiguous is copied once the call is known to have ended.
+    g = value(me()).cuda().t()
+    want = on_cpu(ReduceOp.SUM).t()
+    work = dist.all_reduce(g, async_op=True)
+    while not work.is_completed():
+        time.sleep(1e-3)
+    assert torch.equal(g.cpu(), want)
     del work
-    f = torch.full((2, 3), 7.0).cuda()
-    assert e.unique().tolist() == [0.0] and f.unique().tolist() == [7.0]
+    # A barrier ends only once the others have come, also with async_op.
+    if BACKEND == "nccl" and size() > 1:
+        began = time.monotonic()
+        if me() == 0:
+            time.sleep(0.4)
+        assert dist.barrier(async_op=True).wait()
+        assert me() == 0 or time.monotonic() - began > 0.3
     dist.barrier()
     dist.barrier(device_ids=[0])
     dist.all_reduce_coalesced([a, b])

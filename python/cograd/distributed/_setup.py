@@ -194,6 +194,8 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
     if usable:
         runtime.board.enter(True, pg.sequence, b"destroy_process_group")
         poll(progress, runtime, pg, lambda: "destroy_process_group", timeout=pg.timeout)
+        for one in _groups if whole else [pg]:
+            _nccl.finish(one)
         runtime.board.leave()
     for one in list(_groups) if whole else [pg]:
         if one in _groups:

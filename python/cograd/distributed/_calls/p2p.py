@@ -239,8 +239,8 @@ class P2POp:
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     """Begins all sends and receives of a list, in any order; returns their Work objects.
 
-    Messages of tensors on GPUs are one group of NCCL with one Work; all ranks of the process group
-    make the first such call. Raises ValueError if the list is empty, an item is not a P2POp, or
+    Messages of tensors on GPUs are one group of NCCL with one Work, the first of the list; all
+    ranks of the process group make the first such call, and those of the CPU go by MPI. Raises ValueError if the list is empty, an item is not a P2POp, or
     groups differ.
     """
     if not isinstance(p2p_op_list, list) or not all(isinstance(p, P2POp) for p in p2p_op_list):
@@ -252,15 +252,18 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     if any(op.group is not p2p_op_list[0].group for op in p2p_op_list):
         raise ValueError("All ops need to use the same group.")
     pg = p2p_op_list[0].group
-    if _nccl.is_for_gpus("batch_isend_irecv", pg, [p.tensor for p in p2p_op_list]):
-        messages = [(p.op is isend, p.tensor, p.group_peer) for p in p2p_op_list]
-        return [_nccl.batch(pg, messages)]
+    # The other sides see only their own messages: what is of GPUs goes by NCCL in any list.
+    of_gpus = [p for p in p2p_op_list if p.tensor.is_cuda]
+    others = p2p_op_list
+    works: list[Work] = []
+    if of_gpus and _nccl.is_for_gpus("batch_isend_irecv", pg, [p.tensor for p in of_gpus]):
+        works.append(_nccl.batch(pg, [(p.op is isend, p.tensor, p.group_peer) for p in of_gpus]))
+        others = [p for p in p2p_op_list if not p.tensor.is_cuda]
     begun: dict[int, Work | None] = {}
-    for at, op in enumerate(p2p_op_list):
+    for at, op in enumerate(others):
         if op.op is irecv:
             begun[at] = irecv(op.tensor, group=op.group, tag=op.tag, group_src=op.group_peer)
-    works = []
-    for at, op in enumerate(p2p_op_list):
+    for at, op in enumerate(others):
         if op.op is isend:
             work = isend(op.tensor, group=op.group, tag=op.tag, group_dst=op.group_peer)
         else:

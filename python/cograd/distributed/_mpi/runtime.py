@@ -13,7 +13,7 @@ import stat
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cograd._base import launcher as _launcher
@@ -47,6 +47,7 @@ class Runtime:
         self.parked: list[Any] = []  # abandoned requests, with the memory that MPI may write to
         self.names: dict[str, int] = {}  # group names, with the number of groups so named
         self.pending: dict[int, Any] = {}  # Work that nobody has waited for yet, by id
+        self.closing: list[Callable[[], None]] = []  # called once all ranks are at their end
 
     def check(self, call: bytes = b"") -> None:
         """Raises if ``call`` can no longer work: in a forked child, or after a failure."""
@@ -327,6 +328,8 @@ def _at_exit(runtime: Runtime) -> None:
             _abort(runtime)
         time.sleep(pause)
         pause = min(pause * 2, 2e-3)
+    for close in runtime.closing:
+        close()
     if not runtime.parked:
         _ended = True
         runtime.MPI.Finalize()

@@ -126,6 +126,7 @@ def _run(
     async_op: bool = False,
     detail: object = "",
     result: Any = None,
+    blocks: bool = False,
 ) -> Started:
     """Starts a collective's calls, which all members of the group make in the same order."""
     what, text, alike = pg._text(name, detail, tensor)
@@ -144,7 +145,7 @@ def _run(
         if runtime.board.differs(pg._next, call, alike):
             pg._fail_for_difference(text, number)
 
-    work = _work(communicator, number, text, event, keep, finish, result, check)
+    work = _work(communicator, number, text, event, keep, finish, result, check, blocks)
     if async_op:
         return Started(work)
     work.wait()
@@ -160,9 +161,10 @@ def _work(
     finish: Callable[[], None] | None,
     result: Any,
     check: Callable[[], None] | None,
+    blocks: bool = False,
 ) -> GpuWork:
     value = result if isinstance(result, list) else [result]
-    return GpuWork(communicator, number, text, event, keep, finish, value, check)
+    return GpuWork(communicator, number, text, event, keep, finish, value, check, blocks)
 
 
 def all_reduce(
@@ -442,12 +444,9 @@ def barrier(pg: ProcessGroup, device: Any, async_op: bool) -> Started:
     word = cograd.zeros(1, dtype=cograd.uint8, device=f"cuda:{index}")
     at = word.data_ptr()
     call = (_ALL_REDUCE, at, at, 1, _BYTE, 0, 0)
-    started = _run(pg, "barrier", None, word.device, [call], keep=word, async_op=async_op)
-    if not async_op:
-        cograd.cuda.current_stream(index).synchronize()
-        communicator: Communicator = pg._communicators[index, -1]
-        communicator.check()
-    return started
+    return _run(
+        pg, "barrier", None, word.device, [call], keep=word, async_op=async_op, blocks=True
+    )
 
 
 def message(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -20,15 +21,32 @@ from cograd.distributed._names import DistBackendError
 if TYPE_CHECKING:
     from cograd.distributed._mpi.group import ProcessGroup
 
-__all__ = ["Call", "Communicator", "GpuWork", "leave", "of_group", "of_pair", "why_not"]
+__all__ = [
+    "Call",
+    "Communicator",
+    "GpuWork",
+    "finish",
+    "leave",
+    "of_group",
+    "of_pair",
+    "why_not",
+]
 
 Call = tuple[int, int, int, int, int, int, int]  # kind, from, to, count, type, operation, peer
 _PAIR = 4  # subtracted from the largest tag
 _ID = 1024  # bytes of the message with the id, or with the reason why there is none
 _LOOK = 0.25  # seconds between two looks at the communicators
 
+_PATIENCE = 5.0  # seconds that the end of the program, or an abort, waits for calls
+
+_watching = threading.Lock()  # guards the next three
 _live: list[Communicator] = []
-_watch: threading.Thread | None = None
+_watch: threading.Thread | None = None  # None as soon as it will not look again
+_wake = threading.Event()  # ends the watch's pause
+
+
+class _LostError(RuntimeError):
+    """The driver or NCCL cannot be asked any more: no call can succeed."""
 
 
 def why_not() -> str:
@@ -48,11 +66,10 @@ class Communicator:
         self.failed = ""
         self._during = b"a call of NCCL"  # what was in progress at a failure
         self.works: deque[GpuWork] = deque()  # those that may be in progress
-        self._lock = threading.Lock()
-        self._looking = threading.Lock()
+        self._lock = threading.Lock()  # held while NCCL takes calls, which an abort would free
+        self._looking = threading.Lock()  # held while the handle is asked, or ended
         self.handle: int = _C._nccl_join(device, identity, rank, size)
-        _live.append(self)
-        _start_watch()
+        _watch_over(self)
 
     def check(self) -> None:
         """Raises if a call has failed, on this rank or on another one."""
@@ -65,29 +82,39 @@ class Communicator:
 
     def look(self) -> None:
         """Ends the communicator if something has failed, so that no kernel waits for ever."""
-        if self.failed or not self.handle or cograd.cuda.is_current_stream_capturing():
+        if self.failed or not self.handle:
             return
-        if not self._looking.acquire(blocking=False):
-            return  # another thread is at it
-        try:
-            self._look()
-        finally:
-            self._looking.release()
+        # Asking an event makes a context on the current GPU.
+        with cograd.cuda.device(self.device):
+            if cograd.cuda.is_current_stream_capturing():
+                return
+            if not self._looking.acquire(blocking=False):
+                return  # another thread is at it
+            try:
+                self._look()
+            finally:
+                self._looking.release()
 
     def _look(self) -> None:
-        runtime = self.group._runtime
+        runtime, handle = self.group._runtime, self.handle
+        if not handle:
+            return
         for work in list(self.works):  # before NCCL's word, which says less
             try:
                 work._compare()
             except DistBackendError as error:
                 return self.abort(str(error))
-        while self.works and self.works[0]._reached():
-            self.works.popleft()
-        oldest = next(iter(self.works), None)
+        try:
+            while self.works and self.works[0]._event.query():
+                self.works.popleft()
+            found = _C._nccl_failure(handle)
+        except RuntimeError as error:
+            raise _LostError(str(error)) from error
+        oldest = self.works[0] if self.works else None  # no iterator: other threads append
         if oldest is not None:
             self._during = oldest._text
         text = oldest._describe() if oldest is not None else "a call of NCCL"
-        if found := _C._nccl_failure(self.handle):
+        if found:
             self.abort(f"rank {runtime.rank}: NCCL failed in {text}: {found}")
         elif runtime.board.alarm[0] or runtime.broken is not None:
             self.abort(f"rank {runtime.rank} in {text}: another rank has failed")
@@ -100,9 +127,12 @@ class Communicator:
 
     def abort(self, why: str) -> None:
         """Ends all calls in progress; their results are not valid."""
-        with self._lock:
-            handle, self.handle = self.handle, 0
-            self.failed = self.failed or why
+        # A call that NCCL does not end itself is only ended by this.
+        held = self._lock.acquire(timeout=_PATIENCE)
+        handle, self.handle = self.handle, 0
+        self.failed = self.failed or why
+        if held:
+            self._lock.release()
         runtime = self.group._runtime
         if runtime.broken is None and not runtime.board.alarm[0]:
             runtime.fail(why)
@@ -110,23 +140,58 @@ class Communicator:
             _C._nccl_leave(handle, True)
         self.works.clear()
 
+    def finish(self) -> None:
+        """Waits for the calls in progress; raises if one fails or the group's timeout passes."""
+        if not self.handle:
+            return
+        began, limit = time.monotonic(), self.group.timeout
+        event = self.stream.record_event()
+        while not self.reached(event):
+            self.check()
+            if time.monotonic() - began > limit:
+                with self._looking:
+                    self.abort(
+                        f"rank {self.group._runtime.rank} waited {limit:g} s (the timeout) for "
+                        "the end of calls of NCCL"
+                    )
+            time.sleep(1e-4)
+        self.check()
+
+    def reached(self, event: Any) -> bool:
+        """Returns whether the GPU has come to an event of this communicator's stream."""
+        with cograd.cuda.device(self.device):
+            return bool(event.query())
+
     def leave(self, *, abort: bool) -> None:
-        """Ends the communicator, after its calls unless it is aborted."""
-        if self in _live:
-            _live.remove(self)
-        with self._lock:
+        """Ends the communicator. Calls in progress are aborted, or have been waited for."""
+        with _watching:
+            if self in _live:
+                _live.remove(self)
+        with self._looking, self._lock:
             handle, self.handle = self.handle, 0
         if handle:
-            if not abort:
-                self.stream.synchronize()
             _C._nccl_leave(handle, abort)
+        self.works.clear()
+
+    def close(self) -> None:
+        """Ends the communicator at the end of the program, without waiting for other ranks."""
+        try:
+            end = time.monotonic() + _PATIENCE
+            event = self.stream.record_event() if self.handle else None
+            while event is not None and time.monotonic() < end and not self.reached(event):
+                time.sleep(1e-4)
+        except RuntimeError:
+            pass  # nobody is there any more to whom it could be said
+        self.leave(abort=True)
 
     def start(self, name: str, calls: Sequence[Call]) -> Any:
         """Starts calls after what the current stream has; returns the event of their end."""
         self.check()
         self.stream.wait_stream(cograd.cuda.current_stream(self.device))
         # The allocator knows streams that were current: memory that is freed waits for this one.
-        with cograd.cuda.stream(self.stream):
+        with cograd.cuda.stream(self.stream), self._lock:
+            if not self.handle:
+                raise DistBackendError(self.failed or f"{name}: the communicator has been ended")
             if calls:
                 _C._nccl_run(name, self.handle, self.device, self.stream.cuda_stream, calls)
         return self.stream.record_event()
@@ -135,7 +200,8 @@ class Communicator:
 class GpuWork(Work):
     """Calls of NCCL in progress.
 
-    ``wait()`` lets the current stream wait for them, not the program; ``wait(timeout)`` does both.
+    ``wait()`` lets the current stream wait for them, not the program; ``wait(timeout)`` does both,
+    and so does ``wait()`` of a barrier.
     """
 
     def __init__(
@@ -148,6 +214,7 @@ class GpuWork(Work):
         finish: Callable[[], Any] | None,
         result: Any,
         check: Callable[[], None] | None,
+        blocks: bool = False,
     ) -> None:
         pg = communicator.group
         super().__init__(pg, number, text, None, keep, finish, result)
@@ -155,12 +222,13 @@ class GpuWork(Work):
         self._event = event
         self._done = False
         self._check = check
+        self._blocks = blocks
         # Events of a captured graph cannot be asked.
         if not cograd.cuda.is_current_stream_capturing():
             communicator.works.append(self)
 
     def _reached(self) -> bool:
-        return bool(self._event.query())
+        return self._communicator.reached(self._event)
 
     def _test(self) -> bool:
         return self._reached()
@@ -199,11 +267,14 @@ class GpuWork(Work):
                 self._keep = self._held = self._check = None
                 if self._future is not None:
                     self._future.set_result(self._result)
+        if self._blocks:
+            cograd.cuda.current_stream(self._communicator.device).synchronize()
+            self._communicator.check()  # an abort, too, lets the stream go on
         return True
 
     def _wait_here(self, limit: float) -> None:
         deadline = time.monotonic() + limit
-        while not self._event.query():
+        while not self._reached():
             self._communicator.check()
             if time.monotonic() > deadline:
                 raise DistBackendError(
@@ -213,10 +284,14 @@ class GpuWork(Work):
             time.sleep(1e-4)
 
     def is_completed(self) -> bool:
-        """Returns whether the GPU has done it; what it wrote is to be used after ``wait()``."""
+        """Returns whether the GPU has done it; the current stream may then use what it wrote."""
         self._runtime.check(self._text)
         self._communicator.check()
-        return self._reached()
+        if not self._reached():
+            return False
+        if self._finish is not None:  # a copy into an output that is not contiguous, for one
+            self.wait()
+        return True
 
     def get_future(self) -> Any:
         """Returns a Future of the list of written tensors; it completes in ``wait()``."""
@@ -240,22 +315,50 @@ class GpuWork(Work):
         return spoken(self._text.decode(errors="replace"), self._number)
 
 
-def _start_watch() -> None:
-    """Starts the thread that looks for failures while the program waits for a GPU."""
+def _watch_over(communicator: Communicator) -> None:
+    """Lets a thread look for failures of it while the program waits for a GPU."""
     global _watch
-    if _watch is None or not _watch.is_alive():
-        _watch = threading.Thread(target=_look_at_all, name="cograd-nccl", daemon=True)
-        _watch.start()
+    runtime = communicator.group._runtime
+    with _watching:
+        if _close not in runtime.closing:
+            runtime.closing.append(_close)
+        _live.append(communicator)
+        if _watch is None or not _watch.is_alive():
+            _wake.clear()
+            _watch = threading.Thread(target=_look_at_all, name="cograd-nccl", daemon=True)
+            _watch.start()
 
 
 def _look_at_all() -> None:
-    while _live:
-        time.sleep(_LOOK)
-        for communicator in list(_live):
+    global _watch
+    while True:
+        _wake.wait(_LOOK)
+        with _watching:
+            found = list(_live)
+            if not found:
+                _watch = None
+                return
+        for communicator in found:
             try:
+                # It is not set back: even that would make a context on GPU 0.
+                _C._cuda_set_current(communicator.device)
                 communicator.look()
-            except Exception as error:  # the context is lost: no call can succeed
+            except _LostError as error:
                 communicator.failed = communicator.failed or str(error)
+            except Exception as error:  # the next look may succeed
+                warnings.warn(f"cograd.distributed: a look at NCCL failed: {error!r}", stacklevel=1)
+
+
+def _close() -> None:
+    """Ends the watch, which asks MPI, and all communicators; all ranks are at their end."""
+    with _watching:
+        live, watch = list(_live), _watch
+        _live.clear()
+        _wake.set()
+    if watch is not None:
+        watch.join(_PATIENCE)
+    for communicator in live:
+        communicator.close()
 
 
 def _encoded(make: Callable[[], bytes]) -> bytearray:
@@ -303,6 +406,12 @@ def of_pair(pg: ProcessGroup, device: int, peer: int) -> Communicator:
     made = Communicator(pg, device, _decoded(raw), 0 if first else 1, 2)
     pg._communicators[device, peer] = made
     return made
+
+
+def finish(pg: ProcessGroup) -> None:
+    """Waits for the calls of a group; raises if one fails or the timeout passes."""
+    for communicator in list(pg._communicators.values()):
+        communicator.finish()
 
 
 def leave(pg: ProcessGroup, *, abort: bool) -> None:
