@@ -118,6 +118,13 @@ def test_ended_without_destroy(tmp_path):
     assert out.count("left; finalized False, watched False\n") == 4, out  # of the group and a pair
 
 
+def test_one_rank_has_no_nccl(tmp_path):
+    out = end("one_without", tmp_path).out
+    for name in ("new_group", "init_process_group"):
+        said = f"said: {name}: Distributed package doesn't have NCCL built in: rank 1: "
+        assert out.count(said) == 2, out
+
+
 def test_the_watch(tmp_path):
     assert end("lost", tmp_path).out.count("complete") == 2
     assert end("again", tmp_path).out.count("complete") == 2

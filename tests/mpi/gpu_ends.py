@@ -115,6 +115,34 @@ def again():
     print("complete", flush=True)
 
 
+def one_without():
+    """Rank 1 has no NCCL: all ranks use the host's memory, or all raise the same error."""
+    pg = dist.group.WORLD
+    x = torch.ones(3).cuda()
+    dist.all_reduce(x)
+    assert x.tolist() == [2.0] * 3
+    assert pg._chosen == "mpi" and dist.get_backend_config() == "cpu:mpi"
+    if dist.get_rank() == 0:
+        dist.send(x * 2, 1)
+    else:
+        dist.recv(x, 0)
+        assert x.tolist() == [4.0] * 3
+    for make in (dist.new_group, again_with):
+        try:
+            make(backend="nccl")
+            raise AssertionError("nothing was raised")
+        except RuntimeError as error:
+            print(f"said: {error}", flush=True)
+
+
+def again_with(backend):
+    dist.destroy_process_group()
+    dist.init_process_group(backend)
+
+
+if sys.argv[1] == "one_without" and os.environ["PMI_RANK"] == "1":
+    os.environ["COGRAD_NCCL"] = "none"
+backend = None if sys.argv[1] == "one_without" else "nccl"
 seconds = 2 if "early" in sys.argv[1] else 20
-dist.init_process_group("nccl", timeout=timedelta(seconds=seconds))
+dist.init_process_group(backend, timeout=timedelta(seconds=seconds))
 globals()[sys.argv[1]]()

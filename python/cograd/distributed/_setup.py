@@ -46,8 +46,17 @@ _groups: list[ProcessGroup] = []
 _made = 0  # number of groups created so far, equal on all ranks
 
 
-def _check_backend(name: str, backend: Any) -> tuple[str, str]:
+def _no_nccl(name: str, why: str) -> RuntimeError:
+    return RuntimeError(
+        f"{name}: Distributed package doesn't have NCCL built in: {why}; "
+        "use 'mpi', which moves tensors of GPUs through the host's memory, or pass none"
+    )
+
+
+def _check_backend(name: str, backend: Any, *, later: bool = False) -> tuple[str, str]:
     """Returns the name of a backend, and what moves tensors on GPUs: "nccl" or "mpi".
+
+    Raises RuntimeError if this rank has no NCCL and needs it; ``later`` leaves that to ``_use``.
 
     Without a name the second is "": NCCL if there is one when a tensor on a GPU comes first. CPU
     tensors always travel by MPI.
@@ -65,11 +74,8 @@ def _check_backend(name: str, backend: Any) -> tuple[str, str]:
             gpus = ""  # where there is none, the host's memory serves
             continue
         if which == "nccl" and not of_device:
-            if why := _nccl.why_not():
-                raise RuntimeError(
-                    f"{name}: Distributed package doesn't have NCCL built in: {why}; "
-                    "use 'mpi', which moves tensors of GPUs through the host's memory, or pass none"
-                )
+            if not later and (why := _nccl.why_not()):
+                raise _no_nccl(name, why)
             gpus = "nccl"
             continue
         if which in ("nccl", "ucc", "xccl"):
@@ -89,10 +95,15 @@ def _check_backend(name: str, backend: Any) -> tuple[str, str]:
     return "nccl" if text == "nccl" else "mpi", gpus
 
 
-def _use(pg: ProcessGroup, backends: tuple[str, str], device_id: Any) -> None:
-    """Gives a group its backends. With a GPU, NCCL starts at once instead of at the first call."""
+def _use(name: str, pg: ProcessGroup, backends: tuple[str, str], device_id: Any) -> None:
+    """Gives a group its backends. With a GPU, NCCL starts at once instead of at the first call.
+
+    Raises the same RuntimeError on all ranks if NCCL is required and one of them has none.
+    """
+    if backends[1] == "nccl" and (why := pg.why_no_nccl()):
+        raise _no_nccl(name, why)
     pg._backend, pg._chosen = backends
-    if device_id is None or pg._gpus != "nccl":
+    if device_id is None or pg.choose() != "nccl":
         return
     device = cograd.device("cuda", device_id) if isinstance(device_id, int) else device_id
     _nccl.of_group(pg, cograd.device(device).index or 0)
@@ -153,7 +164,7 @@ def init_process_group(
     except ImportError:
         _check_backend("init_process_group", backend)  # reports an invalid backend first
         raise
-    backends = _check_backend("init_process_group", backend)
+    backends = _check_backend("init_process_group", backend, later=True)
     for what, given, actual in (
         ("world_size", world_size, runtime.size),
         ("rank", rank, runtime.rank),
@@ -171,7 +182,7 @@ def init_process_group(
     )
     poll(request.Test, runtime, pg, lambda: "init_process_group", timeout=limit)
     runtime.board.leave()
-    _use(pg, backends, device_id)
+    _use("init_process_group", pg, backends, device_id)
     _made = 0
     _groups.append(pg)
     group.WORLD = pg
@@ -341,7 +352,7 @@ def new_group(
     world = default_group()
     runtime = world._alive()
     limit = world.timeout if timeout is None else seconds("new_group", timeout)
-    backends = _check_backend("new_group", backend)
+    backends = _check_backend("new_group", backend, later=True)
     if backend is None:
         backends = world._backend, world._chosen
     members = _checked_ranks(
@@ -360,7 +371,7 @@ def new_group(
     comm = world.comm.Create_group(mpi_group, 7)
     name = f"{_made}" if not use_local_synchronization else "local:" + ",".join(map(str, members))
     pg = ProcessGroup(runtime, comm, members, limit, name, group_desc or "")
-    _use(pg, backends, device_id)
+    _use("new_group", pg, backends, device_id)
     _groups.append(pg)
     return pg
 

@@ -42,7 +42,7 @@ def _send(
             "the current process."
         )
     label = _check_tag(name, pg, tag)
-    if _nccl.is_for_gpus(name, pg, [tensor]):
+    if _nccl.is_for_gpus(name, pg, [tensor], whole=False):
         return _nccl.message(pg, name, tensor, to, sends=True, async_op=async_op).work
     memory = source(tensor)
     spec = message(pg._runtime.MPI, memory)
@@ -66,7 +66,7 @@ def _receive(
         return None
     mpi = pg._runtime.MPI
     label = _check_tag(name, pg, tag)
-    for_gpus = _nccl.is_for_gpus(name, pg, [tensor])
+    for_gpus = _nccl.is_for_gpus(name, pg, [tensor], whole=False)
     if src is None and group_src is None:
         if for_gpus:
             raise RuntimeError(
@@ -240,8 +240,8 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     """Begins all sends and receives of a list, in any order; returns their Work objects.
 
     Messages of tensors on GPUs are one group of NCCL with one Work, the first of the list; all
-    ranks of the process group make the first such call, and those of the CPU go by MPI. Raises ValueError if the list is empty, an item is not a P2POp, or
-    groups differ.
+    ranks of the process group make the first such call. Those of the CPU go by MPI. Raises
+    ValueError if the list is empty, an item is not a P2POp, or groups differ.
     """
     if not isinstance(p2p_op_list, list) or not all(isinstance(p, P2POp) for p in p2p_op_list):
         raise ValueError(
@@ -256,7 +256,8 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     of_gpus = [p for p in p2p_op_list if p.tensor.is_cuda]
     others = p2p_op_list
     works: list[Work] = []
-    if of_gpus and _nccl.is_for_gpus("batch_isend_irecv", pg, [p.tensor for p in of_gpus]):
+    tensors = [p.tensor for p in of_gpus]
+    if tensors and _nccl.is_for_gpus("batch_isend_irecv", pg, tensors, whole=False):
         works.append(_nccl.batch(pg, [(p.op is isend, p.tensor, p.group_peer) for p in of_gpus]))
         others = [p for p in p2p_op_list if not p.tensor.is_cuda]
     begun: dict[int, Work | None] = {}

@@ -51,7 +51,8 @@ class ProcessGroup:
         self._next = self.ranks[(self._rank + 1) % len(self.ranks)]
         self._beside: Any = None  # the communicator of comparisons in debug mode
         self._backend = "mpi"  # as the program names it
-        self._chosen = ""  # as _gpus; empty: NCCL if there is one
+        self._chosen = ""  # as _gpus; empty before the ranks have agreed
+        self._own = ""  # as _gpus, of this rank alone
         self._communicators: dict[tuple[int, int], Any] = {}  # of NCCL: by GPU, and peer or -1
         self._lock = threading.Lock()
         self._texts: dict[Any, tuple[str, bytes, int]] = {}
@@ -70,10 +71,35 @@ class ProcessGroup:
 
     @property
     def _gpus(self) -> str:
-        """What moves tensors on GPUs: "nccl", or "mpi" through the memory of the host."""
+        """What moves tensors on GPUs: "nccl", or "mpi" through the memory of the host.
+
+        Before the ranks have agreed it is what this rank can use, as messages are of two ranks.
+        """
+        if not self._chosen and not self._own:
+            self._own = "mpi" if _nccl.why_not() else "nccl"
+        return self._chosen or self._own
+
+    def choose(self) -> str:
+        """Returns what moves tensors on GPUs in collectives; at first use the ranks agree on it."""
         if not self._chosen:
-            self._chosen = "mpi" if _nccl.why_not() else "nccl"
+            self._chosen = "mpi" if self.why_no_nccl() else "nccl"
         return self._chosen
+
+    def why_no_nccl(self) -> str:
+        """Returns why some rank cannot use NCCL, or ""; all members call it at the same point."""
+        size, byte = 512, self._runtime.MPI.BYTE
+        own = _nccl.why_not().encode()[:size].ljust(size, b"\0")
+        every = bytearray(size * self.size())
+        self.collective(
+            "the choice of NCCL",
+            None,
+            lambda comm: comm.Iallgather([own, byte], [every, byte]),
+            keep=(own, every),
+        )
+        for at, rank in enumerate(self.ranks):
+            if why := bytes(every[at * size : (at + 1) * size]).rstrip(b"\0"):
+                return f"rank {rank}: {why.decode(errors='replace')}"
+        return ""
 
     def set_timeout(self, timeout: Any) -> None:
         """Sets the timeout of this group's calls, a timedelta."""

@@ -83,8 +83,13 @@ class Started:
         self.work = work
 
 
-def is_for_gpus(name: str, pg: ProcessGroup, tensors: Sequence[Tensor]) -> bool:
-    """Returns whether NCCL moves these tensors; raises if they are on several devices."""
+def is_for_gpus(
+    name: str, pg: ProcessGroup, tensors: Sequence[Tensor], *, whole: bool = True
+) -> bool:
+    """Returns whether NCCL moves these tensors; raises if they are on several devices.
+
+    ``whole`` tells that all ranks of the group make the call, in which they can agree.
+    """
     first = tensors[0].device
     for tensor in tensors:
         if tensor.device != first:
@@ -92,7 +97,7 @@ def is_for_gpus(name: str, pg: ProcessGroup, tensors: Sequence[Tensor]) -> bool:
                 f"{name}: Expected all tensors to be on the same device, got {first} and "
                 f"{tensor.device}"
             )
-    return first.type == "cuda" and pg._gpus == "nccl"
+    return first.type == "cuda" and (pg.choose() if whole else pg._gpus) == "nccl"
 
 
 def _reduction(name: str, dtype: cograd.dtype, op: ReduceOp) -> tuple[int, int, int] | None:
@@ -444,9 +449,7 @@ def barrier(pg: ProcessGroup, device: Any, async_op: bool) -> Started:
     word = cograd.zeros(1, dtype=cograd.uint8, device=f"cuda:{index}")
     at = word.data_ptr()
     call = (_ALL_REDUCE, at, at, 1, _BYTE, 0, 0)
-    return _run(
-        pg, "barrier", None, word.device, [call], keep=word, async_op=async_op, blocks=True
-    )
+    return _run(pg, "barrier", None, word.device, [call], keep=word, async_op=async_op, blocks=True)
 
 
 def message(

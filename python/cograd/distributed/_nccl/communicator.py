@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import cograd
 from cograd import _C
+from cograd.distributed._mpi import runtime as _runtime
 from cograd.distributed._mpi.board import spoken
 from cograd.distributed._mpi.watch import complete
 from cograd.distributed._mpi.work import Work, _seconds
@@ -416,6 +417,7 @@ def finish(pg: ProcessGroup) -> None:
 
 def leave(pg: ProcessGroup, *, abort: bool) -> None:
     """Ends all communicators of a group."""
-    for communicator in pg._communicators.values():
-        communicator.leave(abort=abort)
+    if not _runtime._forked:  # a child has no use of them, and locks that nobody opens
+        for communicator in pg._communicators.values():
+            communicator.leave(abort=abort)
     pg._communicators.clear()
