@@ -65,7 +65,7 @@ bool number_of(const cograd_value& v, Number& n) noexcept {
 
 template <class T>
 void store(Packed& p, T v) noexcept {
-  std::memcpy(p.bytes, &v, sizeof v);
+  std::memcpy(p.bytes, static_cast<const void*>(&v), sizeof v);
 }
 
 // Stores a number as dtype t; returns false if it is of another kind, and raises via `range` if it

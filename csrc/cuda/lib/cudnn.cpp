@@ -133,7 +133,8 @@ CudnnHandle cudnn_handle() {
   const auto i = static_cast<size_t>(gpu.index);
   if (unsupported[i]) return nullptr;
   CudnnHandle& h = mine.get().handles[i];
-  if (h == nullptr && (h = take_handle(gpu)) == nullptr) return nullptr;
+  if (h == nullptr) h = take_handle(gpu);
+  if (h == nullptr) return nullptr;
   const int status = cudnn_api().set_stream(h, gpu.stream());
   if (status != 0) fail_cudnn(status, "cudnnSetStream", "");
   return h;

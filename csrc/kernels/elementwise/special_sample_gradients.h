@@ -97,7 +97,8 @@ double gamma_grad(double a, double x, double eps) {
 double beta_by_fraction(double x, Dual p, Dual q, double log_slope, double eps) {
   const Dual sum = p + q;
   const Dual f = continued_fraction(constant(1), eps, [&](int i) {
-    const Dual m = constant(i / 2);
+    const int half = i / 2;
+    const Dual m = constant(half);
     Dual a;
     if (i % 2 == 0)
       a = m * (q - m) * constant(x) / ((p + m + m - constant(1)) * (p + m + m));

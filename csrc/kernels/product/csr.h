@@ -2,6 +2,7 @@
 // Products with a sparse matrix in compressed rows (CSR), float or double.
 #pragma once
 #include <cstdint>
+#include <initializer_list>
 
 #include "cograd/dtype.h"
 
