@@ -253,6 +253,8 @@ def check_streams():
     torch.cuda.current_stream().wait_stream(s)
     work = dist.all_reduce(c, async_op=True)
     work.wait()
+    if NCCL:
+        work._result = None  # else the thread that looks at the Work keeps c until it has ended
     del c, work
     with torch.cuda.stream(s):
         e = torch.full((2, 3), 7.0, device="cuda")
