@@ -369,3 +369,49 @@ assert libraries["cuSOLVER"][0] == "" == libraries["cuBLAS"][0]
         COGRAD_CUSOLVER="none",
         COGRAD_CUBLAS="none",
     )
+
+
+@needs_fake
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_matrices_that_rotations_do_not_decompose_are_done_again(dtype):
+    fakes.run(
+        START
+        + f"""
+dtype = torch.{dtype}
+def again(name, each, f, *args):
+    # The third matrix does not converge, and neither does the last one.
+    before = runs(each)
+    for n in (3, 5):
+        fake.fake_cuda_fail(name, n, 5)
+        f(*args)
+    return runs(each) - before
+def eigen(a):
+    values, vectors = linalg.eigh(a.cuda())
+    close(values, linalg.eigvalsh(a))
+    assert torch.allclose((vectors * values.unsqueeze(-2) @ vectors.mH).cpu(), a, atol=1e-3)
+a = positive(5, 4, dtype=dtype)
+each = b"cusolver_syevd"
+assert again(b"syevjBatched info", each, eigen, a) == 2
+assert again(b"syevjBatched info", each, lambda a: same(linalg.eigvalsh, a), a) == 2
+def singular(x, full):
+    u, s, vh = linalg.svd(x.cuda(), full_matrices=full)
+    close(s, linalg.svdvals(x))
+    k = s.shape[-1]
+    back = (u[..., :k] * s.unsqueeze(-2)) @ vh[..., :k, :]
+    assert torch.allclose(back.cpu(), x, atol=1e-3)
+    for q in (u.mH @ u, vh @ vh.mH):
+        eye = torch.eye(q.shape[-1], dtype=dtype).expand(q.shape)
+        assert torch.allclose(q.cpu(), eye, atol=1e-3)
+each = b"cusolver_gesvd"
+for m, n in ((4, 4), (5, 3), (3, 5)):
+    x = torch.randn(5, m, n, dtype=dtype)
+    for full in (False, True):
+        found = runs(b"cusolver_gesvdjBatched")
+        assert again(b"gesvdjBatched info", each, singular, x, full) - 2 == 2
+    again(b"gesvdjBatched info", each, lambda x: same(linalg.svdvals, x), x)
+# What fails twice is an error.
+fake.fake_cuda_fail(b"gesvdjBatched info", 2, 5)
+fake.fake_cuda_fail(b"gesvd info", 1, 3)
+raises(linalg.LinAlgError, "(error code: 3)", lambda: linalg.svd(x.cuda()))
+"""
+    )

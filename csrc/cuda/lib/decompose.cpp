@@ -3,7 +3,9 @@
 // small ones by one call, others one after the other.
 #include <algorithm>
 #include <optional>
+#include <vector>
 
+#include "cuda/driver/gpu.h"
 #include "cuda/lib/cusolver.h"
 #include "cuda/lib/linalg.h"
 #include "cuda/slots/registry.h"
@@ -49,6 +51,39 @@ void adjoint(MatrixBatch b, const void* from, int64_t rows, int64_t cols, void* 
   copy("adjoint", b, from, rows, cols, to, rows * cols);
 }
 
+// Matrices that a batched function by Jacobi's rotations overwrites. Its number of sweeps is
+// limited, so a few may not converge, which another algorithm decomposes.
+class Kept {
+ public:
+  Kept(MatrixBatch b, const void* a, int64_t size)
+      : b_(b), size_(size), copy_(bytes_of(b, b.count * size)) {
+    copy_on_device(copy_.data(), a, static_cast<int64_t>(bytes_of(b, b.count * size)));
+  }
+  // Waits for the GPU, as who checks `info` does. Writes those that failed to `a` again and returns
+  // their numbers.
+  std::vector<int64_t> restore_failed(const int* info, void* a) const {
+    std::vector<int> codes(static_cast<size_t>(b_.count));
+    CUstream const s = here().stream();
+    check(driver().copy_to_host(codes.data(), reinterpret_cast<CUdeviceptr>(info),
+                                codes.size() * sizeof(int), s),
+          "cuMemcpyDtoHAsync");
+    check(driver().stream_synchronize(s), "cuStreamSynchronize");
+    std::vector<int64_t> failed;
+    for (int64_t i = 0; i < b_.count; ++i) {
+      if (codes[static_cast<size_t>(i)] == 0) continue;
+      copy_on_device(at(b_, a, i, size_), at(b_, copy_.data(), i, size_),
+                     static_cast<int64_t>(bytes_of(b_, size_)));
+      failed.push_back(i);
+    }
+    return failed;
+  }
+
+ private:
+  const MatrixBatch b_;
+  const int64_t size_;
+  const Scratch copy_;
+};
+
 // Does what batched_svd does, for many matrices of up to 32 rows and columns.
 void small_svd(const SolverCall& call, MatrixBatch b, bool full, int64_t m, int64_t n, void* a,
                void* s, void* u, void* vh, int* info) {
@@ -82,6 +117,33 @@ void tall_svd(const SolverCall& call, MatrixBatch b, bool full, int64_t m, int64
              at(values, s, i, n), u == nullptr ? nullptr : at(b, u, i, m * columns), im,
              vh == nullptr ? nullptr : at(b, vh, i, n * n), in, work.data(), size, reals.data(),
              info + i);
+}
+
+// Does what batched_svd does, one matrix after the other. cuSOLVER takes none with more columns
+// than rows, so its conjugate transpose is decomposed: A^H = V S U^H.
+void each_svd(const SolverCall& call, MatrixBatch b, bool full, int64_t m, int64_t n, void* a,
+              void* s, void* u, void* vh, int* info) {
+  if (m >= n) return tall_svd(call, b, full, m, n, a, s, u, vh, info);
+  const Scratch turned(bytes_of(b, b.count * m * n));
+  adjoint(b, a, n, m, turned.data());
+  if (u == nullptr) return tall_svd(call, b, full, n, m, turned.data(), s, nullptr, nullptr, info);
+  const int64_t rows = full ? n : m;  // of vh
+  const Scratch v(bytes_of(b, b.count * n * rows)), uh(bytes_of(b, b.count * m * m));
+  tall_svd(call, b, full, n, m, turned.data(), s, v.data(), uh.data(), info);
+  adjoint(b, v.data(), rows, n, vh);
+  adjoint(b, uh.data(), m, m, u);
+}
+
+// Decomposes symmetric matrices one after the other.
+void each_eigh(const SolverCall& call, MatrixBatch b, int job, int triangle, int64_t n, void* a,
+               void* values, int* info) {
+  const int in = narrow(n);
+  const int size =
+      call.ask("syevd_bufferSize", call.api.syevd_size, job, triangle, in, a, in, values);
+  const Scratch work(bytes_of(b, size));
+  for (int64_t i = 0; i < b.count; ++i)
+    call.run("syevd", call.api.syevd, job, triangle, in, at(b, a, i, n * n), in,
+             at(reals_of(b), values, i, n), work.data(), size, info + i);
 }
 
 }  // namespace
@@ -131,8 +193,8 @@ void batched_eigh(MatrixBatch b, bool vectors, bool upper, int64_t n, void* a, v
   if (n == 0 || b.count == 0) return;
   const int in = narrow(n), job = vectors ? kVectors : kNoVectors;
   const int triangle = upper ? kUpper : kLower;
-  const MatrixBatch reals = reals_of(b);
   if (b.count > 1 && n <= kJacobi) {
+    const Kept kept(b, a, n * n);
     const int count = narrow(b.count);
     int size = 0;
     call.query("syevjBatched_bufferSize", call.api.syevj_batched_size, job, triangle, in, a, in,
@@ -140,37 +202,31 @@ void batched_eigh(MatrixBatch b, bool vectors, bool upper, int64_t n, void* a, v
     const Scratch work(bytes_of(b, size));
     call.run("syevjBatched", call.api.syevj_batched, job, triangle, in, a, in, values, work.data(),
              size, info, call.of_eigen, count);
+    for (const int64_t i : kept.restore_failed(info, a))
+      each_eigh(call, {b.t, 1}, job, triangle, n, at(b, a, i, n * n), at(reals_of(b), values, i, n),
+                info + i);
   } else {
-    const int size =
-        call.ask("syevd_bufferSize", call.api.syevd_size, job, triangle, in, a, in, values);
-    const Scratch work(bytes_of(b, size));
-    for (int64_t i = 0; i < b.count; ++i)
-      call.run("syevd", call.api.syevd, job, triangle, in, at(b, a, i, n * n), in,
-               at(reals, values, i, n), work.data(), size, info + i);
+    each_eigh(call, b, job, triangle, n, a, values, info);
   }
   const device::MatricesArgs args{values, info, n, 1, b.count};
   launch("eigh", linalg_kernel(b.t, "check_values"), grid_of(b.count, 32), args);
 }
 COGRAD_CUDA_SLOT(batched_eigh)
 
-// cuSOLVER takes no matrix with more columns than rows, so its conjugate transpose is decomposed:
-// A^H = V S U^H.
 void batched_svd(MatrixBatch b, bool full, int64_t m, int64_t n, void* a, void* s, void* u,
                  void* vh, int* info) {
   const SolverCall call("svd", b.t);
   clear_info(b, info);
   if (m == 0 || n == 0 || b.count == 0) return;
-  if (b.count > 1 && std::max(m, n) <= kJacobi)
-    return small_svd(call, b, full, m, n, a, s, u, vh, info);
-  if (m >= n) return tall_svd(call, b, full, m, n, a, s, u, vh, info);
-  const Scratch turned(bytes_of(b, b.count * m * n));
-  adjoint(b, a, n, m, turned.data());
-  if (u == nullptr) return tall_svd(call, b, full, n, m, turned.data(), s, nullptr, nullptr, info);
-  const int64_t rows = full ? n : m;  // of vh
-  const Scratch v(bytes_of(b, b.count * n * rows)), uh(bytes_of(b, b.count * m * m));
-  tall_svd(call, b, full, n, m, turned.data(), s, v.data(), uh.data(), info);
-  adjoint(b, v.data(), rows, n, vh);
-  adjoint(b, uh.data(), m, m, u);
+  if (b.count == 1 || std::max(m, n) > kJacobi)
+    return each_svd(call, b, full, m, n, a, s, u, vh, info);
+  const Kept kept(b, a, m * n);
+  small_svd(call, b, full, m, n, a, s, u, vh, info);
+  const int64_t k = std::min(m, n), columns = full ? m : k, rows = full ? n : k;
+  for (const int64_t i : kept.restore_failed(info, a))
+    each_svd(call, {b.t, 1}, full, m, n, at(b, a, i, m * n), at(reals_of(b), s, i, k),
+             u == nullptr ? nullptr : at(b, u, i, m * columns),
+             vh == nullptr ? nullptr : at(b, vh, i, rows * n), info + i);
 }
 COGRAD_CUDA_SLOT(batched_svd)
 

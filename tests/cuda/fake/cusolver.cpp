@@ -462,7 +462,7 @@ int gesvd(void* handle, signed char part, signed char vh_part, int rows, int col
     return kSolverInvalid;
   start("cusolver_gesvd", handle, [=] {
     spoil(work, size);
-    *info = 0;
+    *info = fake::driver().failure("gesvd info");
     singular(m, s, vectors ? &left : nullptr, vectors ? &right : nullptr);
   });
   return kSuccess;
@@ -484,7 +484,10 @@ int syevjBatched(void* handle, int vectors, int triangle, int n, T* a, int ld, R
     for (int i = 0; i < count; ++i) {
       eigen(vectors == 1, triangle == 1, Matrix<T>{a + ptrdiff_t{i} * n * ld, n, n, ld},
             values + ptrdiff_t{i} * n);
-      info[i] = 0;
+      info[i] = fake::driver().failure("syevjBatched info");
+      if (info[i] == 0) continue;
+      std::fill_n(values + ptrdiff_t{i} * n, n, R(7));
+      std::fill_n(a + ptrdiff_t{i} * n * ld, n * ld, T(7));
     }
   });
   return kSuccess;
@@ -527,7 +530,12 @@ int gesvdjBatched(void* handle, int vectors, int rows, int cols, T* a, int ld, R
       const Matrix<T> right{v + ptrdiff_t{i} * cols * ldv, cols, cols, ldv};
       singular_of_any(Matrix<T>{a + ptrdiff_t{i} * cols * ld, rows, cols, ld},
                       s + ptrdiff_t{i} * least, vectors == 1 ? &left : nullptr, &right);
-      info[i] = 0;
+      info[i] = fake::driver().failure("gesvdjBatched info");
+      if (info[i] == 0) continue;
+      std::fill_n(s + ptrdiff_t{i} * least, least, R(7));
+      if (vectors != 1) continue;
+      std::fill_n(u + ptrdiff_t{i} * rows * ldu, rows * ldu, T(7));
+      std::fill_n(v + ptrdiff_t{i} * cols * ldv, cols * ldv, T(7));
     }
   });
   return kSuccess;
