@@ -85,7 +85,7 @@ struct RowForward<Row, kKernel, kRule, kDivides, std::tuple<In...>, std::tuple<P
       y = compute(ctx, kKernel, kRule, Row::spec.name, nullptr, in...);
     }
     if constexpr (kInputs < 3 && (kGrads.direct() || ...)) {
-      if (ctx.recording() && !on_host()) [[unlikely]]
+      if (ctx.recording() && y->device.type != DeviceType::CPU) [[unlikely]]
         expect_gradients(ctx, kKernel, kGrad, y, in...);
     }
     if constexpr ((kUnion & Y) != 0) {
