@@ -74,7 +74,10 @@ def run(program, **variables):
     fakes.run(START + program, timeout=600, **variables)
 
 
-DTYPES = ["float64", "float32", "float16", "bfloat16"]
+DTYPES = [
+    *("float32", "float16"),
+    *(pytest.param(t, marks=pytest.mark.nightly) for t in ("float64", "bfloat16")),
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.skipif(why is not None, reason=str(why))
 THREADS = (
     fakes.GRAPHS
     + """
-import gc, threading
+import gc, threading, time
 def on_thread(f):
     failed = []
     def run():
@@ -324,6 +324,8 @@ if drop == "before":
     gc.collect()
 go.set()
 t.join()
+while os.path.exists(f"/proc/self/task/{{t.native_id}}"):  # join returns before its last calls
+    time.sleep(0.001)
 with cuda.stream(s):
     assert not cuda.is_current_stream_capturing()
 cuda.synchronize()
