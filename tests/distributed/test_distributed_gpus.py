@@ -70,8 +70,8 @@ def test_no_id(tmp_path):
 
 def test_a_failure_afterwards(tmp_path):
     out = fault("fails_later", tmp_path).out
-    assert "[0]" in out and "[1]" in out
-    assert re.search(r"NCCL failed in .*: a failure of the fake NCCL \(6\)", out)
+    # The rank that notices first may end the other one before it has said so.
+    assert re.search(r"\[[01]\].*NCCL failed in .*: a failure of the fake NCCL \(6\)", out)
 
 
 def test_nobody_else_comes(tmp_path):

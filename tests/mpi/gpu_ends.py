@@ -29,7 +29,8 @@ def device_one():
     time.sleep(0.6)
     dist.barrier()
     dist.destroy_process_group()
-    print("contexts:", driver.fake_cuda_calls(b"cuDevicePrimaryCtxRetain"), flush=True)
+    contexts = driver.fake_cuda_calls(b"cuDevicePrimaryCtxRetain")
+    print(f"contexts: {contexts}\n", end="", flush=True)  # one write, as both ranks print
 
 
 def destroyed_early():
