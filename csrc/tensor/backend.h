@@ -33,7 +33,7 @@ class COGRAD_API Backend {
   // Starts such a copy and returns, if `from` is pinned memory: what frees it lets the copy end
   // first. Otherwise does nothing and returns false.
   virtual bool start_copy_from_host(Device, const void*, void*, size_t) { return false; }
-  // The same from the device to `to`: nobody may read `to` before the copy is done.
+  // Does the same from the device to `to`: nobody may read `to` before the copy is done.
   virtual bool start_copy_to_host(Device, const void*, void*, size_t) { return false; }
   virtual bool is_pinned(const void*) noexcept { return false; }
   virtual void copy_between(Device from, const void* p, Device to, void* q, size_t bytes) = 0;
@@ -96,7 +96,7 @@ struct Compilations {
   double seconds = 0;
   std::string last;  // the name of the last program that was begun
 };
-// What a stream did for one launch, copy or fill, by the host's steady clock.
+// Tells what a stream did for one launch, copy or fill, by the host's steady clock.
 struct DeviceTime {
   std::string name;
   int device = 0;

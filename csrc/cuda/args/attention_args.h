@@ -36,8 +36,8 @@ struct AttentionArgs {
   int size, value_size, group, causal, mask_kind;
 };
 
-// What a block of threads computes. It owns rows of one operand (of queries, in the gradient of the
-// keys these) and goes through the rows of the other one, some at a time.
+// Says what a block of threads computes. It owns rows of one operand (of queries, in the gradient
+// of the keys these) and goes through the rows of the other one, some at a time.
 struct AttentionTiles {
   int warps, tall, others;  // a warp owns 16 * tall rows
   int row_bytes;            // of a row in shared memory; the padding avoids bank conflicts

@@ -136,7 +136,7 @@ class Background {
     forget(key, job);
     changed_.notify_all();
   }
-  // Those in the list need the lock no more.
+  // Waits for the threads of ended_, which need the lock no more.
   void join_ended() {
     for (std::thread& t : ended_) t.join();
     ended_.clear();

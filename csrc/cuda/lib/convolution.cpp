@@ -209,7 +209,7 @@ class Plan {
     if (status != kCudnnBadParameter && !cudnn_unsupported(status)) fail(status, function);
     return false;
   }
-  // The same for a function of a descriptor, which may also refuse a value.
+  // Does the same for a function of a descriptor, which may also refuse a value.
   bool described(int status, const char* function) const {
     return status != kCudnnInvalidValue && accepted(status, function);
   }

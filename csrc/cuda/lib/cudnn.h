@@ -22,7 +22,7 @@ enum : int { kCudnnOutOfMemory = 4004 };  // on the GPU; 4003 is the host's
 // The library was called as it should be, but does not support that.
 inline bool cudnn_unsupported(int status) noexcept { return status / 1000 == 3; }
 
-// What cuDNN expects of an algorithm, in the library's layout.
+// Tells what cuDNN expects of an algorithm, in the library's layout.
 struct CudnnChoice {
   int algorithm, status;
   float milliseconds;

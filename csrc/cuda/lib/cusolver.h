@@ -40,7 +40,7 @@ struct SolverApi {
                     int* size);
   int (*orgqr)(LibraryHandle, int m, int n, int k, void* a, int ld, const void* tau, void* work,
                int size, int* info);
-  // Of small matrices that follow one another; `info` has a number for each.
+  // These take small matrices that follow one another; `info` has a number for each.
   int (*syevj_batched_size)(LibraryHandle, int vectors, int triangle, int n, const void* a, int ld,
                             const void* values, int* size, SolverOptions, int count);
   int (*syevj_batched)(LibraryHandle, int vectors, int triangle, int n, void* a, int ld,

@@ -67,7 +67,7 @@ inline void attend(const AttentionArgs& a, int64_t n, int64_t first, Kept* share
   fetch<kThreads>(keys, kOthers, a.k, k, 0, a.keys, a.size);
   for (int64_t key = 0; key < seen; key += kOthers) {
     // The values come while keys are multiplied, and the next keys while values are.
-    // Whether a row of the warp sees these keys.
+    // It is true if a row of the warp sees these keys.
     const bool needed = own < a.rows && (!a.causal || key < own + 16 * kTall);
     Product<kTall, kOthers / 8> s;
     arrived();

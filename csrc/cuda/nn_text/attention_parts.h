@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the kernels of attention consist of: rows in shared memory, two products, scores, dropout.
+// The kernels of attention consist of these: rows in shared memory, two products, scores, dropout.
 // -DCOGRAD_T is the dtype, -DCOGRAD_SIZE the length of rows in shared memory, -DCOGRAD_MMA says
 // whether tensor cores multiply, and -DCOGRAD_WITH what there is besides causal masks.
 #pragma once

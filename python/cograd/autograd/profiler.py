@@ -32,7 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Kernel(NamedTuple):
-    """What one launch, copy or fill did on a GPU, and how many microseconds it took."""
+    """Tells what one launch, copy or fill did on a GPU, and how many microseconds it took."""
 
     name: str
     device: int

@@ -205,7 +205,7 @@ class _Module(ModuleType):
 
     @property
     def allow_tf32(self) -> bool:
-        """Whether float32 may be multiplied as TF32, with 10 bits of mantissa; at first True."""
+        """Says whether float32 may be multiplied as TF32 (10 bits of mantissa); at first True."""
         return bool(_switches["conv"] == "tf32")
 
     @allow_tf32.setter

@@ -71,7 +71,7 @@ class ProcessGroup:
 
     @property
     def _gpus(self) -> str:
-        """What moves tensors on GPUs: "nccl", or "mpi" through the memory of the host.
+        """Names what moves tensors on GPUs: "nccl", or "mpi" through the memory of the host.
 
         Before the ranks have agreed it is what this rank can use, as messages are of two ranks.
         """
