@@ -169,6 +169,38 @@ class ProcessGroup:
             nbytes: size of the message, if it is not the tensor's.
             timeout: timeout in seconds, if it is not the group's.
         """
+        text, number, request, check = self.begin(
+            name,
+            detail,
+            tensor,
+            not async_op,
+            lambda text: _begin(self._runtime, start, self.comm, text),
+        )
+        if nbytes is None:
+            nbytes = 0 if tensor is None else tensor.numel() * tensor.element_size()
+        return self._go(
+            request, number, text, keep, check, finish, async_op, result, nbytes, None, timeout
+        )
+
+    def begin(
+        self,
+        name: str,
+        detail: object,
+        tensor: Tensor | None,
+        waits: bool,
+        start: Callable[[bytes], Any],
+    ) -> tuple[bytes, int, Any, Callable[[], None]]:
+        """Notes a collective on the board and starts it by ``start(text)``.
+
+        Args:
+            name, detail, tensor: as for ``collective``.
+            waits: whether the board shows that this rank waits for the call.
+            start: begins the call; its argument describes the call in messages.
+
+        Returns:
+            The description, the call's number in the group, what ``start`` returned, and a function
+            that raises if the next rank ran a different call.
+        """
         what, text, alike = self._text(name, detail, tensor)
         runtime = self._alive(text)
         with self._lock:
@@ -177,18 +209,14 @@ class ProcessGroup:
                 compare(self, number, what, text)
             call = self._calls + number
             runtime.board.note(call, alike)
-            runtime.board.enter(not async_op, number, text)
-            request = _begin(runtime, start, self.comm, text)
-        if nbytes is None:
-            nbytes = 0 if tensor is None else tensor.numel() * tensor.element_size()
+            runtime.board.enter(waits, number, text)
+            started = start(text)
 
         def check() -> None:
             if runtime.board.differs(self._next, call, alike):
                 self._fail_for_difference(text, number)
 
-        return self._go(
-            request, number, text, keep, check, finish, async_op, result, nbytes, None, timeout
-        )
+        return text, number, started, check
 
     def _fail_for_difference(self, text: bytes, number: int) -> None:
         runtime = self._runtime

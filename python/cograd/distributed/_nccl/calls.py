@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import cograd
-from cograd.distributed import _names
 from cograd.distributed._mpi.buffers import flat_source, flat_target, overlap, source, target
-from cograd.distributed._mpi.compare import compare, with_shapes
+from cograd.distributed._mpi.compare import with_shapes
 from cograd.distributed._mpi.dtypes import check_op
 from cograd.distributed._names import ReduceOp
 from cograd.distributed._nccl.communicator import Call, Communicator, GpuWork, of_group, of_pair
@@ -115,6 +114,19 @@ def _bytes(tensor: Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
+def _memory(
+    tensor: Tensor, *, writes: bool, reads: bool = False
+) -> tuple[Tensor, Callable[[], None] | None]:
+    """Returns contiguous memory with a tensor's values, and what to run after NCCL wrote to it.
+
+    If NCCL only writes to it, the memory need not have the values before.
+    """
+    if not writes:
+        return source(tensor, on_device=True), None
+    place = target(tensor, filled=reads, on_device=True)
+    return place.memory, place.finish
+
+
 def _apart(values: Tensor, memory: Tensor) -> Tensor:
     return values.detach().clone() if overlap(values, memory) else values
 
@@ -134,42 +146,18 @@ def _run(
     blocks: bool = False,
 ) -> Started:
     """Starts a collective's calls, which all members of the group make in the same order."""
-    what, text, alike = pg._text(name, detail, tensor)
-    runtime = pg._alive(text)
-    with pg._lock:
-        pg.sequence = number = pg.sequence + 1
-        if _names._level is not _names.DebugLevel.OFF:
-            compare(pg, number, what, text)
-        call = pg._calls + number
-        runtime.board.note(call, alike)
-        runtime.board.enter(False, number, text)
+
+    def start(_: bytes) -> tuple[Communicator, Any]:
         communicator = of_group(pg, device.index or 0)
-        event = communicator.start(f"nccl:{name}", calls)
+        return communicator, communicator.start(f"nccl:{name}", calls)
 
-    def check() -> None:
-        if runtime.board.differs(pg._next, call, alike):
-            pg._fail_for_difference(text, number)
-
-    work = _work(communicator, number, text, event, keep, finish, result, check, blocks)
+    text, number, (communicator, event), check = pg.begin(name, detail, tensor, False, start)
+    value = result if isinstance(result, list) else [result]
+    work = GpuWork(communicator, number, text, event, keep, finish, value, check, blocks)
     if async_op:
         return Started(work)
     work.wait()
     return Started(None)
-
-
-def _work(
-    communicator: Communicator,
-    number: int,
-    text: bytes,
-    event: Any,
-    keep: Any,
-    finish: Callable[[], None] | None,
-    result: Any,
-    check: Callable[[], None] | None,
-    blocks: bool = False,
-) -> GpuWork:
-    value = result if isinstance(result, list) else [result]
-    return GpuWork(communicator, number, text, event, keep, finish, value, check, blocks)
 
 
 def all_reduce(
@@ -207,11 +195,7 @@ def all_reduce(
 
 def broadcast(pg: ProcessGroup, tensor: Tensor, root: int, async_op: bool) -> Started:
     """Copies the root's bytes."""
-    if root == pg.rank():
-        memory, finish = source(tensor, on_device=True), None
-    else:
-        place = target(tensor, on_device=True)
-        memory, finish = place.memory, place.finish
+    memory, finish = _memory(tensor, writes=root != pg.rank())
     at, n = memory.data_ptr(), _bytes(memory)
     calls = [(_BROADCAST, at, at, n, _BYTE, 0, root)] if n else []
     return _run(
@@ -235,12 +219,7 @@ def reduce(
     kind = _reduction("reduce", tensor.dtype, op)
     if kind is None:
         return None
-    finish = None
-    if root == pg.rank():
-        place = target(tensor, filled=True, on_device=True)
-        memory, finish = place.memory, place.finish
-    else:
-        memory = source(tensor, on_device=True)
+    memory, finish = _memory(tensor, writes=root == pg.rank(), reads=True)
     at, n = memory.data_ptr(), memory.numel() * kind[1]
     calls = [(_REDUCE, at, at, n, kind[0], kind[2], root)] if n else []
     return _run(
@@ -460,19 +439,14 @@ def message(
     _, text, _ = pg._text(name, side, tensor)
     runtime = pg._alive(text)
     runtime.board.enter(False, 0, text)
-    finish = None
-    if sends:
-        memory = source(tensor, on_device=True)
-    else:
-        place = target(tensor, on_device=True)
-        memory, finish = place.memory, place.finish
+    memory, finish = _memory(tensor, writes=not sends)
     other = 1 if pg.rank() < peer else 0
     with pg._lock:
         communicator = of_pair(pg, tensor.device.index or 0, peer)
         whole = [(memory.data_ptr(), _bytes(memory), other)]
         calls = _messages(whole, []) if sends else _messages([], whole)
         event = communicator.start(f"nccl:{name}", calls)
-    work = _work(communicator, 0, text, event, (memory, tensor), finish, tensor, None)
+    work = GpuWork(communicator, 0, text, event, (memory, tensor), finish, [tensor], None)
     if async_op:
         return Started(work)
     work.wait()
@@ -504,4 +478,4 @@ def batch(pg: ProcessGroup, messages: Sequence[tuple[bool, Tensor, int]]) -> Gpu
         communicator = of_group(pg, first.device.index or 0)
         event = communicator.start("nccl:batch_isend_irecv", _messages(to, received))
     results = [tensor for sends, tensor, _ in messages if not sends]
-    return _work(communicator, 0, text, event, kept, finish, results, None)
+    return GpuWork(communicator, 0, text, event, kept, finish, results, None)
