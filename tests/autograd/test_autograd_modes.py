@@ -266,6 +266,38 @@ def test_inference_mode_records_nothing_and_marks_tensors():
     assert not y.requires_grad and same(y, [2, 4])
 
 
+@pytest.mark.parametrize(
+    "returns_it",
+    [
+        lambda x: x.contiguous(),
+        lambda x: x.to("cpu"),
+        lambda x: x.to(x.dtype),
+        lambda x: x.flatten(),
+        lambda x: x.conj(),
+        lambda x: torch.atleast_1d(x),
+        lambda x: torch.broadcast_tensors(x, torch.ones(2))[0],
+        lambda x: torch.einsum("i->i", x),
+    ],
+    ids=[
+        "contiguous",
+        "to device",
+        "to dtype",
+        "flatten",
+        "conj",
+        "atleast",
+        "broadcast",
+        "einsum",
+    ],
+)
+def test_leaf_that_an_op_returns_as_it_is_in_inference_mode_stays_a_normal_one(returns_it):
+    x = leaf([1.0, 2.0])
+    with torch.inference_mode():
+        returns_it(x)
+    assert not x.is_inference() and not x.detach().is_inference()
+    (x * x).sum().backward()
+    assert same(x.grad, [2, 4])
+
+
 def test_inference_mode_as_decorator_and_switched_off():
     @torch.inference_mode()
     def function():

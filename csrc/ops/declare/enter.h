@@ -57,8 +57,7 @@ template <class Op, class... Args>
   if (ts.taint || ts.inference) [[unlikely]] {
     uint32_t flags = ts.inference ? uint32_t{kInference} : 0;
     if (has_backward<Op>() && ts.taint && any_tainted(args...)) flags |= kTaint;
-    if constexpr (!std::is_void_v<decltype(out)>)
-      each_output(out, [&](const Tensor& t, uint32_t) { mark_outputs(t, flags); });
+    if constexpr (!std::is_void_v<decltype(out)>) mark_outputs(out, flags, args...);
   }
   return out;
 }
@@ -193,7 +192,7 @@ detail::Returned<Op, kForm> enter(const CallForm& call, const Args&... args) {
     else if (!thread_state.inference) [[likely]]
       return Op::forward(args...);
     else
-      return detail::marked_inference([&] { return Op::forward(args...); });
+      return detail::marked_inference([&] { return Op::forward(args...); }, args...);
   }
 }
 

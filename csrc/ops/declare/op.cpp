@@ -140,9 +140,9 @@ void Conjugated::finish() const {
     if (t.defined()) t = conj(t);
 }
 
-void mark_outputs(const Tensor& t, uint32_t flags) {
+void mark_output(const Tensor& t, uint32_t flags) {
   if (!makes_inference_tensors()) flags &= ~uint32_t{kInference};
-  // A returned view or argument keeps its own flags.
+  // A returned view keeps its own flags.
   if (!t.defined() || (flags == kInference && t->base != nullptr)) return;
   t->flags |= is_differentiable(t.dtype()) ? flags : flags & ~uint32_t{kTaint};
 }

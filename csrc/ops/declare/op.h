@@ -465,17 +465,31 @@ size_t count_outputs(const std::tuple<T...>&) {
 
 namespace detail {
 
-COGRAD_API void mark_outputs(const Tensor& t, uint32_t flags);
+// Sets `flags` on a result that the op has made: no view, and none of its arguments.
+COGRAD_API void mark_output(const Tensor& t, uint32_t flags);
+
+template <class... Args>
+bool is_argument(const Tensor& t, const Args&... args) {
+  bool any = false;
+  each_edge([&](const Tensor* arg) { any |= arg != nullptr && arg->is(t); }, args...);
+  return any;
+}
+template <class Out, class... Args>
+void mark_outputs(const Out& out, uint32_t flags, const Args&... args) {
+  each_output(out, [&](const Tensor& t, uint32_t) {
+    if (!is_argument(t, args...)) mark_output(t, flags);
+  });
+}
 
 // Marks the results of a composition under inference_mode: it may create tensors without an op.
-template <class F>
-auto marked_inference(F&& f) {
+template <class F, class... Args>
+auto marked_inference(F&& f, const Args&... args) {
   if constexpr (std::is_void_v<decltype(f())>) {
     f();
   } else {
     auto out = f();
     if constexpr (requires { each_output(out, [](const Tensor&, uint32_t) {}); })
-      each_output(out, [](const Tensor& t, uint32_t) { mark_outputs(t, kInference); });
+      mark_outputs(out, kInference, args...);
     return out;
   }
 }
