@@ -440,3 +440,31 @@ def test_an_empty_index_is_of_any_dtype(dtype):
         torch.gather(x, 0, torch.ones(1).to(dtype))
     with pytest.raises(RuntimeError, match="Expected dtype int32/int64 for index"):
         torch.index_select(x, 0, none)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, v: x.index_put((torch.tensor([1, 1]),), v),
+        lambda x, v: x.index_put((torch.tensor([1, 1]),), v, accumulate=True),
+        lambda x, v: x.clone().index_put_((torch.tensor([1, 1]),), v),
+        lambda x, v: x.put(torch.tensor([1, 1]), v),
+        lambda x, v: x.put(torch.tensor([1, 1]), v, accumulate=True),
+        lambda x, v: x.scatter(0, torch.tensor([1, 1]), v),
+        lambda x, v: x.scatter(0, torch.tensor([1, 1]), v, reduce="add"),
+        lambda x, v: x.scatter(0, torch.tensor([1, 1]), 2.0),
+        lambda x, v: x.scatter(0, torch.tensor([1, 1]), 2.0, reduce="multiply"),
+    ],
+)
+def test_tangent_of_a_position_that_is_written_twice(write):
+    x, v = torch.tensor([1.0, 2.0, 3.0], dtype=F8), torch.tensor([4.0, 5.0], dtype=F8)
+    tx, tv = torch.tensor([10.0, 20.0, 30.0], dtype=F8), torch.tensor([40.0, 50.0], dtype=F8)
+    got = torch.func.jvp(write, (x, v), (tx, tv))[1]
+    difference = write(x + tx, v + tv) - write(x, v)  # each write is affine
+    assert got.tolist() == difference.tolist()
+
+
+def test_no_tangent_of_scatter_that_multiplies_by_a_tensor():
+    x, at = torch.ones(3), torch.tensor([1, 1])
+    with pytest.raises(NotImplementedError, match="no derivative for reduce='multiply'"):
+        torch.func.jvp(lambda x: x.scatter(0, at, x[:2], reduce="multiply"), (x,), (x,))

@@ -72,6 +72,7 @@ struct TangentRule {
   Rule rule = Rule::DoubleVjp;
   uint32_t inputs = 0;  // bits: parameters
   uint32_t added = 0;   // Multilinear, bits: parameters added to the result; tangents pass None
+  bool (*holds)(const Value* args) = nullptr;  // Linear: false if a call takes DoubleVjp instead
 };
 // How vmap runs the op on a batch.
 class BatchCall;
@@ -100,6 +101,9 @@ constexpr uint32_t parameter_bits(std::initializer_list<int> list) noexcept {
 }
 constexpr TangentRule linear(std::initializer_list<int> inputs) noexcept {
   return {TangentRule::Rule::Linear, parameter_bits(inputs)};
+}
+constexpr TangentRule linear_if(bool (*holds)(const Value*), std::initializer_list<int> inputs) {
+  return {TangentRule::Rule::Linear, parameter_bits(inputs), 0, holds};
 }
 constexpr TangentRule multilinear(std::initializer_list<int> inputs,
                                   std::initializer_list<int> added = {}) noexcept {

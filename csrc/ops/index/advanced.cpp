@@ -318,6 +318,8 @@ struct IndexPut {
   struct State : IndexState {
     bool accumulate = false;
   };
+  // The gradient counts overwritten values, too, so a tangent that follows from it would be wrong.
+  static constexpr TangentRule kTangent = linear({0, 2});
   static Tensor forward(Ctx<IndexPut>& ctx, const Tensor& self, TensorList indices,
                         const Tensor& values, bool accumulate) {
     COGRAD_CHECK(values.dtype() == self.dtype(),

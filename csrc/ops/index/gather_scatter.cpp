@@ -143,6 +143,11 @@ struct Scatter {
     ScatterMode mode;
     Scalar value;
   };
+  // The gradient counts overwritten values, too, so a tangent that follows from it would be wrong.
+  static bool is_linear(const Value* args) {
+    return kTensor && (args[4].none() || args[4].text() == "add");
+  }
+  static constexpr TangentRule kTangent = linear_if(is_linear, {0, 3});
   static Tensor forward(Ctx<Scatter>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const V& value, std::optional<std::string_view> reduce) {
     const int d = wrap_dim(dim, self.dim());

@@ -75,6 +75,8 @@ struct Put {
     Dims sizes;
     bool accumulate;
   };
+  // The gradient counts overwritten values, too, so a tangent that follows from it would be wrong.
+  static constexpr TangentRule kTangent = linear({0, 2});
   static Tensor forward(Ctx<Put>& ctx, const Tensor& self, const Tensor& index,
                         const Tensor& source, bool accumulate) {
     COGRAD_CHECK(index.dtype() == DType::Int64,

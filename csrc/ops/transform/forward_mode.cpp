@@ -124,10 +124,11 @@ bool TangentCall::fits_opaque() const {
 }
 
 void TangentCall::linear(Result& out) const {
-  if (!fits_opaque()) return by_node(out);
+  const TangentRule& rule = r_.traits.tangent;
+  if (!fits_opaque() || (rule.holds != nullptr && !rule.holds(args_))) return by_node(out);
   run_stages(r_, form_, args_, out);
   Result tangent;
-  by_replacing(r_.traits.tangent.inputs, 0, tangent);
+  by_replacing(rule.inputs, 0, tangent);
   put_all(out, tangent);
 }
 
