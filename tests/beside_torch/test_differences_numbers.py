@@ -253,6 +253,15 @@ def test_momentum_keeps_its_history():
     assert optimizer.state[p]["momentum_buffer"].requires_grad
 
 
+@shows("gradient of `as_strided` of a view, at elements that are not in the view")
+def test_as_strided_beside_a_view():
+    x = leaf(*range(6))
+    y = x[::2].as_strided((2,), (1,))
+    assert y.tolist() == [0, 1]
+    with pytest.raises(RuntimeError, match="elements that are not in the input"):
+        y.sum().backward()  # torch: the gradient of x is 1, 0, 0, 0, 0, 0
+
+
 @shows("gradient of `as_strided_scatter` with respect to its input")
 def test_what_src_replaced_has_no_gradient():
     x, src = leaf(*range(6)), leaf(7.0, 8.0, 9.0, 10.0)

@@ -195,6 +195,16 @@ def test_as_strided_of_samples_is_that_of_each(dim):
     assert torch.equal(vmap(f, dim)(x), want)
 
 
+def test_gradient_of_as_strided_between_the_elements_of_a_sample_raises():
+    x = torch.arange(12.0).reshape(4, 3)
+
+    def f(x):
+        return vmap(lambda s: s.as_strided((2,), (1,)).sum(), in_dims=1)(x).sum()
+
+    with pytest.raises(RuntimeError, match="reaches elements of other samples"):
+        func_grad(f)(x)
+
+
 def test_as_strided_does_not_leave_the_sample():
     x = torch.randn(3, 4, dtype=F8)
     for f in (

@@ -343,6 +343,44 @@ def test_as_strided_of_elements_that_share_memory(expand, sizes, strides, want):
     assert gradcheck(cubed, (x,), check_forward_ad=True) and gradgradcheck(cubed, (x,))
 
 
+def test_as_strided_beside_the_elements_of_a_view_raises_in_backward():
+    x = torch.arange(12.0, dtype=F8).requires_grad_()
+    part = (x * 2).reshape(3, 4)[:, 1:]
+    inside = part.as_strided((2, 2), (4, 1))
+    assert torch.autograd.grad(inside.sum(), x)[0].nonzero().flatten().tolist() == [1, 2, 5, 6]
+    outside = part.as_strided((2, 3), (1, 2))
+    assert outside.tolist() == [[2, 6, 10], [4, 8, 12]]
+    with pytest.raises(RuntimeError, match=r"the result of size \[2, 3\] and stride \[1, 2\] has"):
+        outside.sum().backward()
+
+
+def test_write_through_as_strided_beside_the_elements_of_a_view():
+    x = torch.arange(12.0, dtype=F8).requires_grad_()
+    y = (x * 2).reshape(3, 4)
+    y[:, 1:].as_strided((2, 3), (1, 2)).mul_(3)
+    y.sum().backward()
+    assert x.grad.tolist() == [2] + [6] * 6 + [2] * 5
+
+
+def test_as_strided_in_forward_mode_reads_and_writes_the_memory_of_the_tangent():
+    x, t = torch.arange(12.0, dtype=F8).view(3, 4), torch.arange(12.0, dtype=F8).view(3, 4) + 1
+    read = torch.func.jvp(lambda x: (x * 2)[:, 1:].as_strided((2, 3), (1, 2)), (x,), (t,))[1]
+    assert read.tolist() == [[4, 8, 12], [6, 10, 14]]
+
+    def write(x):
+        y = x * 1
+        y.as_strided((2, 3), (1, 2)).mul_(2)
+        return y
+
+    assert torch.func.jvp(write, (x,), (t,))[1].flatten().tolist() == [
+        2, 4, 6, 8, 10, 12, 7, 8, 9, 10, 11, 12,
+    ]  # fmt: skip
+    transposed = torch.func.jvp(
+        lambda x: (x * 2).as_strided((3,), (1,)), (x,), (t.t().clone().t(),)
+    )
+    assert transposed[1].tolist() == [2, 4, 6]
+
+
 def test_as_strided_of_windows():
     x = torch.arange(5, dtype=F8).requires_grad_()
     windows = x.as_strided((4, 2), (1, 1))

@@ -2,6 +2,7 @@
 // Views with arbitrary strides, their gradients, and copies with other strides.
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "kernels/core/moves.h"
 #include "kernels/core/sequences.h"
@@ -88,6 +89,53 @@ void check_region(const Tensor& x, IntList sizes, IntList strides, int64_t offse
                x->storage->nbytes);
 }
 
+// True if the inner dims of each dim lie within one step of it. Otherwise elements may overlap.
+bool distinct(IntList sizes, IntList strides) {
+  SmallVec<std::pair<int64_t, int64_t>, 6> dims;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] > 1) dims.push_back({strides[i], sizes[i]});
+  std::sort(dims.begin(), dims.end());
+  int64_t reach = 0;
+  for (const auto& [stride, size] : dims) {
+    if (stride <= reach) return false;
+    reach += stride * (size - 1);
+  }
+  return true;
+}
+
+// Tells which places of a memory of `room` elements a region uses. Takes a pass for each dim,
+// however many of its elements share a place.
+std::vector<int64_t> used_places(IntList sizes, IntList strides, int64_t from, int64_t room) {
+  std::vector<int64_t> left(static_cast<size_t>(room));  // steps of the dim that remain, or 0
+  left[static_cast<size_t>(from)] = 1;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] <= 1 || strides[d] == 0) continue;
+    const auto step = static_cast<size_t>(strides[d]);
+    for (size_t at = 0; at < left.size(); ++at) {
+      if (left[at] > 0)
+        left[at] = sizes[d];
+      else if (at >= step && left[at - step] > 1)
+        left[at] = left[at - step] - 1;
+    }
+  }
+  return left;
+}
+
+// True if each element of the region is an element of a tensor with these sizes and strides.
+bool covers(IntList sizes, IntList strides, IntList region, IntList region_strides,
+            int64_t offset) {
+  const int64_t room = storage_extent(sizes, strides);
+  const int64_t extent = storage_extent(region, region_strides);
+  if (extent == 0) return true;
+  if (offset < 0 || extent > room - offset) return false;
+  if (product(sizes) == room && distinct(sizes, strides)) return true;  // there are no gaps
+  const auto own = used_places(sizes, strides, 0, room);
+  const auto wanted = used_places(region, region_strides, offset, room);
+  for (size_t i = 0; i < own.size(); ++i)
+    if (wanted[i] > 0 && own[i] == 0) return false;
+  return true;
+}
+
 struct AsStrided {
   static constexpr OpSpec spec{
       "as_strided",
@@ -96,15 +144,18 @@ struct AsStrided {
       "A view of the storage with the given size, stride and offset (in elements).",
       "T(6), (2, 2), (2, 1), 1; T(6), (4, 3), (1, 1)",
       ""};
-  using State = Region;
-  static constexpr TangentRule kTangent = TangentRule{};
+  struct State : Region {
+    bool of_view = false;  // of a view in a graph, beside whose elements are those of its base
+  };
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<AsStrided>& ctx, const Tensor& x, Shape sizes, Shape strides,
                         std::optional<int64_t> offset) {
     const int64_t at = offset.value_or(x.storage_offset());
     check_region(x, sizes, strides, at);
     if (ctx.recording())
-      *ctx.operator->() = {Dims(x.sizes()), Dims(x.strides()), Dims(sizes), Dims(strides),
-                           at - x.storage_offset()};
+      *ctx.operator->() = {
+          {Dims(x.sizes()), Dims(x.strides()), Dims(sizes), Dims(strides), at - x.storage_offset()},
+          x->base != nullptr && (x->grad_fn != nullptr || transformed(x))};
     return make_view(x, sizes, strides, static_cast<char*>(x->storage->data) + at * x.itemsize());
   }
   // Takes the same region of every sample's memory, which ends at the sample's last element.
@@ -123,6 +174,13 @@ struct AsStrided {
                  x.storage_offset(), ". This is not supported inside of a vmap.");
     Tensor whole = c.physical(x);
     if (c.size() > 1 && whole.stride(0) < room && differentiable({&whole})) {
+      COGRAD_CHECK(covers(x.sizes(), x.strides(), c.arg(1).ints(), c.arg(2).ints(), from),
+                   "vmap: as_strided(", to_string(c.arg(1).ints()), ", ",
+                   to_string(c.arg(2).ints()),
+                   ") reaches elements of other samples, which lie between those of a sample with "
+                   "strides ",
+                   to_string(x.strides()),
+                   ". Call it on a clone(), or let the batch dim come first in memory.");
       Dims own{std::max<int64_t>(1, room)};
       for (const int64_t s : x.strides()) own.push_back(s);
       whole = relayout(whole, own);
@@ -177,20 +235,6 @@ struct AsStridedGrad {
 };
 COGRAD_OP(AsStridedGrad)
 
-// True if the inner dims of each dim lie within one step of it. Otherwise elements may overlap.
-bool distinct(IntList sizes, IntList strides) {
-  SmallVec<std::pair<int64_t, int64_t>, 6> dims;
-  for (size_t i = 0; i < sizes.size(); ++i)
-    if (sizes[i] > 1) dims.push_back({strides[i], sizes[i]});
-  std::sort(dims.begin(), dims.end());
-  int64_t reach = 0;
-  for (const auto& [stride, size] : dims) {
-    if (stride <= reach) return false;
-    reach += stride * (size - 1);
-  }
-  return true;
-}
-
 // Returns the positions of a region's elements, in order, in a memory of `room` elements.
 Tensor places(IntList sizes, IntList strides, int64_t from, int64_t room) {
   const Tensor all = empty(Dims{room}, DType::Int64);
@@ -214,7 +258,14 @@ Tensor shared_gradient(const Tensor& g, const Region& r) {
 }
 
 Tensor AsStrided::backward(Ctx<AsStrided>& ctx, const Tensor& g) {
-  const Region& r = *ctx.operator->();
+  const AsStrided::State& r = *ctx.operator->();
+  COGRAD_CHECK(!r.of_view || covers(r.base_sizes, r.base_strides, r.sizes, r.strides, r.offset),
+               "as_strided(): the result of size ", to_string(r.sizes), " and stride ",
+               to_string(r.strides),
+               " has elements that are not in the input, which is a view of size ",
+               to_string(r.base_sizes), " and stride ", to_string(r.base_strides),
+               ": their gradients would be lost. Call as_strided() on the tensor that the input is "
+               "a view of, with the same storage_offset.");
   if (!distinct(r.base_sizes, r.base_strides)) return shared_gradient(g, r);
   return apply<AsStridedGrad>(g, IntList(r.base_sizes), IntList(r.base_strides), IntList(r.sizes),
                               IntList(r.strides), r.offset);

@@ -111,14 +111,17 @@ void TangentCall::by_replacing(uint32_t parameters, uint32_t left_out, Result& t
   own.call(tangent);
 }
 
-// False if an opaque argument may hold geometry for strides that the tangents do not have.
+// False if the call names places in memory, or an opaque argument may, that the tangents do not
+// have: their strides differ.
 bool TangentCall::fits_opaque() const {
-  bool opaque = false, same_strides = true;
+  const bool places = (r_.spec.flags & kReadsBytes) != 0;
+  bool opaque = places, same_strides = true;
   for (const ArgInfo& a : r_.args) opaque |= a.kind == ArgKind::Opaque;
   each([&](size_t, size_t edge, const Tensor* t) {
     const Tensor& own = tangents_[edge];
     if (own.defined())
-      same_strides &= same(own.strides(), t->strides()) && same(own.sizes(), t->sizes());
+      same_strides &= same(own.strides(), t->strides()) && same(own.sizes(), t->sizes()) &&
+                      (!places || own.storage_offset() == t->storage_offset());
   });
   return !opaque || same_strides;
 }
