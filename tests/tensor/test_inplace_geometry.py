@@ -219,3 +219,17 @@ def test_overlap_with_dims_of_size_one():
     x = torch.arange(40.0)
     with pytest.raises(RuntimeError, match="single memory location"):
         x.as_strided((6, 1), (1, 2), 10).add_(x.as_strided((6, 1), (1, 2), 6))
+
+
+def test_gradient_of_the_shape_that_a_leaf_had_before_raises():
+    x = torch.zeros(2, 3).requires_grad_()
+    y = x * 2
+    with torch.no_grad():
+        x.t_()
+    with pytest.raises(
+        RuntimeError, match=r"got \[2, 3\] but expected shape compatible with \[3, 2\]"
+    ):
+        y.sum().backward()
+    assert x.grad is None
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [[3, 3]] * 3

@@ -87,6 +87,9 @@ void change_geometry(const Tensor& self, const char* op, const Value* args, Make
   const Dims strides(view.strides());
   take_geometry(self, sizes, strides, view.bytes());
   self->bump_version();
+  // A graph that was recorded before has gradients of the old shape, which must not reach .grad.
+  if (self->meta != nullptr && self->meta->accumulator != nullptr)
+    self->meta->accumulator->set_output(0, self);
   // A view's history is regenerated from its base, as after any write; see grad_fn().
   if (tracked && self->base == nullptr && !is_batched(self)) rebase_history(self, node.get());
 }
