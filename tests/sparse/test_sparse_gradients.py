@@ -6,6 +6,7 @@ import pytest
 
 import cograd as torch
 from cograd.autograd import grad, gradcheck, gradgradcheck
+from cograd.utils.checkpoint import checkpoint
 
 F64 = torch.float64
 AT = torch.tensor([[0, 1, 1, 0, 1], [2, 0, 2, 2, 2]])  # with repeated positions
@@ -230,3 +231,36 @@ def test_sparse_tensors_end_with_their_last_reference():
     table.weight.grad = None
     gc.collect()
     assert ends() is None
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr"])
+def test_checkpoint_of_a_sparse_argument(layout):
+    values = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
+    dense = torch.arange(4.0, dtype=torch.float64).reshape(2, 2).requires_grad_()
+
+    def matrix():
+        if layout == "coo":
+            at = torch.tensor([[0, 1, 1], [1, 0, 1]])
+            return torch.sparse_coo_tensor(at, values, (2, 2)).coalesce()
+        ends, columns = torch.tensor([0, 1, 3]), torch.tensor([1, 0, 1])
+        return torch.sparse_csr_tensor(ends, columns, values, (2, 2))
+
+    def f(s, d):
+        return (s @ d).sin()
+
+    want = torch.autograd.grad(f(matrix(), dense).sum(), (values, dense))
+    y = checkpoint(f, matrix(), dense, use_reentrant=False)
+    got = torch.autograd.grad(y.sum(), (values, dense))
+    assert [g.tolist() for g in got] == [g.tolist() for g in want]
+
+    y = checkpoint(f, matrix(), dense, use_reentrant=False)
+    with torch.no_grad():
+        dense.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+    sparse = matrix()
+    y = checkpoint(f, sparse, dense, use_reentrant=False)
+    with torch.no_grad():
+        sparse.values().mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()

@@ -282,6 +282,28 @@ class _SaveInputs(Function):
         raise AssertionError("the input saver of a checkpoint takes no part in backward")
 
 
+class _Aside:
+    """Holds a sparse argument, which a Function does not accept if it requires grad."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    def values(self) -> Tensor:
+        """Returns what the input saver saves instead, so that a write to it is noticed."""
+        t: Any = self.tensor
+        values: Tensor = t._values() if t.layout == cograd.sparse_coo else t.values()
+        return values
+
+
+def _set_aside(args: tuple[Any, ...]) -> list[Any]:
+    return [
+        _Aside(arg)
+        if isinstance(arg, Tensor) and arg.layout != cograd.strided and arg.requires_grad
+        else arg
+        for arg in args
+    ]
+
+
 class _Kept:
     """Replaces _SaveInputs for batched tensors or tangents, which a Function would process."""
 
@@ -336,9 +358,10 @@ def _without_reentry(
     state = _RandomState(args, kwargs) if preserve_rng_state else None
     autocast = _Autocast()
 
-    def recompute(kwargs: dict[str, Any], *args: Any) -> None:
+    def recompute(kwargs: dict[str, Any], *saved: Any) -> None:
+        again = [arg.tensor if isinstance(arg, _Aside) else arg for arg in saved[: len(args)]]
         with state or _NOTHING, autocast.again(), recompute_context:
-            function(*args, **kwargs)
+            function(*again, **kwargs)
 
     frame = Frame(
         recompute,
@@ -350,7 +373,9 @@ def _without_reentry(
         frame.input_saver = _Kept(kwargs, *args)
     else:
         dummy = cograd.empty((0,), requires_grad=True)
-        frame.input_saver = _SaveInputs.apply(dummy, kwargs, *args)
+        given = _set_aside(args)
+        values = [arg.values() for arg in given if isinstance(arg, _Aside)]
+        frame.input_saver = _SaveInputs.apply(dummy, kwargs, *given, *values)
     if frame.input_saver.grad_fn is None:  # ops are not being recorded
         return function(*args, **kwargs)
     hooks = cograd.autograd.graph.saved_tensors_hooks(pack_hook(frame), unpack_hook(frame))
