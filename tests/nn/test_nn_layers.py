@@ -426,8 +426,21 @@ def test_scaled_dot_product_attention():
     got = F.scaled_dot_product_attention(tq, tk[:, :2], tv[:, :2], enable_gqa=True)
     want = np_attention(q, np.repeat(k[:, :2], 2, 1), np.repeat(v[:, :2], 2, 1), 0, scale)
     np.testing.assert_allclose(got.numpy(), want)
-    with pytest.raises(RuntimeError, match="should not be set when is_causal"):
-        F.scaled_dot_product_attention(tq, tk, tv, attn_mask=keep, is_causal=True)
+    both = keep & torch.ones(3, 5, dtype=torch.bool).tril()
+    want = F.scaled_dot_product_attention(tq, tk, tv, attn_mask=both)
+    got = F.scaled_dot_product_attention(tq, tk, tv, attn_mask=keep, is_causal=True)
+    np.testing.assert_array_equal(got.numpy(), want.numpy())
+    bias = torch.from_numpy(add)
+    got = F.scaled_dot_product_attention(tq, tk, tv, attn_mask=bias, is_causal=True)
+    np.testing.assert_allclose(got.numpy(), np_attention(q, k, v, add + causal, scale))
+    # torch refuses both where its formula runs: three dims, dropout, a mask that requires grad.
+    for args, mask, rate in (
+        ((tq[0], tk[0], tv[0]), keep, 0.0),
+        ((tq, tk, tv), keep, 0.5),
+        ((tq, tk, tv), bias.clone().requires_grad_(), 0.0),
+    ):
+        with pytest.raises(RuntimeError, match="should not be set when is_causal"):
+            F.scaled_dot_product_attention(*args, mask, rate, is_causal=True)
     small = [torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True) for _ in range(3)]
     assert gradcheck(lambda a, b, c: F.scaled_dot_product_attention(a, b, c, is_causal=True), small)
 

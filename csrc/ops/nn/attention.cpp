@@ -43,14 +43,16 @@ Tensor summed_heads(const Tensor& g, int64_t group) {
   return sum(reshape(g, with_group(g, g.size(-3) / group, group)), IntList(&dim, 1));
 }
 
+// Returns which keys each row may see if row i attends to keys 0 to i.
+Tensor lower_triangle(const Tensor& q, const Tensor& k) {
+  const int64_t sizes[2] = {q.size(-2), k.size(-2)};
+  return tril(ones(sizes, DType::Bool));
+}
+
 // Returns the softmax of masked scores; rows in which every key is masked are zero.
 Tensor weights_of(const Tensor& q, const Tensor& k, const Tensor& mask, bool causal, double scale) {
   Tensor s = matmul_t(q, k, false, true) * scale;
-  Tensor seen = mask;
-  if (causal) {
-    const int64_t sizes[2] = {q.size(-2), k.size(-2)};
-    seen = tril(ones(sizes, DType::Bool));
-  }
+  const Tensor seen = causal ? lower_triangle(q, k) : mask;
   if (!seen.defined()) return softmax(s, -1);
   s = seen.dtype() == DType::Bool ? where(seen, s, TensorOrScalar(Scalar(kNever))) : s + seen;
   const int64_t dim = -1;
@@ -268,6 +270,9 @@ struct ScaledDotProductAttention {
                         const Tensor& mask, double dropout, bool causal,
                         std::optional<double> scale, bool grouped) {
     check(query, key, value, mask, dropout, causal);
+    if (causal && mask.defined())
+      return forward(query, key, value, causal_mask(query, key, mask), dropout, false, scale,
+                     grouped);
     const DType t = query.dtype();
     const DType wide = wide_dtype(t);
     const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(query.size(-1))));
@@ -290,7 +295,9 @@ struct ScaledDotProductAttention {
  private:
   static void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                     double dropout, bool causal) {
-    COGRAD_CHECK(!(causal && mask.defined()),
+    // torch's kernel for the CPU takes both; its formula, which runs in other cases, refuses them.
+    const bool both = q.dim() == 4 && dropout == 0 && !(mask.defined() && requires_grad(mask));
+    COGRAD_CHECK(!causal || !mask.defined() || both,
                  "scaled_dot_product_attention: Explicit attn_mask should not be set when "
                  "is_causal=True");
     COGRAD_CHECK(q.dtype() == k.dtype() && q.dtype() == v.dtype(),
@@ -314,6 +321,12 @@ struct ScaledDotProductAttention {
                  "attn_mask.dtype: ",
                  mask.defined() ? scalar_type_name(mask.dtype()) : "",
                  " and  query.dtype: ", scalar_type_name(q.dtype()), " instead.");
+  }
+  // Joins a mask with the causal one.
+  static Tensor causal_mask(const Tensor& q, const Tensor& k, const Tensor& mask) {
+    const Tensor seen = lower_triangle(q, k);
+    if (mask.dtype() == DType::Bool) return logical_and(mask, seen);
+    return where(seen, mask, TensorOrScalar(Scalar(kNever)));
   }
   // A mask to add has the dtype in which it is added, or that of the operands.
   static Tensor as_mask(const Tensor& mask, DType t) {
