@@ -341,9 +341,10 @@ def test_name_of_a_compiled_function():
     assert ops.Cube(leaf(1.0)).grad_fn.name() == "CubeBackward"
 
 
-@shows("`repr` of dtypes and sizes", "`repr` of classes")
+@shows("`repr` of dtypes, sizes and named results", "`repr` of classes")
 def test_names_in_texts():
     assert repr(torch.float32) == "cograd.float32" and repr(torch.Size([2])) == "cograd.Size([2])"
+    assert repr(torch.ones(1).max(0)).startswith("cograd.return_types.max(")
     assert repr(nn.Linear) == "<class 'cograd.nn.modules.linear.Linear'>"
 
 

@@ -358,6 +358,8 @@ def test_install_in_a_program(tmp_path):
             def __torch_function__(cls, func, types, args=(), kwargs=None):
                 print(func.__name__)
                 return super().__torch_function__(func, types, args, kwargs or {})
+        largest = torch.tensor([1, 3]).max(0)
+        assert repr(largest).startswith("torch.return_types.max("), largest
         y = torch.ones(2).as_subclass(Mine) + 1
         assert type(y) is Mine
         import torch.fx.passes

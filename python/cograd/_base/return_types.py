@@ -7,6 +7,8 @@ import functools
 from collections import namedtuple
 from typing import Any
 
+import cograd
+
 
 @functools.cache
 def make(op: str, fields: str) -> Any:
@@ -32,7 +34,8 @@ def make(op: str, fields: str) -> Any:
 
 def _repr(self: Any) -> str:
     lines = ",\n".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
-    return f"cograd.return_types.{type(self).__name__}(\n{lines})"
+    # Under the alias, the package has torch's name, as tensors' dtypes do.
+    return f"{cograd.__name__}.return_types.{type(self).__name__}(\n{lines})"
 
 
 def _reduce(self: Any) -> Any:
