@@ -16,6 +16,7 @@ import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from pickle import UnpicklingError
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import cograd
@@ -64,8 +65,11 @@ _NAMES = {
 _CODES = {code: name for name, code in _NAMES.items()}
 
 
-class FileError(RuntimeError):
-    """Raised, with the file's name, for a file that is damaged or of an unknown kind."""
+class FileError(RuntimeError, UnpicklingError):
+    """Raised, with the file's name, for a file that is damaged, unknown or holds what is refused.
+
+    It is an UnpicklingError, too, because programs catch that to try ``weights_only=False``.
+    """
 
 
 def _raw_array(tensor: Tensor) -> Any:
