@@ -179,12 +179,25 @@ def test_global_hooks_surround_those_of_an_optimizer():
     assert seen == ["before", "after"]
 
 
-def test_hooks_surround_lbfgs():
+@pytest.mark.parametrize("kind", [optim.LBFGS, optim.SGD])
+def test_hooks_see_the_arguments_of_the_unbound_step(kind):
     p, seen = parameter(1.0), []
-    optimizer = optim.LBFGS([p])
-    optimizer.register_step_pre_hook(lambda o, a, k: seen.append(len(a)))
-    optimizer.step(closure_of(optimizer, lambda: (p**2).sum()))
-    assert seen == [1]
+    optimizer = kind([p])
+    closure = closure_of(optimizer, lambda: (p**2).sum())
+    optimizer.register_step_pre_hook(lambda o, a, k: seen.append((a, k)))
+    optimizer.register_step_post_hook(lambda o, a, k: seen.append((a, k)))
+    optimizer.step(closure)
+    optimizer.step(closure=closure)
+    by_name = ((optimizer,), {"closure": closure})
+    assert seen == [((optimizer, closure), {})] * 2 + [by_name] * 2
+
+
+def test_a_hook_replaces_the_arguments_of_a_step():
+    p, calls = parameter(1.0), []
+    optimizer = optim.SGD([p])
+    optimizer.register_step_pre_hook(lambda o, a, k: ((*a, lambda: calls.append(1)), k))
+    optimizer.step()
+    assert calls == [1]
 
 
 # averaged models

@@ -27,7 +27,8 @@ def _add(hooks: _Hooks, hook: Callable[..., Any], prepend: bool = False) -> Remo
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Runs ``hook(optimizer, args, kwargs)`` before every step of every optimizer.
 
-    If the hook returns something other than None, it must be a tuple of new args and kwargs.
+    The first of ``args`` is the optimizer, too. If the hook returns something other than None, it
+    must be a tuple of new args and kwargs.
     """
     return _add(_global_pre_hooks, hook)
 
@@ -62,7 +63,8 @@ class Hooked:
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Runs ``hook(optimizer, args, kwargs)`` before ``step``.
 
-        If the hook returns something other than None, it must be a tuple of new args and kwargs.
+        The first of ``args`` is the optimizer, too. If the hook returns something other than None,
+        it must be a tuple of new args and kwargs.
         """
         return _add(self._optimizer_step_pre_hooks, hook)
 
@@ -102,6 +104,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     def hooked(self: Hooked, *args: Any, **kwargs: Any) -> Any:
         if "_optimizer_step_pre_hooks" not in self.__dict__:  # Optimizer.__init__ was not called
             self._init_hooks()
+        args = (self, *args)  # torch's hooks see the arguments of the unbound method
         for hook in chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
             new = hook(self, args, kwargs)
             if new is not None:
@@ -111,7 +114,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                         f"(new_args, new_kwargs), but got {new}."
                     )
                 args, kwargs = new
-        result = step(self, *args, **kwargs)
+        result = step(*args, **kwargs)
         for hook in chain(self._optimizer_step_post_hooks.values(), _global_post_hooks.values()):
             hook(self, args, kwargs)
         return result
