@@ -624,3 +624,72 @@ def test_a_watched_optimizer_is_freed_at_once():
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(
+    "kind, order",
+    [
+        (
+            optim.Adam,
+            "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable fused "
+            "decoupled_weight_decay",
+        ),
+        (
+            optim.RMSprop,
+            "lr momentum alpha eps centered weight_decay capturable foreach maximize "
+            "differentiable",
+        ),
+        (
+            optim.Adagrad,
+            "lr lr_decay eps weight_decay initial_accumulator_value foreach maximize "
+            "differentiable fused",
+        ),
+        (
+            optim.Adadelta,
+            "lr rho eps weight_decay maximize capturable foreach differentiable",
+        ),
+        (
+            optim.NAdam,
+            "lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize foreach "
+            "capturable differentiable",
+        ),
+        (
+            optim.RAdam,
+            "lr betas eps weight_decay maximize foreach capturable decoupled_weight_decay "
+            "differentiable",
+        ),
+        (optim.Rprop, "lr etas step_sizes foreach maximize differentiable capturable"),
+    ],
+)
+def test_groups_have_torchs_order_of_options(kind, order):
+    """The orders are those that torch prints for ``state_dict()["param_groups"]``."""
+    optimizer = kind([nn.Parameter(torch.ones(1))])
+    assert list(optimizer.defaults) == order.split()
+    assert list(optimizer.state_dict()["param_groups"][0]) == [*order.split(), "params"]
+
+
+def test_state_dicts_have_torchs_order_of_keys():
+    """The orders are those that torch prints."""
+    p = nn.Parameter(torch.tensor([1.0, 2.0]))
+    optimizer = optim.LBFGS([p], max_iter=3)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (p**4).sum()
+        loss.backward()
+        return loss
+
+    end = "d t old_dirs old_stps ro H_diag prev_flat_grad prev_loss"
+    for _ in range(2):
+        optimizer.step(closure)
+        assert list(optimizer.state[p]) == f"func_evals n_iter al {end}".split()
+    optimizer = optim.LBFGS([p], max_iter=1)
+    for _ in range(2):
+        optimizer.step(closure)
+    assert list(optimizer.state[p]) == f"func_evals n_iter {end} al".split()
+    steps = optim.SGD([p], lr=0.1, momentum=0.9)
+    one = lr_scheduler.OneCycleLR(steps, 0.1, total_steps=5).state_dict()
+    first = "total_steps _schedule_phases _anneal_func_type cycle_momentum"
+    assert list(one)[:4] == first.split()
+    cyclic = lr_scheduler.CyclicLR(steps, 0.1, 0.2).state_dict()
+    assert list(cyclic)[-2:] == ["_last_lr", "_scale_fn_custom"]

@@ -125,7 +125,7 @@ class CyclicLR(LRScheduler):
     def state_dict(self) -> dict[str, Any]:
         """Returns all attributes but the optimizer; ``scale_fn`` only if it has state."""
         state = super().state_dict()
-        fn = state["_scale_fn_custom"]
+        fn = state.pop("_scale_fn_custom")  # torch adds it at the end
         plain = fn is None or isinstance(fn, types.FunctionType)
         state["_scale_fn_custom"] = None if plain else fn.__dict__.copy()
         return state

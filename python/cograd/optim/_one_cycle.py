@@ -76,9 +76,9 @@ class OneCycleLR(LRScheduler):
             raise ValueError(
                 "anneal_strategy must be one of 'cos' or 'linear', instead got " + anneal_strategy
             )
+        self._schedule_phases = _phases(self.total_steps, pct_start, three_phase)
         self._anneal_func_type = anneal_strategy
         self.cycle_momentum = cycle_momentum
-        self._schedule_phases = _phases(self.total_steps, pct_start, three_phase)
         groups = optimizer.param_groups
         if last_epoch == -1:
             for group, top in zip(groups, per_group("max_lr", optimizer, max_lr)):

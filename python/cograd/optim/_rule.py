@@ -97,6 +97,8 @@ class Rule:
             checkpoints without them imply.
         gpu_counts: whether the op leaves counters where they are if they are on a GPU.
         sparse: one step of one parameter with a sparse gradient; None if there is none.
+        order: the options in the order in which torch's groups have them, so that state dicts
+            print as torch's do; "" if that is the order of the signature.
     """
 
     formula: Formula | None = None
@@ -107,6 +109,7 @@ class Rule:
     later: Mapping[str, Any] = field(default_factory=dict)
     gpu_counts: bool = False
     sparse: Callable[[Tensor, Tensor, dict[str, Any], Group], None] | None = None
+    order: str = ""
 
     def defaults(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the options among the local variables of an ``__init__``, after checking them."""
@@ -115,7 +118,7 @@ class Rule:
             if name in options:
                 check(options[name])
         check_modes(options)
-        return options
+        return {name: options[name] for name in self.order.split() or options}
 
     def keeps_state(self, group: Group) -> bool:
         """Returns whether parameters have state with these options, which may be tensors."""

@@ -58,6 +58,7 @@ class Adadelta(Optimizer):
             "weight_decay": not_negative("weight_decay"),
         },
         gpu_counts=True,
+        order="lr rho eps weight_decay maximize capturable foreach differentiable",
     )
 
     def __init__(

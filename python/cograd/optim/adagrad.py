@@ -60,6 +60,8 @@ class Adagrad(Optimizer):
             "eps": not_negative("epsilon"),
         },
         sparse=adagrad_step,
+        order="lr lr_decay eps weight_decay initial_accumulator_value foreach maximize "
+        "differentiable fused",
     )
 
     def __init__(

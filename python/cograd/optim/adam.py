@@ -69,6 +69,8 @@ class Adam(Optimizer):
         parts={"betas": ("beta1", "beta2")},
         later={"amsgrad": False},
         gpu_counts=True,
+        order="lr betas eps weight_decay amsgrad maximize foreach capturable differentiable "
+        "fused decoupled_weight_decay",
     )
 
     def __init__(

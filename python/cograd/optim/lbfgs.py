@@ -15,6 +15,8 @@ from .optimizer import Optimizer, ParamsT
 
 __all__ = ["LBFGS"]
 
+_STATE = ("d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss")
+
 
 class _Point(NamedTuple):
     """A point of a line search: step length, loss, gradient and slope along the line."""
@@ -260,12 +262,16 @@ class LBFGS(Optimizer):
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
+        fresh = "d" not in state
         first = with_grad()
         state["func_evals"] += 1
         grad = self._gather_flat_grad()
         if grad.abs().max() <= group["tolerance_grad"]:
             return first
         self._iterate(with_grad, float(first), grad, state)
+        if fresh:  # torch's order of keys, in which state dicts print
+            for key in filter(state.__contains__, _STATE):
+                state[key] = state.pop(key)
         return first
 
     def _iterate(

@@ -70,6 +70,8 @@ class NAdam(Optimizer):
             "momentum_decay": not_negative("momentum_decay"),
         },
         parts={"betas": ("beta1", "beta2")},
+        order="lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize "
+        "foreach capturable differentiable",
     )
 
     def __init__(

@@ -65,6 +65,8 @@ class RAdam(Optimizer):
             "weight_decay": not_negative("weight_decay"),
         },
         parts={"betas": ("beta1", "beta2")},
+        order="lr betas eps weight_decay maximize foreach capturable decoupled_weight_decay "
+        "differentiable",
     )
 
     def __init__(

@@ -72,6 +72,8 @@ class RMSprop(Optimizer):
         },
         later={"momentum": 0, "centered": False},
         gpu_counts=True,
+        order="lr momentum alpha eps centered weight_decay capturable foreach maximize "
+        "differentiable",
     )
 
     def __init__(

@@ -62,6 +62,7 @@ class Rprop(Optimizer):
             "step_sizes": ("step_size_min", "step_size_max"),
         },
         gpu_counts=True,
+        order="lr etas step_sizes foreach maximize differentiable capturable",
     )
 
     def __init__(
