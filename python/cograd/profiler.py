@@ -219,12 +219,13 @@ class profile:
             self._block = record_function(f"ProfilerStep#{self.step_num}")
             self._block.__enter__()
 
-    def _end_step(self, *, last: bool) -> None:
+    def _end_block(self) -> None:
         if self._block is not None:
             self._block.__exit__()
             self._block = None
-        saves = self.current_action is ProfilerAction.RECORD_AND_SAVE
-        if self._recording and (saves or last):
+
+    def _end_run(self) -> None:
+        if self._recording:
             assert self._run is not None
             self._run.__exit__()
             if self.on_trace_ready is not None:
@@ -236,15 +237,18 @@ class profile:
 
     def step(self) -> None:
         """Ends a step and begins the next."""
-        self._end_step(last=False)
-        self.step_num += 1
-        if self._recording and self.current_action not in _RECORDING:
-            self._end_step(last=True)  # a user's schedule without RECORD_AND_SAVE
+        self._end_block()
+        saves = self.current_action is ProfilerAction.RECORD_AND_SAVE
+        self.step_num += 1  # on_trace_ready sees the step that begins, as in torch
+        # A user's schedule may stop recording without RECORD_AND_SAVE.
+        if saves or self.current_action not in _RECORDING:
+            self._end_run()
         self._begin_step()
 
     def stop(self) -> None:
         """Ends the last step; the trace is ready if the step was recorded."""
-        self._end_step(last=True)
+        self._end_block()
+        self._end_run()
 
     # They call start and stop; if interrupted, they leave recording off.
     __enter__ = _C._enter_start

@@ -104,9 +104,13 @@ def test_averages_and_table():
     lines = text.splitlines()
     assert lines[1].split("  ")[0].strip() == "Name" and "# of Calls" in lines[1]
     assert len(lines) == 3 + 3 + 2
+    columns = [" ".join(c.split()) for c in lines[1].split("  ") if c.strip()]
+    assert columns[1:5] == ["Self CPU %", "Self CPU", "CPU total %", "CPU total"]
     totals = [a.cpu_time_total for a in averages]
     top = max(averages, key=lambda a: a.cpu_time_total)
     assert lines[3].startswith(top.key)
+    whole = sum(a.self_cpu_time_total for a in averages)
+    assert lines[3].split()[-4] == f"{100 * top.cpu_time_total / whole:.2f}%"
     assert prof.total_average().cpu_time_total == pytest.approx(sum(totals))
     assert "Self CPU time total" in str(prof)
     with pytest.raises(ValueError, match="sort_by"):

@@ -189,7 +189,7 @@ class EventList(list[Any]):
         on_device = EventList(rows).self_device_time_total
         shown = list(rows) if row_limit < 0 else list(rows)[:row_limit]
         with_device = on_device > 0
-        head = ["Name", "Self CPU %", "Self CPU", "CPU total", "CPU time avg"]
+        head = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"]
         if with_device:
             head += ["Self CUDA", "Self CUDA %", "CUDA total", "CUDA time avg"]
         cells = [[*head, "# of Calls"]]
@@ -198,6 +198,7 @@ class EventList(list[Any]):
                 r.key[:max_name_column_width],
                 f"{100 * r.self_cpu_time_total / total:.2f}%",
                 _text(r.self_cpu_time_total),
+                f"{100 * r.cpu_time_total / total:.2f}%",
                 _text(r.cpu_time_total),
                 _text(r.cpu_time),
             ]
