@@ -335,3 +335,29 @@ def test_lazy_modules_stay_where_they_are():
     layer = nn.LazyLinear(3, device="meta")
     assert layer(meta(2, 4)).shape == (2, 3)
     assert layer.weight.is_meta
+
+
+@pytest.mark.parametrize("stream", ["philox", "torch"])
+def test_random_ops_leave_the_generator_alone(stream):
+    """As in torch: a model that is built on meta first gets the same numbers afterwards."""
+    old = torch.get_rng()
+    torch.set_rng(stream)
+    try:
+        x = torch.full((5,), 0.5, device="meta")
+        before = torch.get_rng_state()
+        (
+            torch.rand(3, device="meta"),
+            torch.randn(3, device="meta"),
+            torch.randperm(3, device="meta"),
+        )
+        x.uniform_(), x.normal_(), x.exponential_(), x.random_(), torch.randint_like(x, 3)
+        (
+            x.bernoulli(),
+            torch.normal(x, x),
+            torch.nn.functional.dropout(x),
+            torch.rrelu(x, 0.1, 0.3, True),
+        )
+        torch.nn.Linear(3, 4, device="meta")
+        assert torch.equal(torch.get_rng_state(), before)
+    finally:
+        torch.set_rng(old)

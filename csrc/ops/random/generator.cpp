@@ -2,6 +2,7 @@
 // The Generator's state, and the stream that new generators use.
 #include "ops/random/generator.h"
 #include "tensor/backend.h"
+#include "tensor/slot.h"
 
 #include <pthread.h>
 
@@ -129,6 +130,7 @@ void Generator::set_state(std::span<const uint8_t> bytes) {
 }
 
 kernels::PhiloxState Generator::take(uint64_t blocks) {
+  if (detail::on_meta()) return {};  // there is nothing to fill, so nothing is used up
   const std::lock_guard lock(mutex_);
   return mt_ != nullptr ? kernels::PhiloxState{mt_->pair(), 0} : take_locked(blocks);
 }

@@ -284,7 +284,7 @@ def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
 def _slopes(input: Tensor, lower: float, upper: float) -> Tensor:
     """Returns the factors of ``rrelu``: random where ``input`` is not positive, else 1."""
     falls = input <= 0
-    if cograd.get_rng() != "torch":
+    if cograd.get_rng() != "torch" or input.is_meta:
         return cograd.where(falls, cograd.empty_like(input).uniform_(lower, upper), 1.0)
     # torch samples doubles, between bounds in the dtype of its computation, only where x <= 0.
     wide = cograd.promote_types(input.dtype, cograd.float32)
