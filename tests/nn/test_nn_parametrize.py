@@ -212,8 +212,10 @@ def test_normalisation_becomes_part_of_the_weights():
 
 
 def test_small_helpers():
+    before = torch.get_rng_state()
     layer = utils.skip_init(nn.Linear, 3, 4)
-    assert layer.weight.shape == (4, 3)
+    assert layer.weight.shape == (4, 3) and layer.weight.device.type == "cpu"
+    assert torch.equal(torch.get_rng_state(), before), "it draws random numbers"
     with pytest.raises(RuntimeError, match="device"):
         utils.skip_init(nn.ReLU)
     model = nn.DataParallel(layer)

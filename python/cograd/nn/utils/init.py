@@ -28,7 +28,8 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
     if "device" not in inspect.signature(module_cls).parameters:
         raise RuntimeError("Module must support a 'device' arg to skip initialization")
     device = kwargs.pop("device", "cpu")
-    return module_cls(*args, **kwargs).to_empty(device=device)
+    # On the meta device, initialisation costs nothing and draws no random numbers.
+    return module_cls(*args, device="meta", **kwargs).to_empty(device=device)
 
 
 def _convert(module: Any, memory_format: Any, kinds: tuple[str, ...]) -> Any:
