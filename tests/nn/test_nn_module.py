@@ -555,6 +555,27 @@ def test_sequential():
     assert named.a is named[0] and list(named[1:]._modules) == ["b"]
 
 
+def test_sequential_numbers_what_remains():
+    """As in torch, whose state dicts then have these keys."""
+    named = nn.Sequential(OrderedDict(a=nn.ReLU(), b=nn.Tanh(), c=nn.ELU(), d=nn.GELU()))
+    del named[0]
+    assert list(named._modules) == ["0", "1", "2"]
+    named.add_module("last", nn.Dropout())
+    del named[1:3]
+    assert list(named._modules) == ["0", "1"] and isinstance(named[1], nn.Dropout)
+
+
+def test_sequential_is_repeated_in_place():
+    s = same = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    s *= 3
+    assert s is same and list(s._modules) == list("012345") and s[4] is s[0]
+    with pytest.raises(ValueError, match="Non-positive multiplication factor 0"):
+        s *= 0
+    with pytest.raises(TypeError, match="unsupported operand"):
+        s *= 1.5
+    assert len(s) == 6
+
+
 def test_module_list_and_dict():
     layers = nn.ModuleList(nn.Linear(i + 1, 1) for i in range(3))
     assert len(layers) == 3 and layers[-1].in_features == 3 and len(layers[1:]) == 2

@@ -115,14 +115,6 @@ class Sequential(_Numbered):
     def __setitem__(self, idx: int, module: Module) -> None:
         setattr(self, self._name_at(idx), module)
 
-    def __delitem__(self, idx: Any) -> None:
-        names = list(self._modules)[idx] if isinstance(idx, slice) else [self._name_at(idx)]
-        kept = [(name, m) for name, m in self._modules.items() if name not in names]
-        renumber = all(name.isdigit() for name in self._modules)
-        self._modules.clear()
-        for i, (name, module) in enumerate(kept):
-            self._modules[str(i) if renumber else name] = module
-
     def __add__(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError(
@@ -147,6 +139,9 @@ class Sequential(_Numbered):
         return Sequential(*chain.from_iterable([list(self)] * other))
 
     __rmul__ = __mul__
+
+    def __imul__(self, other: int) -> Self:
+        return self.extend(list(self * other)[len(self) :])
 
     def insert(self, index: int, module: Module) -> Self:
         """Inserts ``module`` before the child at ``index``."""
