@@ -98,6 +98,14 @@ def test_integrals_refuse():
         torch.cumulative_trapezoid(rand(3), dx=1j)
 
 
+def test_backward_of_running_sums_runs_twice():
+    """As in torch: a sum saves nothing, so nothing is freed."""
+    y = rand(3, 4).requires_grad_()
+    out = torch.cumulative_trapezoid(y, dim=0)
+    first, second = (torch.autograd.grad(out.sum(), y)[0] for _ in range(2))
+    assert torch.equal(first, second) and first[:, 0].tolist() == [1.0, 1.5, 0.5]
+
+
 def test_diff_refuses():
     with pytest.raises(RuntimeError, match="order must be non-negative"):
         torch.diff(rand(3), -1)

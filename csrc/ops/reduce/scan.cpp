@@ -37,6 +37,7 @@ struct LinearRecurrence {
   static constexpr int kSaved = 2;
   struct State : DimState {
     bool reverse = false;
+    bool scaled = false;  // whether there is a b
   };
   static constexpr BatchRule kBatch = by_aligned_dims();
   static Tensor forward(Ctx<LinearRecurrence>& ctx, const Tensor& a, const Tensor& b, Dim dim,
@@ -48,6 +49,7 @@ struct LinearRecurrence {
                  " of ", dtype_name(b.dtype()));
     ctx->dim = d;
     ctx->reverse = reverse;
+    ctx->scaled = b.defined();
     ctx.save(b);
     const Tensor ca = raw_contiguous(a);
     const Tensor cb = b.defined() ? raw_contiguous(b) : Tensor();
@@ -60,9 +62,9 @@ struct LinearRecurrence {
   }
   // The adjoint runs in reverse: t[k] = g[k] + b[k + 1] t[k + 1]; db[k] = t[k] s[k - 1].
   static void backward(Ctx<LinearRecurrence>& ctx, const Tensor& g) {
-    const Tensor b = ctx.saved(0);
     const int by = ctx->reverse ? 1 : -1;
-    const Tensor moved = b.defined() ? shift(b, ctx->dim, by) : Tensor();
+    // A sum reads nothing that is saved, so its backward can run again without retain_graph.
+    const Tensor moved = ctx->scaled ? shift(ctx.saved(0), ctx->dim, by) : Tensor();
     const Tensor t = linear_recurrence(g, moved, ctx->dim, !ctx->reverse);
     if (ctx.needs(0)) ctx.grad(0) = t;
     if (ctx.needs(1)) ctx.grad(1) = t * shift(ctx.saved(1), ctx->dim, -by);
