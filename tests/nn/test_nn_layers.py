@@ -446,6 +446,24 @@ def test_scaled_dot_product_attention():
 
 
 @pytest.mark.parametrize(
+    "sizes, shapes, message",
+    [
+        ({}, ((2, 3, 4), (5, 3, 4), (6, 3, 4)), r"key shape .*5, 3, 4.* match value shape .*6, 3"),
+        ({}, ((2, 4), (5, 4), (6, 4)), r"key shape .*5, 1, 4.* match value shape .*6, 1, 4"),
+        (
+            dict(kdim=3, vdim=5),
+            ((2, 3, 4), (5, 3, 3), (6, 3, 5)),
+            r"batch dims .*5, 3.* do not match value's .*6, 3",
+        ),
+    ],
+)
+def test_each_key_has_a_value(sizes, shapes, message):
+    layer = nn.MultiheadAttention(4, 2, **sizes)
+    with pytest.raises(AssertionError, match=message):
+        layer(*(torch.ones(shape) for shape in shapes))
+
+
+@pytest.mark.parametrize(
     "kwargs",
     [
         dict(),

@@ -52,6 +52,16 @@ def _check_shapes(
         raise AssertionError(f"embed_dim {embed_dim} not divisible by num_heads {heads}")
 
 
+def _check_values(key: Tensor, value: Tensor, separate: bool) -> None:
+    """Checks that each key has a value, of its size unless they are projected separately."""
+    if separate and key.shape[:2] != value.shape[:2]:
+        raise AssertionError(
+            f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}"
+        )
+    if not separate and key.shape != value.shape:
+        raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
+
+
 def _project(
     inputs: tuple[Tensor, Tensor, Tensor], weights: tuple[Any, ...], bias: Tensor | None
 ) -> list[Tensor]:
@@ -183,6 +193,7 @@ def multi_head_attention_forward(
         key = query if same[0] else key.unsqueeze(1)
         value = key if same[1] else value.unsqueeze(1)
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+    _check_values(key, value, use_separate_proj_weight)
     weights: tuple[Any, ...] = (in_proj_weight,)
     if use_separate_proj_weight:
         weights = (q_proj_weight, k_proj_weight, v_proj_weight)
