@@ -33,6 +33,7 @@ __all__ = [
     "add_safe_globals",
     "clear_safe_globals",
     "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint",
     "load",
     "safe_globals",
     "save",
@@ -610,6 +611,31 @@ def get_safe_globals() -> list[Any]:
     from cograd._files.names import safe_globals as table
 
     return list(table.values())
+
+
+def get_unsafe_globals_in_checkpoint(f: FILE_LIKE) -> list[str]:
+    """Returns the names of classes and functions for which ``load`` refuses an archive.
+
+    They have the form "module.name", in the order of their first use. Nothing is imported.
+
+    Args:
+        f: a path, or a file that is open for reading.
+
+    Raises:
+        FileError: the file is not an archive of torch.save, or is damaged.
+    """
+    from cograd._files.archive import Archive
+    from cograd._files.names import refused_names
+
+    with contextlib.ExitStack() as stack:
+        name = str(os.fspath(f)) if isinstance(f, str | os.PathLike) else "the file"
+        file: Any = stack.enter_context(open(f, "rb")) if isinstance(f, str | os.PathLike) else f
+        try:
+            return refused_names(Archive(file).pickle())
+        except ValueError as error:
+            raise FileError(
+                f"get_unsafe_globals_in_checkpoint(): '{name}' cannot be read: {error}"
+            ) from error
 
 
 def clear_safe_globals() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """torch's files: reading with a restricted unpickler, and writing so that torch can read."""
 
+import datetime
 import importlib
 import io
 import math
@@ -263,6 +264,22 @@ def test_classes_that_a_program_allows():
         assert torch.serialization.get_safe_globals() == [Point]
         assert through_file(Point(3)).x == 3
     assert torch.serialization.get_safe_globals() == []
+
+
+def test_names_that_an_archive_needs_and_load_refuses(tmp_path):
+    ask = torch.serialization.get_unsafe_globals_in_checkpoint
+    path = tmp_path / "all.pt"
+    content = {"point": Point(3), "kind": Point, "t": torch.ones(1), "date": datetime.date(2, 2, 2)}
+    for protocol in (2, 4):  # GLOBAL, and STACK_GLOBAL with strings of the memo
+        torch.save(content, path, pickle_protocol=protocol)
+        assert ask(path) == [f"{__name__}.Point", "datetime.date"]
+        with open(path, "rb") as file, torch.serialization.safe_globals([Point]):
+            assert ask(file) == ["datetime.date"]
+    torch.save({"t": torch.ones(1)}, path)
+    assert ask(str(path)) == []
+    path.write_bytes(b"hello")
+    with pytest.raises(FileError, match="all.pt"):
+        ask(path)
 
 
 def test_other_kinds_of_files(tmp_path):

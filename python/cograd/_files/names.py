@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import pickletools
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -25,6 +26,7 @@ __all__ = [
     "StorageType",
     "checked",
     "find",
+    "refused_names",
     "safe_globals",
     "set_attributes",
     "to_meta",
@@ -316,3 +318,35 @@ def find(module: str, name: str) -> Any:
         "dtype, device and Parameter are allowed. If you trust the file, which may run any code, "
         "use load(..., weights_only=False)"
     )
+
+
+def refused_names(data: bytes) -> list[str]:
+    """Returns the names in a pickle for which ``find`` raises, in the order of their first use.
+
+    Raises:
+        ValueError: the pickle is damaged.
+    """
+    refused: dict[str, None] = {}
+    texts: list[str] = []  # the strings so far, the last two of which STACK_GLOBAL takes
+    memo: dict[int, str] = {}
+    arg: Any
+    for code, arg, _ in pickletools.genops(data):
+        if code.name == "GLOBAL":
+            module, name = arg.split(" ", 1)
+        elif code.name == "STACK_GLOBAL" and len(texts) > 1:
+            module, name = texts[-2:]
+        else:
+            if isinstance(arg, str):
+                texts.append(arg)
+            elif "PUT" in code.name and texts:
+                memo[arg] = texts[-1]
+            elif code.name == "MEMOIZE":
+                memo[len(memo)] = texts[-1] if texts else ""
+            elif "GET" in code.name:
+                texts.append(memo.get(arg, ""))
+            continue
+        try:
+            find(module, name)
+        except ValueError:
+            refused[f"{module}.{name}"] = None
+    return list(refused)
