@@ -89,7 +89,9 @@ Result failure_of(const char* symbol) {
 // ---- memory
 // --------------------------------------------------------------------------------------
 
-constexpr size_t kPage = 4096, kRange = size_t{64} << 30;
+constexpr size_t kPage = 4096, kLargePage = size_t{2} << 20, kRange = size_t{64} << 30;
+
+constexpr size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 
 struct Context {
   int device;
@@ -103,12 +105,15 @@ struct Allocation {
 class Memory {
  public:
   Memory() {
-    void* p = mmap(nullptr, kRange, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* p = mmap(nullptr, kRange + kLargePage, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) std::abort();
-    base_ = next_ = static_cast<char*>(p);
+    base_ = next_ = reinterpret_cast<char*>(round_up(reinterpret_cast<size_t>(p), kLargePage));
+    // Each launch changes the protection of all pages: there are 512 times fewer large ones.
+    madvise(base_, kRange, MADV_HUGEPAGE);
   }
   void* take(size_t size, Context* c) {
-    const size_t whole = (size + kPage - 1) / kPage * kPage;
+    const size_t whole = round_up(size, kPage);
     char* at = nullptr;
     for (auto it = free_.begin(); it != free_.end(); ++it)
       if (it->second == whole) {
@@ -140,7 +145,8 @@ class Memory {
   void open(bool on) {
     depth_ += on ? 1 : -1;
     if (depth_ != (on ? 1 : 0)) return;
-    mprotect(base_, static_cast<size_t>(next_ - base_), on ? PROT_READ | PROT_WRITE : PROT_NONE);
+    const size_t used = round_up(static_cast<size_t>(next_ - base_), kLargePage);
+    mprotect(base_, used, on ? PROT_READ | PROT_WRITE : PROT_NONE);
   }
   bool has(const void* p, size_t n) const {
     auto it = allocations.upper_bound(static_cast<char*>(const_cast<void*>(p)));
@@ -460,7 +466,7 @@ API cuMemGetInfo_v2(size_t* free, size_t* total) {
 }
 API cuMemAlloc_v2(uint64_t* at, size_t size) {
   ENTER_UNSAFE(cuMemAlloc_v2);
-  const size_t whole = (size + kPage - 1) / kPage * kPage;
+  const size_t whole = round_up(size, kPage);
   size_t total = 0;
   cuDeviceTotalMem_v2(&total, 0);
   if (size == 0 || current->used + whole > total) return size == 0 ? kInvalidValue : kOutOfMemory;
