@@ -50,6 +50,8 @@ aminmax | c.aminmax(x).min | [2, 1, 1] -> [0, 0.5, 0.5]
 aminmax | c.aminmax(x, dim=0).max | [2, 2, 1] -> [0.5, 0.5, 0]
 angle | x.angle() | [0, -1, 2] -> [0, 0, 0]
 angle | x.angle() | [0j, -1+0j] -> [0+0j, 0-1j]
+as_strided | x.view(6)[1:].as_strided((2, 2), (1, 2), 1) | [1, 2, 3, 4, 5, 6] -> [0, 1, 1, 1, 1, 0]
+as_strided | x.view(6)[1:].as_strided((2, 2), (1, 2), 0) | [1, 2, 3, 4, 5, 6] -> raises RuntimeError
 asin | x.asin() | [-1, 1, 2] -> [inf, inf, nan]
 atan2 | c.atan2(x, y) | [0] | [0] -> [0] ; [0]
 atanh | x.atanh() | [-1, 1, 2] -> [inf, inf, -1 / 3]
