@@ -556,7 +556,7 @@ def test_sequential():
 
 
 def test_sequential_numbers_what_remains():
-    """As in torch, whose state dicts then have these keys."""
+    """torch numbers the rest, too, so state dicts have its keys."""
     named = nn.Sequential(OrderedDict(a=nn.ReLU(), b=nn.Tanh(), c=nn.ELU(), d=nn.GELU()))
     del named[0]
     assert list(named._modules) == ["0", "1", "2"]

@@ -99,7 +99,7 @@ def test_integrals_refuse():
 
 
 def test_backward_of_running_sums_runs_twice():
-    """As in torch: a sum saves nothing, so nothing is freed."""
+    """A running sum saves nothing, so its first backward frees nothing."""
     y = rand(3, 4).requires_grad_()
     out = torch.cumulative_trapezoid(y, dim=0)
     first, second = (torch.autograd.grad(out.sum(), y)[0] for _ in range(2))

@@ -339,7 +339,7 @@ def test_lazy_modules_stay_where_they_are():
 
 @pytest.mark.parametrize("stream", ["philox", "torch"])
 def test_random_ops_leave_the_generator_alone(stream):
-    """As in torch: a model that is built on meta first gets the same numbers afterwards."""
+    """A model that is built on meta first gets the same numbers afterwards, as in torch."""
     old = torch.get_rng()
     torch.set_rng(stream)
     try:
